@@ -1,0 +1,133 @@
+"""What every part of the embedded account shares: its identity, its clock, its journal and its neighbours."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rehearsal.account.background import Background
+    from rehearsal.account.control_routes import ControlRoutes
+    from rehearsal.account.services.eks import ClusterHost
+
+JournalKind = str
+"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api"."""
+
+
+class Clock:
+    """Real time, with simulated waits shortened.
+
+    `scale` is simulated seconds per real second: at 60 a simulated minute of HyperPod's provisioning takes one
+    second. Only `sleep` is scaled; `now` is the wall clock, because clients compare it with their own.
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        if scale <= 0:
+            raise ValueError(f"clock scale must be positive, not {scale}")
+        self.scale = scale
+
+    def now(self) -> datetime:
+        """The present moment in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for `seconds` of simulated time."""
+        time.sleep(seconds / self.scale)
+
+
+class Journal:
+    """Append-only record of what the account did, in memory and as one JSON object per line in a file.
+
+    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`; the rest is the recorder's.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: list[dict[str, Any]] = []
+
+    def record(self, kind: JournalKind, **fields: Any) -> dict[str, Any]:
+        """Append one entry and return it. Values that JSON does not know are written as text."""
+        with self._lock:
+            entry = {
+                "seq": len(self._entries) + 1,
+                "time": self._clock.now().timestamp(),
+                "kind": kind,
+                **fields,
+            }
+            self._entries.append(entry)
+            self._file.write(json.dumps(entry, default=str) + "\n")
+        return entry
+
+    def entries(self, since: int = 0, kind: JournalKind | None = None) -> list[dict[str, Any]]:
+        """Return the entries whose `seq` is above `since`, of one kind if given."""
+        with self._lock:
+            later = self._entries[since:]
+        return [entry for entry in later if kind is None or entry["kind"] == kind]
+
+    def close(self) -> None:
+        """Close the file; the entries stay readable in memory."""
+        with self._lock:
+            self._file.close()
+
+
+class InvokeResult(Protocol):
+    """The outcome of one synchronous function invocation."""
+
+    payload: bytes
+    error: bool
+    logs: str
+
+
+class FunctionRuntime(Protocol):
+    """Runs a deployed Lambda function; `rehearsal.account.lambdas.runtime` is one."""
+
+    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvokeResult:
+        """Run the function and wait for it; a raised error of the function is a result with `error` set."""
+
+
+@dataclass
+class Account:
+    """The embedded account. Made once by the server, handed to every extension's `install`.
+
+    Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `background` by
+    rehearsal.account.background, `clusters` by services.eks, `functions` by lambdas. What an extension starts
+    it ends with `account.at_end.callback(stop)`; the last registered goes first.
+    """
+
+    account_id: str
+    region: str
+    port: int
+    directory: Path
+    binaries: Path
+    clock: Clock
+    journal: Journal
+    at_end: ExitStack = field(default_factory=ExitStack)
+    routes: "ControlRoutes" = field(init=False)
+    background: "Background" = field(init=False)
+    clusters: "ClusterHost" = field(init=False)
+    functions: FunctionRuntime = field(init=False)
+
+    @property
+    def endpoint(self) -> str:
+        """The AWS endpoint for children (the number: JavaScript's S3 client would put a bucket before a name)."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def response_url(self) -> str:
+        """Base of the ResponseURL of custom resources; a request's own URL is this plus "/" plus its token.
+
+        CDK's provider framework always answers over https to a host without a port, so functions on Node get
+        the base `NODE_RESPONSE_URL` instead, and the Node runner sends what is meant for that host here.
+        """
+        return f"{self.endpoint}/_rehearsal/cfn-response"
+
+
+NODE_RESPONSE_URL = "https://cfn-response.invalid/_rehearsal/cfn-response"

@@ -1,0 +1,57 @@
+"""An embedded account inside the test process, emptied between tests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from rehearsal import isolation
+from rehearsal.account.context import Account
+from rehearsal.account.server import AccountServer, make_account
+from rehearsal.processes import free_port
+
+ACCOUNT_ID = "111122223333"
+REGION = "us-west-2"
+
+Clients = Callable[[str], Any]
+
+
+@pytest.fixture(scope="session")
+def account_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccountServer]:
+    """The account, all extensions installed, served on a free port of this process."""
+    directory: Path = tmp_path_factory.mktemp("account")
+    server = AccountServer(
+        make_account(
+            account_id=ACCOUNT_ID,
+            region=REGION,
+            port=free_port(),
+            directory=directory,
+            binaries=directory / "bin",
+            clock_scale=100.0,
+        )
+    )
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def account(account_server: AccountServer) -> Iterator[Account]:
+    """The served account; what a test made in moto's backends is forgotten afterwards."""
+    from moto.core.base_backend import BackendDict
+
+    yield account_server.account
+    BackendDict.reset()
+
+
+@pytest.fixture
+def clients(account: Account) -> Clients:
+    """Return boto3 clients of the account: `clients("s3")`."""
+    session: Any = boto3.Session(  # its stubs know client() by literal service names only
+        aws_access_key_id=isolation.DUMMY_ACCESS_KEY,
+        aws_secret_access_key=isolation.DUMMY_SECRET_KEY,
+        region_name=REGION,
+    )
+    return lambda service: session.client(service, endpoint_url=account.endpoint)
