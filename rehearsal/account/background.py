@@ -10,10 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moto.ec2.exceptions import (
-    EC2ClientError,
-    InvalidSecurityGroupNotFoundError,
-)
+from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import ec2_backends
 from moto.logs.models import logs_backends
 
@@ -57,9 +54,7 @@ class Background:
     def _logs(self) -> Any:
         return logs_backends[self._account_id][self._region]
 
-    def make(
-        self, kind: str, identifier: str, maker_arn: str, reason: str, holds: Iterable[str] = ()
-    ) -> Made:
+    def make(self, kind: str, identifier: str, maker_arn: str, reason: str, holds: Iterable[str] = ()) -> Made:
         """Record a resource that the caller has made itself. For the usual kinds use the methods below."""
         made = Made(kind, identifier, maker_arn, reason, frozenset(holds))
         with self._lock:
@@ -128,11 +123,9 @@ class Background:
         """Delete what was made under this id, whatever its kind; nothing happens when it is gone already."""
         with self._lock:
             for made in [made for made in self._made.values() if made.identifier == identifier]:
-                del self._made[made.kind, made.identifier]
                 self._delete(made)
-                self._journal.record(
-                    "eni", action="drop", resource=made.kind, id=identifier, maker=made.maker_arn
-                )
+                del self._made[made.kind, made.identifier]
+                self._journal.record("eni", action="drop", resource=made.kind, id=identifier, maker=made.maker_arn)
 
     def drop_all(self, maker_arn: str) -> None:
         """Delete every network interface and security group of this maker. Log groups stay, as on AWS."""
