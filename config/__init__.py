@@ -1,0 +1,9 @@
+"""The typed environment: what one YAML file in `environments/` may say, and what follows from it.
+
+Imported by everything but the shipped code, so it needs neither jsii nor the AWS SDK and loads in milliseconds.
+"""
+
+from config.load import ConfigError, available, load
+from config.model import Environment
+
+__all__ = ["ConfigError", "Environment", "available", "load"]

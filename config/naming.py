@@ -1,0 +1,27 @@
+"""Physical names, derived from the environment so that no two environments share one."""
+
+from config.model import Environment
+
+
+def stack(environment: Environment, part: str) -> str:
+    """CloudFormation stack name: `<project>-<environment>-<part>`."""
+    return f"{environment.project}-{environment.name}-{part}"
+
+
+def eks_cluster(environment: Environment) -> str:
+    """Name of the EKS cluster."""
+    return f"{environment.project}-{environment.name}"
+
+
+def lifecycle_bucket(environment: Environment) -> str:
+    """Bucket of the lifecycle scripts.
+
+    The prefix `sagemaker-` is what AmazonSageMakerClusterInstanceRolePolicy lets nodes read; bucket names are
+    global, so account and region are part of it.
+    """
+    return f"sagemaker-{environment.project}-{environment.name}-{environment.account}-{environment.region}"
+
+
+def data_bucket(environment: Environment) -> str:
+    """Bucket of datasets and results, behind the file system's data repository associations."""
+    return f"{environment.project}-{environment.name}-data-{environment.account}-{environment.region}"

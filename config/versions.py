@@ -1,0 +1,21 @@
+"""Every version that the project pins outside the lock files, each in one place."""
+
+from typing import Final
+
+# HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites). It moves between
+# revisions of the page, and aws-cdk-lib offers versions that HyperPod refuses.
+KUBERNETES_VERSIONS: Final = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35")
+KUBERNETES_DEFAULT: Final = "1.35"
+
+KUBERAY: Final = "1.2.0"
+RAY: Final = "2.42.1"
+
+# rayproject/ray's tag: Ray's version, CPython 3.10, CUDA user space.
+RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
+
+# Runs the project's controllers and the image build's preparation; by digest, so that what was tested is what runs.
+LAMBDA_PYTHON: Final = "3.13"
+
+# The Lustre version that both the FSx API default and Amazon Linux 2023 clients agree on (facts: CloudFormation's
+# default falls back to an older one for some deployment types, so it is always sent).
+LUSTRE: Final = "2.15"
