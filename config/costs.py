@@ -1,0 +1,48 @@
+"""What an environment costs per hour, from the dated table `prices.yaml`. An estimate, not a bill."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from config.model import Environment
+
+PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
+HOURS_PER_MONTH: Final = 730
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One line of the estimate. `usd_per_hour` is None where the table has no price."""
+
+    what: str
+    usd_per_hour: float | None
+
+
+@cache
+def prices() -> dict[str, Any]:
+    """The table as read: `date`, `region` and the prices."""
+    table: dict[str, Any] = YAML(typ="safe").load(PRICES_FILE)
+    return table
+
+
+def estimate(environment: Environment) -> list[Cost]:
+    """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system. Traffic is not in it."""
+    table = prices()
+    instances: dict[str, float] = table["instances"]
+    system = environment.eks.system_nodes
+    nodes = [
+        (f"{g.name}: {g.count} x {g.instance_type}", g.count, g.instance_type)
+        for g in environment.hyperpod.instance_groups
+    ]
+    nodes.append((f"system nodes: {system.count} x {system.instance_type}", system.count, system.instance_type))
+    lines = [Cost(what, instances[kind] * count if kind in instances else None) for what, count, kind in nodes]
+    gateways = len(environment.network.zones) if environment.network.nat_gateways == "one-per-zone" else 1
+    lines.append(Cost("EKS control plane", table["eks_cluster"]))
+    lines.append(Cost(f"NAT gateways: {gateways}", table["nat_gateway"] * gateways))
+    fsx = environment.fsx
+    month = table["fsx_gib_month"][fsx.throughput_mbps_per_tib] * fsx.capacity_gib
+    lines.append(Cost(f"FSx for Lustre: {fsx.capacity_gib:,} GiB", month / HOURS_PER_MONTH))
+    return lines

@@ -1,0 +1,1 @@
+"""The operator's command line: look before a deployment, watch after it."""

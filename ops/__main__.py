@@ -1,0 +1,143 @@
+"""The command `ops` (also `python -m ops`)."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+import config
+from config import Environment
+from ops import charts, manifests
+from ops.check import plan
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Look before a deployment, watch after it. Exit codes: 0 done, 1 not ready or stale, 2 wrong input.",
+)
+charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
+app.add_typer(charts_app, name="charts")
+
+console = Console()
+errors = Console(stderr=True)
+
+EnvName = Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")]
+OptionalEnv = Annotated[str | None, typer.Option("--env", help="One environment only. Default: all.")]
+Timeout = Annotated[float, typer.Option(min=0, help="Minutes after which it gives up (a later run goes on).")]
+Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")]
+
+
+@app.command()
+def check(env: OptionalEnv = None) -> None:
+    """Validate the environment and show what would be made: nodes, Ray pods, addresses, cost per hour."""
+    for name in [env] if env else config.available():
+        environment = _load(name)
+        console.rule(f"{name}: account {environment.account}, {environment.region}", align="left")
+        console.print(plan(environment))
+
+
+@app.command()
+def wait(env: EnvName = "dev", timeout: Timeout = 120, interval: Interval = 15) -> None:
+    """Wait until nodes, image, volume and RayClusters are ready; says why what is not."""
+    from ops.clients import Unreachable, connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.readiness import observe  # noqa: PLC0415
+    from ops.wait import wait as wait_until_ready  # noqa: PLC0415
+
+    environment = _load(env)
+    try:
+        with connect(environment) as clients:
+            ready = wait_until_ready(
+                lambda: observe(environment, clients), console, timeout=timeout * 60, interval=interval
+            )
+    except Unreachable as error:
+        _fail(str(error))
+    if not ready:
+        errors.print(f"[bold red]{env} is not ready[/]; `ops wait --env {env}` goes on where this stopped")
+        raise typer.Exit(1)
+    console.print(f"[bold green]{env} is ready[/]")
+
+
+@app.command()
+def status(env: EnvName = "dev") -> None:
+    """Show once what `ops wait` waits for. Exit code 1 when something is not ready."""
+    from ops.clients import Unreachable, connect  # noqa: PLC0415
+    from ops.readiness import State, observe  # noqa: PLC0415
+    from ops.wait import table  # noqa: PLC0415
+
+    environment = _load(env)
+    try:
+        with connect(environment) as clients:
+            items = observe(environment, clients)
+    except Unreachable as error:
+        _fail(str(error))
+    console.print(table(items))
+    raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
+
+
+@app.command("manifests")
+def write_manifests(
+    env: OptionalEnv = None,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+) -> None:
+    """Render every Kubernetes object and Helm values file to manifests/<environment>/."""
+    stale: list[Path] = []
+    for name in [env] if env else config.available():
+        environment = _load(name)
+        stale += manifests.stale(environment) if check_only else manifests.write(environment)
+    verb = "is stale" if check_only else "written"
+    for path in stale:
+        console.print(f"{path} {verb}")
+    if check_only and stale:
+        _fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
+
+
+@charts_app.command("fetch")
+def fetch_charts(
+    mirror: Annotated[str | None, typer.Option(help="Base address to use instead of the publishers' hosts.")] = None,
+) -> None:
+    """Download the charts of config/charts.lock.yaml into the cache and verify their digests."""
+    try:
+        for line in charts.fetch(mirror=mirror):
+            console.print(line)
+    except charts.ChartError as error:
+        _fail(str(error))
+
+
+@app.command()
+def unprotect(
+    env: EnvName,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Switch termination protection of the network and storage stacks off, so that `cdk destroy` ends the data too."""
+    from ops.unprotect import unprotect as switch_off  # noqa: PLC0415
+
+    environment = _load(env)
+    if not yes:
+        typer.confirm(
+            f"The file system, buckets and images of {env} can be destroyed after this. Go on?", abort=True, err=True
+        )
+    for stack in switch_off(environment):
+        console.print(f"{stack}: termination protection is off; `cdk destroy {stack}` removes it and its data")
+
+
+def _load(name: str) -> Environment:
+    try:
+        return config.load(name)
+    except config.ConfigError as error:
+        _fail(str(error))
+
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    errors.print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app(prog_name="ops")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
