@@ -7,10 +7,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+# The kernel's parent-death signal means the parent *thread*: children started by a request's thread would end
+# with it. One thread that lives as long as the interpreter starts them all.
+_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="process-starter")
 
 
 class ProcessFailure(Exception):
@@ -25,7 +29,7 @@ def free_port() -> int:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent thread's process ends (Linux only)."""
+    """Ask the kernel to kill this process when the thread that started it ends (Linux only)."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -102,7 +106,8 @@ class Supervisor:
         log = self.logs / f"{name}.log"
         with log.open("ab") as output:
             try:
-                popen = subprocess.Popen(
+                popen = _starter.submit(
+                    subprocess.Popen[bytes],
                     list(argv),
                     env=dict(env),
                     cwd=cwd,
@@ -110,8 +115,8 @@ class Supervisor:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,  # Ctrl-C reaches the rehearsal alone, which ends its children in order
-                    preexec_fn=None if survives_parent else end_with_parent,  # noqa: PLW1509 - one syscall
-                )
+                    preexec_fn=None if survives_parent else end_with_parent,
+                ).result()
             except OSError as error:
                 raise ProcessFailure(f"{name}: {argv[0]} could not be started: {error.strerror}") from error
         child = Child(name, popen, log)
