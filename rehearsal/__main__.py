@@ -1,0 +1,65 @@
+"""`python -m rehearsal`: what `make rehearse`, `make rehearse-down` and `make check` call."""
+
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import config
+from rehearsal.kubernetes import binaries
+from rehearsal.paths import BINARIES, REPOSITORY, ROOT
+from rehearsal.processes import ProcessFailure, stop_recorded
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="The rehearsal on this machine.")
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+@app.command()
+def run(
+    env: Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")] = "dev",
+    keep: Annotated[bool, typer.Option("--keep", help="Leave it running after the RayClusters are ready.")] = False,
+) -> None:
+    """Deploy, watch, change and destroy an environment without an AWS account."""
+    from rehearsal.story.run import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+
+    _end_earlier()
+    try:
+        code = tell(env, console, keep=keep)
+    except (config.ConfigError, binaries.BuildFailure, ProcessFailure) as error:
+        errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        code = 2
+    except KeyboardInterrupt:
+        errors.print("interrupted; everything that was started has been ended")
+        code = 130
+    raise typer.Exit(code)
+
+
+@app.command()
+def down() -> None:
+    """End what a kept rehearsal left running."""
+    ended = _end_earlier()
+    console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running")
+
+
+@app.command()
+def actionlint() -> None:
+    """Check the workflows of .github with actionlint, which is built like the control plane."""
+    try:
+        program = binaries.ensure_actionlint(BINARIES, console.print)
+    except binaries.BuildFailure as error:
+        errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        raise typer.Exit(2) from None
+    workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))
+    raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)
+
+
+def _end_earlier() -> list[str]:
+    """End processes that an earlier run left (kept, or killed before it could clean up)."""
+    return [name for run_directory in sorted(ROOT.glob("*/run")) for name in stop_recorded(run_directory)]
+
+
+if __name__ == "__main__":
+    sys.exit(app())

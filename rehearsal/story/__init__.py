@@ -1,0 +1,1 @@
+"""What the rehearsal tells: deploy, watch, change, take apart, count what is left."""

@@ -1,0 +1,76 @@
+"""The embedded account's process, seen from outside: started, asked, ended."""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
+from rehearsal.paths import REPOSITORY
+from rehearsal.processes import Child, Supervisor, free_port
+
+
+class EmbeddedAccount:
+    """One AWS account on localhost. `endpoint` uses the word `localhost`, which the CDK CLI needs."""
+
+    def __init__(self, directory: Path, binaries: Path, *, account_id: str, region: str) -> None:
+        self.directory = directory
+        self.account_id = account_id
+        self.region = region
+        self.port = free_port()
+        self.endpoint = f"http://localhost:{self.port}"
+        self._binaries = binaries
+        self._child: Child | None = None
+
+    def start(self, supervisor: Supervisor) -> None:
+        """Start the account; it outlives this process, so that a kept rehearsal can be looked at."""
+        argv = [sys.executable, "-m", "rehearsal.account"]
+        for option, value in {
+            "--port": self.port,
+            "--account-id": self.account_id,
+            "--region": self.region,
+            "--directory": self.directory,
+            "--binaries": self._binaries,
+        }.items():
+            argv += [option, str(value)]
+        env = child_environment(self.directory, region=self.region, account_id=self.account_id)
+        self._child = supervisor.start(
+            "account", argv, env, ready=self._answers, timeout=60, survives_parent=True, cwd=REPOSITORY
+        )
+
+    def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
+        """A boto3 client of the account, by default as its root-like owner."""
+        keys = credentials or {"AccessKeyId": DUMMY_ACCESS_KEY, "SecretAccessKey": DUMMY_SECRET_KEY}
+        session = boto3.Session(
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys.get("SessionToken"),
+            region_name=self.region,
+        )
+        return session.client(service, endpoint_url=self.endpoint)
+
+    def inventory(self) -> list[dict[str, Any]]:
+        """Every resource that exists, with who made it."""
+        items: list[dict[str, Any]] = self._get("/_rehearsal/inventory")
+        return items
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Everything that happened in the account, in order."""
+        entries: list[dict[str, Any]] = self._get("/_rehearsal/journal")
+        return entries
+
+    def _get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.endpoint + path, timeout=30) as response:
+            return json.load(response)
+
+    def _answers(self) -> bool:
+        try:
+            self._get("/_rehearsal/health")
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+        return True

@@ -1,0 +1,82 @@
+"""The real CDK CLI, with nothing of the caller's environment."""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from rehearsal.paths import NODE_MODULES
+
+_CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
+
+
+class CommandFailure(Exception):
+    """A command of the story ended with an unexpected exit code; the message holds its last lines."""
+
+
+class Cdk:
+    """Runs `cdk` in the project's copy. Each run's output goes to a log of its own."""
+
+    def __init__(
+        self,
+        project: Path,
+        logs: Path,
+        env: Mapping[str, str],
+        *,
+        context: Mapping[str, str],
+        echo: Callable[[str], None],
+    ) -> None:
+        self._project = project
+        self._logs = logs
+        self._env = dict(env)
+        self._context = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
+        self._echo = echo
+        self._runs = 0
+
+    def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
+        """Run `cdk verb arguments` and return what it printed.
+
+        Raises CommandFailure when the exit code is not one of `expect`.
+        """
+        self._runs += 1
+        argv = ["node", str(_CLI), verb, *arguments, *self._context, "--no-color", "--no-notices"]
+        return run(argv, self._project, self._env, self._logs / f"cdk-{self._runs:02}-{verb}.log", expect, self._echo)
+
+
+def run(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    expect: Sequence[int],
+    echo: Callable[[str], None],
+) -> str:
+    """Run a program to its end, pass each line of its output to `echo` and to `log`, and return all of it."""
+    lines: list[str] = []
+    with (
+        log.open("w") as file,
+        subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        try:
+            for line in process.stdout or ():
+                file.write(line)
+                lines.append(line)
+                echo(line.rstrip())
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode not in expect:
+        tail = "".join(lines[-25:])
+        raise CommandFailure(
+            f"`{' '.join(argv[1:4])} …` ended with code {process.returncode}; its output: {log}\n{tail}"
+        )
+    return "".join(lines)

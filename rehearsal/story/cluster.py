@@ -1,0 +1,77 @@
+"""Looks at the Kubernetes side of the environment, as the administrator of the control plane."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import kubernetes
+
+from config import Environment, labels
+
+
+class NotReached(Exception):
+    """Something that the story waits for did not happen in time."""
+
+
+T = TypeVar("T")
+
+
+def wait_for(what: str, observe: Callable[[], T], reached: Callable[[T], bool], *, timeout: float) -> T:
+    """Observe twice a second until `reached`; return the last observation.
+
+    Raises NotReached, with what was seen last, after `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while not reached(seen := observe()):
+        if time.monotonic() > deadline:
+            raise NotReached(f"{what} was not reached in {timeout:.0f} s; last seen: {seen}")
+        time.sleep(0.5)
+    return seen
+
+
+class Cluster:
+    """The rehearsal's view of one environment's Kubernetes."""
+
+    def __init__(self, environment: Environment, kubeconfig: Path) -> None:
+        self._environment = environment
+        api = kubernetes.config.new_client_from_config(str(kubeconfig))
+        self._core = kubernetes.client.CoreV1Api(api)
+        self._custom = kubernetes.client.CustomObjectsApi(api)
+
+    def nodes(self, selector: str) -> list[str]:
+        """Names of the Ready nodes with these labels."""
+        nodes = self._core.list_node(label_selector=selector).items
+        return sorted(node.metadata.name for node in nodes if _ready(node))
+
+    def group_nodes(self, group: str) -> list[str]:
+        """Names of the Ready nodes of one HyperPod instance group."""
+        return self.nodes(f"{labels.INSTANCE_GROUP}={group}")
+
+    def ray_status(self, name: str) -> dict[str, Any]:
+        """The RayCluster's status, empty while there is none."""
+        try:
+            found = self._custom.get_namespaced_custom_object(
+                "ray.io", "v1", self._environment.ray.namespace, "rayclusters", name
+            )
+        except kubernetes.client.ApiException as error:
+            if error.status == 404:
+                return {}
+            raise
+        status: dict[str, Any] = found.get("status", {})
+        return status
+
+    def ray_pods(self, name: str) -> dict[str, list[str]]:
+        """Nodes of the running pods of a RayCluster, by group (`headgroup` is the head's)."""
+        pods = self._core.list_namespaced_pod(
+            self._environment.ray.namespace, label_selector=f"ray.io/cluster={name}"
+        ).items
+        groups: dict[str, list[str]] = {}
+        for pod in pods:
+            if pod.status.phase == "Running":
+                groups.setdefault(pod.metadata.labels["ray.io/group"], []).append(pod.spec.node_name)
+        return groups
+
+
+def _ready(node: Any) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])

@@ -1,0 +1,55 @@
+"""The user's checkout, copied, so that the story can edit an environment as a user would."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from ruamel.yaml import YAML
+
+from rehearsal.paths import NODE_MODULES, REPOSITORY
+
+# Everything that synth and `ops` read. Tests, documentation and the rehearsal itself stay behind.
+_PARTS: Final = (
+    "app.py",
+    "cdk.json",
+    "config",
+    "environments",
+    "handlers",
+    "k8s_charts",
+    "lifecycle_scripts",
+    "ops",
+    "ray_image",
+    "stacks",
+)
+
+
+class Project:
+    """A working copy of the project below the rehearsal's directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        for part in _PARTS:
+            source = REPOSITORY / part
+            if source.is_dir():
+                shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(source, directory / part)
+        (directory / "node_modules").symlink_to(NODE_MODULES)
+
+    def grow_workers(self, environment: str, *, by: int) -> tuple[str, int, int]:
+        """Raise the count of the last instance group and of the Ray workers on it; return group, before, after."""
+        file = self.directory / "environments" / f"{environment}.yaml"
+        yaml = YAML()
+        document = yaml.load(file)
+        group = document["hyperpod"]["instance_groups"][-1]
+        before = group["count"]
+        group["count"] = before + by
+        for cluster in document["ray"]["clusters"]:
+            for workers in cluster["workers"]:
+                if workers["instance_group"] == group["name"]:
+                    workers["replicas"] += by
+                    workers["max_replicas"] = max(workers["max_replicas"], workers["replicas"])
+        yaml.dump(document, file)
+        return group["name"], before, before + by

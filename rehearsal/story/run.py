@@ -1,0 +1,295 @@
+"""The story: one environment is deployed, watched, changed and destroyed on this machine."""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+import config
+from config import Environment, naming
+from config.labels import SYSTEM_NODE_SELECTOR
+from rehearsal.isolation import child_environment
+from rehearsal.kubernetes import binaries
+from rehearsal.paths import BINARIES, run_directory
+from rehearsal.processes import Supervisor
+from rehearsal.stand_ins import build as build_stand_ins
+from rehearsal.story import timeline, verdict
+from rehearsal.story.account import EmbeddedAccount
+from rehearsal.story.cdk import Cdk, CommandFailure, run
+from rehearsal.story.cluster import Cluster, wait_for
+from rehearsal.story.narrator import Narrator
+from rehearsal.story.project import Project
+
+# In the order in which `cdk destroy` takes an environment apart.
+UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
+PROTECTED: Final = ("storage", "network")
+NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
+
+
+class Broken(Exception):
+    """The story did not go as it should; the message says what was expected and what was seen."""
+
+
+class Story:
+    """Everything that the steps share."""
+
+    def __init__(self, environment: Environment, console: Console) -> None:
+        self.environment = environment
+        self.directory = run_directory(environment.name)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.supervisor = Supervisor(self.directory)
+        self.narrator = Narrator(console)
+        self.console = console
+        self.account: EmbeddedAccount
+        self.project: Project
+        self.cdk: Cdk
+        self.charts = ""
+
+    # -- preparation
+
+    def prepare(self) -> None:
+        """Build what has to be built, start the account, copy the project."""
+        with self.narrator.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
+            built = binaries.ensure(BINARIES, self.console.print)
+            step.see(f"binaries in {built.directory}")
+        with self.narrator.step("embedded AWS account") as step:
+            environment = self.environment
+            self.account = EmbeddedAccount(
+                self.directory / "account", built.directory, account_id=environment.account, region=environment.region
+            )
+            self.account.start(self.supervisor)
+            step.see(f"account {environment.account} at {self.account.endpoint}")
+        with self.narrator.step("project and charts") as step:
+            self.project = Project(self.directory / "project")
+            context = self._charts(built, step.see)
+            self.cdk = Cdk(
+                self.project.directory,
+                self.supervisor.logs,
+                self.child_environment(),
+                context={"environment": environment.name, **context},
+                echo=self.narrator.echo,
+            )
+
+    def _charts(self, built: binaries.Binaries, see: Callable[[str], None]) -> Mapping[str, str]:
+        stand_ins = self.directory / "stand-in-charts"
+        build_stand_ins(stand_ins, built)
+        self.charts = "generated stand-ins (`ops charts fetch` brings the publishers')"
+        see(self.charts)
+        return {"charts": "stand-in", "stand-in-charts": str(stand_ins)}
+
+    def child_environment(self) -> dict[str, str]:
+        """The environment of the CDK CLI and of `ops`."""
+        return child_environment(
+            self.directory,
+            endpoint=self.account.endpoint,
+            region=self.environment.region,
+            account_id=self.environment.account,
+        )
+
+    # -- steps
+
+    def bootstrap(self) -> None:
+        with self.narrator.step("cdk bootstrap"):
+            self.cdk("bootstrap", f"aws://{self.environment.account}/{self.environment.region}")
+
+    def deploy(self, title: str, *stacks: str) -> None:
+        with self.narrator.step(title):
+            targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
+            self.cdk("deploy", *targets, "--require-approval", "never", "--concurrency", "3", "--progress", "events")
+
+    def nodes_join(self) -> None:
+        with self.narrator.step("nodes join") as step:
+            cluster = self.cluster()
+            system = wait_for(
+                "the system node group",
+                lambda: cluster.nodes(SYSTEM_NODE_SELECTOR),
+                lambda nodes: len(nodes) == self.environment.eks.system_nodes.count,
+                timeout=60,
+            )
+            step.see(f"system: {len(system)} nodes")
+            for group in self.environment.hyperpod.instance_groups:
+                nodes = wait_for(
+                    f"instance group {group.name}",
+                    lambda name=group.name: cluster.group_nodes(name),
+                    lambda nodes, count=group.count: len(nodes) == count,
+                    timeout=120,
+                )
+                step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
+
+    def ops_wait(self, timeout_minutes: float = 3) -> None:
+        with self.narrator.step("ops wait") as step:
+            argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
+            argv += ["--timeout", str(timeout_minutes), "--interval", "1"]
+            log = self.supervisor.logs / "ops-wait.log"
+            environment = self.child_environment() | self._as_admin()
+            printed = run(argv, self.project.directory, environment, log, (0,), self.narrator.echo)
+            step.see(printed.splitlines()[-1])
+
+    def ray_is_ready(self, workers: int) -> None:
+        with self.narrator.step("RayClusters ready") as step:
+            cluster = self.cluster()
+            for wanted in self.environment.ray.clusters:
+                status = wait_for(
+                    f"RayCluster {wanted.name}",
+                    lambda name=wanted.name: cluster.ray_status(name),
+                    lambda status: status.get("state") == "ready" and status.get("availableWorkerReplicas") == workers,
+                    timeout=90,
+                )
+                pods = cluster.ray_pods(wanted.name)
+                gpu_nodes = {node for group, nodes in pods.items() if group != "headgroup" for node in nodes}
+                if len(gpu_nodes) != workers:
+                    raise Broken(f"{workers} workers must be on {workers} nodes, they are on {len(gpu_nodes)}: {pods}")
+                step.see(f"{wanted.name}: {status['state']}, 1 head + {workers} workers, one a node")
+
+    def diff_is_clean(self) -> None:
+        with self.narrator.step("cdk diff") as step:
+            printed = self.cdk("diff", "--all")
+            if not NO_CHANGES.search(printed):
+                raise Broken(f"a fresh deployment must have no difference:\n{printed[-3000:]}")
+            step.see("no difference in any stack")
+
+    def grow(self) -> None:
+        """The worker group grows by one node: one UpdateCluster, one node, one Ray worker."""
+        with self.narrator.step("the worker group grows") as step:
+            group, before, after = self.project.grow_workers(self.environment.name, by=1)
+            step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
+            self.environment = config.load(self.environment.name, self.project.directory / "environments")
+            calls_before = self._calls("UpdateCluster")
+            self.cdk("deploy", "--all", "--require-approval", "never", "--concurrency", "3", "--progress", "events")
+            calls = self._calls("UpdateCluster") - calls_before
+            if calls != 1:
+                raise Broken(f"the change must send one UpdateCluster, it sent {calls}")
+            step.see("one UpdateCluster was sent")
+
+    def ray_stack_alone(self) -> None:
+        stack = naming.stack(self.environment, "ray")
+        with self.narrator.step("the ray stack alone: destroyed, deployed again") as step:
+            self.cdk("destroy", stack, "--force")
+            cluster = self.cluster()
+            for wanted in self.environment.ray.clusters:
+                if cluster.ray_status(wanted.name) or cluster.ray_pods(wanted.name):
+                    raise Broken(f"RayCluster {wanted.name} is still there after {stack} was destroyed")
+            step.see("no RayCluster, no Ray pod was left")
+            self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events")
+
+    def destroy(self) -> None:
+        """All that is not protected; a protected environment refuses the rest."""
+        if not self.environment.protect:
+            with self.narrator.step("cdk destroy --all"):
+                self.cdk("destroy", "--all", "--force")
+            return
+        with self.narrator.step("cdk destroy (the protected stacks stay)") as step:
+            self.cdk("destroy", *(naming.stack(self.environment, stack) for stack in UNPROTECTED), "--force")
+            printed = self.cdk("destroy", "--all", "--force", expect=(1,))
+            if "TerminationProtection is enabled" not in printed:
+                raise Broken(f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}")
+            step.see("`cdk destroy --all` is refused: storage and network are protected")
+
+    def take_inventory(self) -> verdict.Leftovers:
+        with self.narrator.step("inventory") as step:
+            protected = (
+                [naming.stack(self.environment, stack) for stack in PROTECTED] if self.environment.protect else []
+            )
+            leftovers = verdict.sort_leftovers(self.account.inventory(), protected)
+            kept = {item["owner"] for item in leftovers.protected}
+            if kept != set(protected):
+                raise Broken(f"exactly the protected stacks {protected} must be left, there are {sorted(kept)}")
+            step.see(f"{len(leftovers.protected)} resources in protected stacks, {len(leftovers.nobody)} of nobody")
+            return leftovers
+
+    def deployed_again(self) -> None:
+        """A protected environment: a second deployment uses the data that stayed; then the reviewed way to the end."""
+        before = self._file_system()
+        self.deploy("cdk deploy --all, again")
+        with self.narrator.step("the file system is the one that stayed") as step:
+            if self._file_system() != before:
+                raise Broken(f"file system {before} was not used again, there is {self._file_system()}")
+            step.see(before)
+        with self.narrator.step("ops unprotect, cdk destroy --all"):
+            argv = [sys.executable, "-m", "ops", "unprotect", "--env", self.environment.name, "--yes"]
+            log = self.supervisor.logs / "ops-unprotect.log"
+            run(argv, self.project.directory, self.child_environment(), log, (0,), self.narrator.echo)
+            self.cdk("destroy", "--all", "--force")
+
+    # -- looking
+
+    def cluster(self) -> Cluster:
+        """The control plane of the environment's EKS cluster, as its administrator."""
+        name = naming.eks_cluster(self.environment)
+        return Cluster(self.environment, self.account.admin_kubeconfig(name))
+
+    def timeline(self) -> Path:
+        """Draw what waited for what; return the page."""
+        return timeline.write(self.account.journal(), self.narrator.steps, self.directory / "timeline.html")
+
+    def report(self) -> None:
+        """Leave the steps' times for `make bench`."""
+        steps = [{"title": step.title, "seconds": round(step.seconds, 2)} for step in self.narrator.steps]
+        (self.directory / "report.json").write_text(json.dumps(steps, indent=2) + "\n")
+
+    def _file_system(self) -> str:
+        systems = self.account.client("fsx").describe_file_systems()["FileSystems"]
+        return str(systems[0]["FileSystemId"])
+
+    def _calls(self, api: str) -> int:
+        return sum(entry["kind"] == "hyperpod" and entry.get("api") == api for entry in self.account.journal())
+
+    def _as_admin(self) -> dict[str, str]:
+        """Credentials of the environment's first admin role, which the account's owner keeps outside the stacks."""
+        role = self.environment.access.admins[0]
+        keys = self.account.client("sts").assume_role(RoleArn=role, RoleSessionName="rehearsal")["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": keys["SessionToken"],
+        }
+
+
+def tell(environment_name: str, console: Console, *, keep: bool) -> int:
+    """Tell the whole story; return the exit code (0: everything was as it should be)."""
+    environment = config.load(environment_name)
+    story = Story(environment, console)
+    told = False
+    try:
+        _steps(story, console, keep=keep)
+        told = True
+    except (Broken, CommandFailure) as failure:
+        console.print(f"[bold red]The rehearsal of {environment_name} failed:[/] {failure}", highlight=False)
+        return 1
+    finally:
+        with suppress(Exception):
+            story.report()
+        if not (keep and told):
+            story.supervisor.stop_all(grace=20)
+    return 0
+
+
+def _steps(story: Story, console: Console, *, keep: bool) -> None:
+    workers = sum(group.replicas for group in story.environment.ray.clusters[0].workers)
+    story.prepare()
+    story.bootstrap()
+    story.deploy("cdk deploy --all")
+    story.nodes_join()
+    story.ops_wait()
+    story.ray_is_ready(workers)
+    if keep:
+        return
+    story.diff_is_clean()
+    story.grow()
+    story.ops_wait()
+    story.ray_is_ready(workers + 1)
+    story.ray_stack_alone()
+    story.ray_is_ready(workers + 1)
+    page = story.timeline()
+    story.destroy()
+    leftovers: Any = story.take_inventory()
+    verdict.show(console, leftovers, story.charts)
+    console.print(f"timeline of the deployment: {page}")
+    if not leftovers.clean:
+        raise Broken("something is left that nobody owns; the table above names it")

@@ -1,0 +1,89 @@
+"""What the story ends with: what was real, what was simulated, what is left and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+REAL: Final = (
+    "CDK CLI and synthesis, templates and assets",
+    "CloudFormation's protocol: change sets, order, events, rollback, exports, custom resources",
+    "Lambda code of every custom resource, CDK's own included (under this Python and Node, not Lambda's)",
+    "Kubernetes: etcd, API server, controllers, scheduler; EKS tokens and access entries",
+    "KubeRay operator (module v1.2.1; its RayCluster code is 1.2.0's), under its own ServiceAccount",
+)
+SIMULATED: Final = (
+    "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
+    "kubelets (kwok): containers do not run, GPUs, EFA and FSx are not there",
+    "the image build: its Job completes, a stand-in puts the tag into the repository",
+    "EKS's add-ons and HyperPod's agents: objects that take pod slots",
+    "NetworkPolicies: accepted, not enforced",
+)
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """The inventory after the last `cdk destroy`, sorted by who made what."""
+
+    protected: Sequence[dict[str, Any]]
+    background: Sequence[dict[str, Any]]
+    bootstrap: Sequence[dict[str, Any]]
+    nobody: Sequence[dict[str, Any]]
+    unexpected: Sequence[dict[str, Any]]
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is left but what is named: protected stacks, the CDK bootstrap, what AWS itself keeps."""
+        return not self.nobody and not self.unexpected
+
+
+def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequence[str]) -> Leftovers:
+    """Sort an inventory by its items' `owner`."""
+    by: dict[str, list[dict[str, Any]]] = {"protected": [], "background": [], "bootstrap": [], "nobody": [], "other": []}
+    for item in inventory:
+        owner = item["owner"]
+        if owner in by:
+            by[owner].append(item)
+        elif owner.startswith("background:"):
+            by["background"].append(item)
+        else:
+            by["protected" if owner in protected_stacks else "other"].append(item)
+    return Leftovers(by["protected"], by["background"], by["bootstrap"], by["nobody"], by["other"])
+
+
+def show(console: Console, leftovers: Leftovers, charts: str) -> None:
+    """Print the verdict table."""
+    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
+    for row in REAL:
+        table.add_row("[green]real[/]", row)
+    for row in SIMULATED:
+        table.add_row("[yellow]simulated[/]", row)
+    table.add_row("charts", charts)
+    for name, items in (
+        ("left: protected", leftovers.protected),
+        ("left: bootstrap", leftovers.bootstrap),
+        ("left by AWS itself", leftovers.background),
+        ("[red]left, unexpected[/]", leftovers.unexpected),
+    ):
+        for line in _summary(items):
+            table.add_row(name, line)
+    style = "red" if leftovers.nobody else "green"
+    table.add_row(f"[{style}]resources made by nobody[/]", f"[{style}]{len(leftovers.nobody)}[/]")
+    for item in leftovers.nobody:
+        table.add_row("", f"{item['type']} {item['id']}")
+    console.print(table)
+
+
+def _summary(items: Sequence[dict[str, Any]]) -> list[str]:
+    """One line for each owner and type, with the reason when there is one."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for item in items:
+        grouped.setdefault((item["owner"], item["type"], item.get("note") or ""), []).append(item["id"])
+    lines = []
+    for (owner, kind, note), names in grouped.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        lines.append(f"{owner}: {kind} {shown}" + (f" ({note})" if note else ""))
+    return lines
