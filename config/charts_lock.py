@@ -1,0 +1,161 @@
+"""The pinned Helm charts: what `charts.lock.yaml` says, where they are cached, and their verified unpacking."""
+
+import hashlib
+import os
+import shutil
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from ruamel.yaml import YAML
+
+from config.load import ConfigError, Finding
+
+LOCK_FILE: Final = Path(__file__).with_name("charts.lock.yaml")
+CACHE_VARIABLE: Final = "RAYHP_CHARTS"
+
+# Only the rehearsal's embedded account has this SSM parameter, so that only it takes templates with stand-in charts.
+STAND_IN_MARKER: Final = "/ray-on-hyperpod/embedded-account"
+STAND_IN_MARKER_VALUE: Final = "stand-in charts are welcome"
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+GitId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+Url = Annotated[str, StringConstraints(pattern=r"^https://[^\s/]+/\S+$")]
+
+
+class ChartError(ConfigError):
+    """A chart is not in the lock, not in the cache, or not what the lock says."""
+
+    def __init__(self, chart: str, message: str) -> None:
+        super().__init__(LOCK_FILE, [Finding(chart, message)])
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Archive(_Model):
+    """A chart published as an archive."""
+
+    name: str
+    version: str
+    url: Url
+    sha256: Sha256
+
+    @property
+    def file_name(self) -> str:
+        """Name in the cache."""
+        return f"{self.name}-{self.version}.tgz"
+
+
+class GitFolder(_Model):
+    """A chart published as a folder of a git repository only; its dependencies are archives."""
+
+    name: str
+    version: str
+    repository: Url
+    commit: GitId
+    path: str
+    tree: GitId
+    dependencies: tuple[Archive, ...] = ()
+    dropped_dependencies: tuple[str, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """Name in the cache."""
+        return f"{self.name}-{self.commit[:12]}"
+
+
+class _Lock(_Model):
+    charts: tuple[Archive | GitFolder, ...]
+
+
+@cache
+def locked() -> dict[str, Archive | GitFolder]:
+    """All charts of the lock by name."""
+    return {chart.name: chart for chart in _Lock.model_validate(_yaml(LOCK_FILE)).charts}
+
+
+def cache_directory() -> Path:
+    """Where verified charts are kept: $RAYHP_CHARTS, else ~/.cache/ray-on-hyperpod/charts."""
+    configured = os.environ.get(CACHE_VARIABLE)
+    return Path(configured) if configured else Path.home() / ".cache" / "ray-on-hyperpod" / "charts"
+
+
+def unpack(name: str, directory: Path, cached: Path | None = None) -> Path:
+    """Unpack chart `name` from the cache below `directory`, verified anew, and return the chart's folder.
+
+    The same lock gives the same files. Raises ChartError when the chart is missing or was altered.
+    """
+    if name not in locked():
+        raise ChartError(name, f"is not in the lock; there are: {', '.join(locked())}")
+    chart = locked()[name]
+    cached = cached or cache_directory()
+    if isinstance(chart, Archive):
+        verify(chart, cached)
+        with tarfile.open(cached / chart.file_name) as archive:
+            archive.extractall(directory, filter="data")
+        return directory / chart.name
+    return _pack_folder(chart, directory / chart.name, cached)
+
+
+def verify(chart: Archive | GitFolder, cached: Path) -> None:
+    """Raise ChartError unless the cache holds exactly this chart, its dependencies included."""
+    path = cached / chart.file_name
+    if not path.exists():
+        raise ChartError(chart.name, f"{path} does not exist; run `ops charts fetch`")
+    if isinstance(chart, Archive):
+        expected, found = chart.sha256, hashlib.sha256(path.read_bytes()).hexdigest()
+    else:
+        expected, found = chart.tree, git_tree(path)
+    if found != expected:
+        raise ChartError(chart.name, f"{path} was altered: {found} instead of {expected}; run `ops charts fetch`")
+    for dependency in chart.dependencies if isinstance(chart, GitFolder) else ():
+        verify(dependency, cached)
+
+
+def git_tree(directory: Path) -> str:
+    """Return git's id of a folder (`git rev-parse COMMIT:PATH`), computed from the files alone."""
+    entries = sorted((_tree_entry(path) for path in directory.iterdir()), key=lambda entry: entry[0])
+    return _git_object(b"tree", b"".join(entry for _, entry in entries)).hex()
+
+
+def _tree_entry(path: Path) -> tuple[bytes, bytes]:
+    name = os.fsencode(path.name)
+    if path.is_symlink():
+        mode, identity = b"120000", _git_object(b"blob", os.fsencode(path.readlink()))
+    elif path.is_dir():
+        mode, identity = b"40000", bytes.fromhex(git_tree(path))
+    else:
+        mode = b"100755" if path.stat().st_mode & 0o100 else b"100644"
+        identity = _git_object(b"blob", path.read_bytes())
+    # git sorts a folder as if its name ended in a slash.
+    key = name + b"/" if mode == b"40000" else name
+    return key, mode + b" " + name + b"\0" + identity
+
+
+def _git_object(kind: bytes, content: bytes) -> bytes:
+    header = kind + b" %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).digest()
+
+
+def _pack_folder(chart: GitFolder, target: Path, cached: Path) -> Path:
+    verify(chart, cached)
+    shutil.copytree(cached / chart.file_name, target, symlinks=True)
+    description = _yaml(target / "Chart.yaml")
+    description["dependencies"] = [
+        dependency
+        for dependency in description.get("dependencies", [])
+        if dependency["name"] not in chart.dropped_dependencies
+    ]
+    with (target / "Chart.yaml").open("w") as file:
+        YAML(typ="safe", pure=True).dump(description, file)
+    for dependency in chart.dependencies:
+        shutil.copy(cached / dependency.file_name, target / "charts" / dependency.file_name)
+    return target
+
+
+def _yaml(path: Path) -> Any:
+    return YAML(typ="safe", pure=True).load(path.read_text())

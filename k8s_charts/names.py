@@ -1,0 +1,19 @@
+"""Names of Kubernetes objects that other parts of the project refer to."""
+
+from typing import Final
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+IMAGE_BUILD_NAMESPACE: Final = "image-build"
+# Where the walkthrough's kube-prometheus stack lives (release name `prometheus`).
+PROMETHEUS_NAMESPACE: Final = "prometheus-system"
+
+FSX_CSI_SERVICE_ACCOUNT: Final = "fsx-csi-controller-sa"
+FSX_CSI_DRIVER: Final = "fsx.csi.aws.com"
+IMAGE_BUILDER_SERVICE_ACCOUNT: Final = "image-builder"
+RAY_SERVICE_ACCOUNT: Final = "ray"
+
+# Prefix of the data bucket that the Ray pods read and write.
+RAY_DATA_PREFIX: Final = "ray"
+
+# A pod of Ray's namespace that carries this label may submit jobs to a head's port 8265.
+SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"

@@ -1,0 +1,1 @@
+"""CDK stacks, cut by life-time: network, storage, eks, hyperpod, platform, ray."""

@@ -1,0 +1,68 @@
+"""Helm charts as CDK assets: the pinned ones from the verified cache, or a rehearsal's stand-ins."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from config import charts_lock
+from config.charts_lock import ChartError
+
+CONTEXT_KEY: Final = "charts"
+STAND_IN: Final = "stand-in"
+STAND_IN_DIRECTORY_KEY: Final = "stand-in-charts"
+
+
+def chart_asset(scope: Construct, name: str) -> s3_assets.Asset:
+    """Return the locked chart `name` as an asset, so that a deployment pulls no chart from the internet.
+
+    With `-c charts=stand-in -c stand-in-charts=DIRECTORY` it is DIRECTORY/name instead, the stack is marked
+    REHEARSAL ONLY, and a real account refuses it. Raises ChartError when the chart is missing or was altered.
+    """
+    source = scope.node.try_get_context(CONTEXT_KEY)
+    if source is None:
+        # The asset is copied into the cloud assembly at once, so that its source may go.
+        with TemporaryDirectory() as directory:
+            return s3_assets.Asset(scope, f"{name}Chart", path=str(charts_lock.unpack(name, Path(directory))))
+    if source != STAND_IN:
+        raise ChartError(name, f"context {CONTEXT_KEY}={source!r}; allowed: {STAND_IN}, or no such context")
+    _mark_rehearsal_only(cdk.Stack.of(scope))
+    return s3_assets.Asset(scope, f"{name}Chart", path=str(_stand_in(scope, name)))
+
+
+def _stand_in(scope: Construct, name: str) -> Path:
+    directory = scope.node.try_get_context(STAND_IN_DIRECTORY_KEY)
+    if not directory:
+        raise ChartError(name, f"context {CONTEXT_KEY}={STAND_IN} needs {STAND_IN_DIRECTORY_KEY}=DIRECTORY")
+    chart = Path(directory) / name
+    if not (chart / "Chart.yaml").is_file():
+        raise ChartError(name, f"no stand-in at {chart}; make them with `python -m rehearsal.stand_ins {directory}`")
+    return chart
+
+
+def _mark_rehearsal_only(stack: cdk.Stack) -> None:
+    """Let CloudFormation refuse the stack wherever the embedded account's marker is absent, before it makes anything."""
+    if stack.node.try_find_child("RehearsalOnly"):
+        return
+    options = stack.template_options
+    options.description = f"REHEARSAL ONLY, with stand-in Helm charts. {options.description or ''}".rstrip()
+    marker = cdk.CfnParameter(
+        stack,
+        "RehearsalOnly",
+        type="AWS::SSM::Parameter::Value<String>",
+        default=charts_lock.STAND_IN_MARKER,
+        description="Exists in the rehearsal's embedded account only. Deploy without -c charts=stand-in elsewhere.",
+    )
+    cdk.CfnRule(
+        stack,
+        "StandInChartsOnlyInRehearsal",
+        assertions=[
+            cdk.CfnRuleAssertion(
+                assert_=cdk.Fn.condition_equals(marker.value_as_string, charts_lock.STAND_IN_MARKER_VALUE),
+                assert_description="Stand-in Helm charts: run `ops charts fetch`, then synth without -c charts=stand-in",
+            )
+        ],
+    )
