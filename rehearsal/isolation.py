@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 # What a program needs to run at all and that says nothing about an account.
-_INHERITED = ("LANG", "LC_ALL", "TERM", "COLUMNS", "NO_COLOR", "SSL_CERT_FILE")
+_INHERITED = ("LANG", "LC_ALL", "TERM", "COLUMNS", "NO_COLOR")
 
 DUMMY_ACCESS_KEY = "AKIAREHEARSAL0000000"
 DUMMY_SECRET_KEY = "rehearsal-only-not-a-secret"  # noqa: S105 - accepted by the embedded account only

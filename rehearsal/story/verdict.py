@@ -1,5 +1,6 @@
 """What the story ends with: what was real, what was simulated, what is left and why."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,10 +43,10 @@ class Leftovers:
 
 def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequence[str]) -> Leftovers:
     """Sort an inventory by its items' `owner`."""
-    by: dict[str, list[dict[str, Any]]] = {"protected": [], "background": [], "bootstrap": [], "nobody": [], "other": []}
+    by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in inventory:
         owner = item["owner"]
-        if owner in by:
+        if owner in ("bootstrap", "nobody"):
             by[owner].append(item)
         elif owner.startswith("background:"):
             by["background"].append(item)

@@ -1,0 +1,146 @@
+"""What an environment file may say, and how it is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+import config
+from config import ConfigError, load
+from config.load import DIRECTORY
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Any:
+    """The document of dev.yaml, and a way to load a changed one."""
+
+    class Changed:
+        document = YAML(typ="safe", pure=True).load(DIRECTORY / "dev.yaml")
+
+        def load(self) -> config.Environment:
+            YAML().dump(self.document, tmp_path / "changed.yaml")
+            return load("changed", tmp_path)
+
+        def refusal(self) -> str:
+            with pytest.raises(ConfigError) as refusal:
+                self.load()
+            return str(refusal.value)
+
+    return Changed()
+
+
+@pytest.mark.parametrize("name", config.available())
+def test_every_committed_environment_is_valid(name: str) -> None:
+    assert load(name).name == name
+
+
+def test_a_missing_key_is_named_with_its_path(dev: Any) -> None:
+    del dev.document["hyperpod"]["instance_groups"][1]["count"]
+    assert "changed.yaml: hyperpod.instance_groups.1.count: is missing" in dev.refusal()
+
+
+def test_an_unknown_key_is_refused(dev: Any) -> None:
+    dev.document["fsx"]["capacity"] = 1200
+    assert "fsx.capacity: is not a key here" in dev.refusal()
+
+
+def test_a_number_in_quotes_is_not_a_number(dev: Any) -> None:
+    dev.document["hyperpod"]["instance_groups"][1]["count"] = "4"
+    assert "count: Input should be a valid integer; got '4'" in dev.refusal()
+
+
+def test_a_version_without_quotes_is_not_a_text(dev: Any) -> None:
+    dev.document["eks"]["version"] = 1.35
+    assert "eks.version: Input should be a valid string; got 1.35" in dev.refusal()
+
+
+def test_a_kubernetes_version_that_hyperpod_refuses_is_refused(dev: Any) -> None:
+    dev.document["eks"]["version"] = "1.36"
+    assert "eks.version: allowed: 1.30, 1.31, 1.32, 1.33, 1.34, 1.35; got '1.36'" in dev.refusal()
+
+
+def test_all_findings_come_at_once(dev: Any) -> None:
+    del dev.document["region"]
+    dev.document["fsx"]["capacity_gib"] = 1300
+    dev.document["network"]["zones"] = ["us-west-2a", "usw2-az1"]
+    refusal = dev.refusal()
+    assert "region: is missing" in refusal
+    assert "capacity_gib 1300; allowed: 1200 or a multiple of 2400" in refusal
+    assert "network.zones.0" in refusal
+
+
+def test_a_zone_is_given_by_its_id(dev: Any) -> None:
+    dev.document["network"]["zones"] = ["us-west-2a", "us-west-2b"]
+    assert "got 'us-west-2a'" in dev.refusal()
+
+
+def test_one_zone_is_not_enough_for_eks(dev: Any) -> None:
+    dev.document["network"]["zones"] = ["usw2-az2"]
+    assert "network.zones" in dev.refusal()
+
+
+def test_an_unknown_instance_type_names_the_known_ones(dev: Any) -> None:
+    dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "p5.48xlarge"
+    assert "'p5.48xlarge' is not in the catalogue; allowed: ml." in dev.refusal()
+
+
+def test_deep_health_checks_need_an_accelerator(dev: Any) -> None:
+    dev.document["hyperpod"]["instance_groups"][0]["deep_health_checks"] = ["InstanceStress"]
+    assert "deep_health_checks need an accelerated instance type, not ml.m5.2xlarge" in dev.refusal()
+
+
+def test_ray_on_a_group_that_does_not_exist_is_refused(dev: Any) -> None:
+    dev.document["ray"]["clusters"][0]["head"]["instance_group"] = "heads"
+    assert "no instance group 'heads'; allowed: head-group, worker-group-1" in dev.refusal()
+
+
+def test_replicas_outside_their_bounds_are_refused(dev: Any) -> None:
+    dev.document["ray"]["clusters"][0]["workers"][0]["replicas"] = 11
+    assert "replicas 11 must lie between min_replicas 1 and max_replicas 10" in dev.refusal()
+
+
+def test_the_name_inside_must_be_the_file_s(dev: Any) -> None:
+    dev.document["name"] = "prod"
+    assert "name: 'prod' must be the file's name, 'changed'" in dev.refusal()
+
+
+def test_an_environment_cannot_be_changed_after_it_was_read() -> None:
+    environment = load("dev")
+    with pytest.raises(ValueError, match="frozen"):
+        environment.region = "eu-west-1"
+
+
+def test_no_such_file_lists_the_environments_there_are() -> None:
+    with pytest.raises(ConfigError, match="no such environment; there are: dev, prod, small"):
+        load("staging")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must be a YAML mapping"),
+        ("- a\n- b\n", "must be a YAML mapping"),
+        ("region: a\nregion: b\n", "line 2"),
+        ("region:\n\t- a\n", "line 2"),
+        ("region: [a\n", "line 2"),
+        ("region: 2024-01-01\n", "not a YAML mapping of plain values"),
+    ],
+    ids=["empty", "list", "duplicate key", "tab", "open bracket", "date"],
+)
+def test_a_file_that_is_not_a_mapping_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "broken.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load("broken", tmp_path)
+
+
+def test_node_subnets_hold_thousands_of_addresses_and_do_not_overlap() -> None:
+    network = load("prod").network
+    subnets = [
+        subnet
+        for zone in range(len(network.zones))
+        for subnet in (network.node_subnet(zone), network.public_subnet(zone), network.control_plane_subnet(zone))
+    ]
+    assert all(subnet.subnet_of(network.vpc_cidr) for subnet in subnets)
+    assert not any(a.overlaps(b) for index, a in enumerate(subnets) for b in subnets[index + 1 :])
+    assert network.node_subnet(0).num_addresses == 16384
