@@ -1,0 +1,55 @@
+"""AWS::IAM::OIDCProvider: the native OIDC provider resource, which moto lacks."""
+
+from typing import Any, Self
+
+from rehearsal.account.context import Account
+from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.services.iam import backend_of
+from rehearsal.account.services.resource_model import (
+    Declaration,
+    ResourceModel,
+    cloudformation_model,
+    serve,
+)
+
+
+def install(account: Account) -> None:
+    """Let the model act on the account."""
+    serve(account)
+
+
+@cloudformation_model("AWS::IAM::OIDCProvider")
+class OidcProviderResource(ResourceModel):
+    """An identity provider that roles can trust, such as the issuer of a cluster's service account tokens."""
+
+    KNOWN = frozenset({"ClientIdList", "Tags", "ThumbprintList", "Url"})
+
+    @property
+    def _provider(self) -> Any:
+        return backend_of(self.account).get_open_id_connect_provider(self.physical_resource_id)
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        properties, iam = declaration.properties, backend_of(declaration.account)
+        url = properties["Url"]
+        if not url.startswith("https://"):
+            raise ResourceFailure(f"Invalid Open ID Connect Provider URL: {url} (InvalidInput)")
+        if any(f"https://{provider.url}" == url for provider in iam.open_id_providers.values()):
+            raise ResourceFailure(f"Provider with url {url} already exists. (EntityAlreadyExists)")
+        provider = iam.create_open_id_connect_provider(
+            url,
+            properties.get("ThumbprintList", []),
+            properties.get("ClientIdList", []),
+            [{"Key": key, "Value": value} for key, value in declaration.tags().items()],
+        )
+        return cls(declaration.account, provider.arn)
+
+    def update(self, declaration: Declaration) -> None:
+        self._provider.client_id_list = declaration.properties.get("ClientIdList", [])
+        self._provider.thumbprint_list = declaration.properties.get("ThumbprintList", [])
+
+    def remove(self) -> None:
+        backend_of(self.account).delete_open_id_connect_provider(self.physical_resource_id)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"Arn": self.physical_resource_id}

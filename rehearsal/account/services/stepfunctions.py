@@ -1,0 +1,117 @@
+"""Step Functions: state machines really execute, which CDK's provider framework needs to wait.
+
+Task retries (how the framework polls) take their real time; Wait states follow the account's clock.
+"""
+
+import time
+import uuid
+from typing import Any, Self
+
+import moto.stepfunctions.models as moto_models
+from moto.core.config import default_user_config
+from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
+from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
+
+from rehearsal.account.context import Account
+from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.services.iam import trusts
+from rehearsal.account.services.resource_model import (
+    Declaration,
+    ResourceModel,
+    cloudformation_model,
+    serve,
+)
+
+
+def install(account: Account) -> None:
+    """Use moto's executing backend everywhere, and let it accept executions without a name."""
+    serve(account)
+    default_user_config["stepfunctions"]["execute_state_machine"] = True
+    # moto's other modules look state machines up here, in the backend that does not execute.
+    moto_models.stepfunctions_backends = stepfunctions_parser_backends
+    _name_executions()
+    _scale_waits(account)
+
+
+def _name_executions() -> None:
+    """Replace StartExecution's missing name, which moto takes for the name None, by a random one."""
+    start = StepFunctionsParserBackend.start_execution
+
+    def start_execution(backend: Any, state_machine_arn: str, name: str | None = None, *rest: Any) -> Any:
+        return start(backend, state_machine_arn, name or str(uuid.uuid4()), *rest)
+
+    StepFunctionsParserBackend.start_execution = start_execution
+
+
+def _scale_waits(account: Account) -> None:
+    """Replace moto's Wait states, which take whole real seconds, by ones that follow the account's clock."""
+
+    def wait(_function: Any, env: Any, wait_seconds: float) -> None:
+        deadline = time.monotonic() + wait_seconds / account.clock.scale
+        while env.is_running() and (left := deadline - time.monotonic()) > 0:
+            env.program_state_event.wait(left)
+
+    WaitFunction._wait_interval = wait
+
+
+@cloudformation_model("AWS::StepFunctions::StateMachine", name_property="StateMachineName")
+class StateMachineResource(ResourceModel):
+    """A state machine whose definition is parsed when it is created."""
+
+    KNOWN = frozenset(
+        [
+            "DefinitionString",
+            "LoggingConfiguration",
+            "RoleArn",
+            "StateMachineName",
+            "StateMachineType",
+            "Tags",
+            "TracingConfiguration",
+        ]
+    )
+
+    @property
+    def _backend(self) -> Any:
+        return stepfunctions_parser_backends[self.account.account_id][self.account.region]
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        properties = declaration.properties
+        resource = cls(declaration.account, "")
+        resource._require_trusted(properties["RoleArn"])
+        machine = resource._backend.create_state_machine(
+            name=properties.get("StateMachineName", declaration.name[-80:]),
+            definition=properties["DefinitionString"],
+            roleArn=properties["RoleArn"],
+            tags=[{"key": key, "value": value} for key, value in declaration.tags().items()],
+            loggingConfiguration=properties.get("LoggingConfiguration"),
+            tracingConfiguration=properties.get("TracingConfiguration"),
+            sm_type=properties.get("StateMachineType", "STANDARD"),
+        )
+        resource.physical_resource_id = machine.arn
+        return resource
+
+    def update(self, declaration: Declaration) -> None:
+        properties = declaration.properties
+        self._require_trusted(properties["RoleArn"])
+        self._backend.update_state_machine(
+            self.physical_resource_id,
+            definition=properties["DefinitionString"],
+            role_arn=properties["RoleArn"],
+        )
+
+    def remove(self) -> None:
+        self._backend.delete_state_machine(self.physical_resource_id)
+
+    def attributes(self) -> dict[str, Any]:
+        machine = self._backend.describe_state_machine(self.physical_resource_id)
+        return {"Arn": machine.arn, "Name": machine.name}
+
+    def _require_trusted(self, role_arn: str) -> None:
+        if not trusts(self.account, role_arn, f"states.{self.account.region}.amazonaws.com") and not trusts(
+            self.account, role_arn, "states.amazonaws.com"
+        ):
+            raise ResourceFailure(
+                f"Neither the global service principal states.amazonaws.com, nor the regional one is authorized to "
+                f"assume the provided role {role_arn}. (AccessDeniedException)"
+            )
