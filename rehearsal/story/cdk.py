@@ -40,16 +40,18 @@ class Cdk:
         """
         self._runs += 1
         argv = ["node", str(_CLI), verb, *arguments, *self._context, "--no-color", "--no-notices"]
-        return run(argv, self._project, self._env, self._logs / f"cdk-{self._runs:02}-{verb}.log", expect, self._echo)
+        log = self._logs / f"cdk-{self._runs:02}-{verb}.log"
+        return run(argv, cwd=self._project, env=self._env, log=log, echo=self._echo, expect=expect)
 
 
 def run(
     argv: Sequence[str],
+    *,
     cwd: Path,
     env: Mapping[str, str],
     log: Path,
-    expect: Sequence[int],
     echo: Callable[[str], None],
+    expect: Sequence[int] = (0,),
 ) -> str:
     """Run a program to its end, pass each line of its output to `echo` and to `log`, and return all of it."""
     lines: list[str] = []

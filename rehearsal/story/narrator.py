@@ -38,7 +38,8 @@ class Narrator:
         started = time.monotonic()
         if not self.console.is_terminal:
             self.console.print(f"▶ {title} …")
-        with self.console.status(f"[bold]{title}[/]", spinner="dots") as self._status:
+        with self.console.status(f"[bold]{title}[/]", spinner="dots") as status:
+            self._status = status
             try:
                 yield step
             except BaseException:
@@ -46,7 +47,6 @@ class Narrator:
                 raise
             finally:
                 step.seconds = time.monotonic() - started
-                self._status = None
         self.console.print(f"[green]✔[/] {title} [dim]{step.seconds:.1f} s[/]")
         for fact in step.seen:
             self.console.print(f"    {fact}", highlight=False)

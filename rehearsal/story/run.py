@@ -128,7 +128,7 @@ class Story:
             argv += ["--timeout", str(timeout_minutes), "--interval", "1"]
             log = self.supervisor.logs / "ops-wait.log"
             environment = self.child_environment() | self._as_admin()
-            printed = run(argv, self.project.directory, environment, log, (0,), self.narrator.echo)
+            printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.narrator.echo)
             step.see(printed.splitlines()[-1])
 
     def ray_is_ready(self, workers: int) -> None:
@@ -214,7 +214,7 @@ class Story:
         with self.narrator.step("ops unprotect, cdk destroy --all"):
             argv = [sys.executable, "-m", "ops", "unprotect", "--env", self.environment.name, "--yes"]
             log = self.supervisor.logs / "ops-unprotect.log"
-            run(argv, self.project.directory, self.child_environment(), log, (0,), self.narrator.echo)
+            run(argv, cwd=self.project.directory, env=self.child_environment(), log=log, echo=self.narrator.echo)
             self.cdk("destroy", "--all", "--force")
 
     # -- looking
