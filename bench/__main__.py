@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,12 @@ from ruamel.yaml import YAML
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 SYNTH_PARTS: Final = (
-    "app.py", "cdk.json", "config", "environments", "handlers", "k8s_charts", "lifecycle_scripts", "ray_image", "stacks",
-)  # fmt: skip
+    *("app.py", "cdk.json", "config", "environments", "handlers"),
+    *("k8s_charts", "lifecycle_scripts", "ray_image", "stacks"),
+)
 EXTRA_GROUPS: Final = 10
+MINIMAL: Final = "minimal VPC + EKS app"
+MORE_GROUPS: Final = f"dev with {EXTRA_GROUPS} more instance groups"
 
 console = Console(highlight=False)
 
@@ -33,60 +37,75 @@ def main(rounds: int = 5, charts: str = "") -> None:
         commands = _commands(Path(scratch), charts)
         times: dict[str, list[float]] = {name: [] for name in commands}
         for round_ in range(rounds + 1):
-            for name, (argv, directory) in commands.items():
-                seconds = _seconds(argv, directory)
+            for name, command in commands.items():
+                seconds = command.seconds()
                 if round_:
                     times[name].append(seconds)
-    yardstick = times["minimal VPC + EKS app"]
+    yardstick = times[MINIMAL]
     for name, measured in times.items():
         ratio = statistics.median(a / b for a, b in zip(measured, yardstick, strict=True))
         table.add_row(name, f"{statistics.median(measured):.2f}", f"{ratio:.2f}")
     console.print(table)
     median = {name: statistics.median(measured) for name, measured in times.items()}
-    per_group = (median["dev with 10 more instance groups"] - median["dev"]) / EXTRA_GROUPS
+    per_group = (median[MORE_GROUPS] - median["dev"]) / EXTRA_GROUPS
     console.print(f"each added environment is a synthesis of its own: {median['prod'] / median['dev']:.2f} of dev's")
     console.print(f"each added instance group: {per_group / median['dev']:.1%} of dev's")
     _rehearsal()
 
 
-def _commands(scratch: Path, charts: str) -> dict[str, tuple[Sequence[str], Path]]:
-    more = scratch / "more-groups"
-    for part in SYNTH_PARTS:
-        source = REPOSITORY / part
-        if source.is_dir():
-            shutil.copytree(source, more / part, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            more.mkdir(exist_ok=True)
-            shutil.copy2(source, more / part)
-    file = more / "environments" / "dev.yaml"
-    document = YAML().load(file)
-    group = document["hyperpod"]["instance_groups"][-1]
-    document["hyperpod"]["instance_groups"] += [dict(group, name=f"extra-{n}") for n in range(EXTRA_GROUPS)]
-    YAML().dump(document, file)
+@dataclass(frozen=True)
+class _Synth:
+    """One synthesis: an app's file, the folder it runs in, and its context."""
 
-    def synth(environment: str, directory: Path) -> tuple[Sequence[str], Path]:
-        context = {"environment": environment}
-        if charts:
-            context |= {"charts": "stand-in", "stand-in-charts": charts}
-        code = f"import os, runpy; os.environ['CDK_CONTEXT_JSON'] = {json.dumps(json.dumps(context))}"
-        code += "; import json; c = json.load(open('cdk.json'))['context']; c.update(json.loads(os.environ"
-        code += "['CDK_CONTEXT_JSON'])); os.environ['CDK_CONTEXT_JSON'] = json.dumps(c); runpy.run_path('app.py')"
-        return [sys.executable, "-c", code], directory
+    app: Path
+    directory: Path
+    context: Mapping[str, str] = field(default_factory=dict)
+
+    def seconds(self) -> float:
+        context = json.loads((self.directory / "cdk.json").read_text())["context"] | dict(self.context)
+        with tempfile.TemporaryDirectory() as out:
+            env = os.environ | {
+                "CDK_OUTDIR": out,
+                "CDK_CONTEXT_JSON": json.dumps(context),
+                "PYTHONPATH": str(self.directory),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            }
+            started = time.monotonic()
+            argv = [sys.executable, str(self.app)]
+            subprocess.run(argv, cwd=self.directory, env=env, check=True, stdout=subprocess.DEVNULL)
+            return time.monotonic() - started
+
+
+def _commands(scratch: Path, charts: str) -> dict[str, _Synth]:
+    context = {"charts": "stand-in", "stand-in-charts": charts} if charts else {}
+    more = _with_more_groups(scratch / "more-groups")
+
+    def synth(environment: str, directory: Path = REPOSITORY) -> _Synth:
+        return _Synth(directory / "app.py", directory, {"environment": environment, **context})
 
     return {
-        "minimal VPC + EKS app": ([sys.executable, str(REPOSITORY / "bench" / "minimal_app.py")], REPOSITORY),
-        "dev": synth("dev", REPOSITORY),
-        "prod": synth("prod", REPOSITORY),
-        "dev with 10 more instance groups": synth("dev", more),
+        MINIMAL: _Synth(REPOSITORY / "bench" / "minimal_app.py", REPOSITORY),
+        "dev": synth("dev"),
+        "prod": synth("prod"),
+        MORE_GROUPS: synth("dev", more),
     }
 
 
-def _seconds(argv: Sequence[str], directory: Path) -> float:
-    with tempfile.TemporaryDirectory() as out:
-        env = os.environ | {"CDK_OUTDIR": out, "PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
-        started = time.monotonic()
-        subprocess.run(argv, cwd=directory, env=env, check=True, stdout=subprocess.DEVNULL)
-        return time.monotonic() - started
+def _with_more_groups(directory: Path) -> Path:
+    """Copy what synthesis reads and give dev more instance groups."""
+    directory.mkdir()
+    for part in SYNTH_PARTS:
+        source = REPOSITORY / part
+        if source.is_dir():
+            shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, directory / part)
+    file = directory / "environments" / "dev.yaml"
+    document = YAML().load(file)
+    groups = document["hyperpod"]["instance_groups"]
+    groups += [dict(groups[-1], name=f"extra-{number}") for number in range(EXTRA_GROUPS)]
+    YAML().dump(document, file)
+    return directory
 
 
 def _rehearsal() -> None:
