@@ -44,7 +44,7 @@ def _stand_in(scope: Construct, name: str) -> Path:
 
 
 def _mark_rehearsal_only(stack: cdk.Stack) -> None:
-    """Let CloudFormation refuse the stack wherever the embedded account's marker is absent, before it makes anything."""
+    """Let CloudFormation refuse the stack, before it makes anything, where the embedded account's marker is absent."""
     if stack.node.try_find_child("RehearsalOnly"):
         return
     options = stack.template_options
@@ -62,7 +62,7 @@ def _mark_rehearsal_only(stack: cdk.Stack) -> None:
         assertions=[
             cdk.CfnRuleAssertion(
                 assert_=cdk.Fn.condition_equals(marker.value_as_string, charts_lock.STAND_IN_MARKER_VALUE),
-                assert_description="Stand-in Helm charts: run `ops charts fetch`, then synth without -c charts=stand-in",
+                assert_description="Stand-in Helm charts: run `ops charts fetch` and synth without -c charts",
             )
         ],
     )

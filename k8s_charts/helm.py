@@ -1,0 +1,22 @@
+"""A Helm release as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+
+
+@dataclass(frozen=True)
+class HelmRelease:
+    """A release of a locked chart: `chart` is its name in config/charts.lock.yaml."""
+
+    chart: str
+    name: str
+    namespace: str
+    values: Mapping[str, Any]
+
+
+def on_system_nodes() -> dict[str, str]:
+    """Node selector of everything that keeps the cluster going."""
+    return {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}

@@ -1,0 +1,115 @@
+"""Who may talk to whom. Ray 2.42.1 has no authentication: a port that is reached is a shell (CVE-2023-48022).
+
+Everything is denied, then each flow is allowed by name. `kubectl port-forward` and probes arrive from the node, which
+no policy keeps out; the mount of the file system is the node's traffic too.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from cdk8s_plus_27 import k8s
+from constructs import Construct
+
+from k8s_charts.base import ProjectChart
+from k8s_charts.names import PROMETHEUS_NAMESPACE, SUBMITTER_LABEL, SYSTEM_NAMESPACE
+
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_RAY_NODE = {"ray.io/is-ray-node": "yes"}
+_RAY_HEAD = {"ray.io/node-type": "head"}
+_SUBMITTER = {SUBMITTER_LABEL: "true"}
+_METRICS_PORT = 8080
+
+
+class RayPoliciesChart(ProjectChart):
+    """Policies of Ray's namespace. `clusters` are its RayClusters: their pods never reach each other's."""
+
+    def __init__(self, scope: Construct, id: str, *, namespace: str, clusters: Sequence[str]) -> None:
+        super().__init__(scope, id)
+        policies = _Policies(self, namespace)
+        policies.deny_all()
+        policies.allow_dns_and_https()
+        for name in clusters:
+            members = {"ray.io/cluster": name}
+            inside = [_pods(members)]
+            policies.allow(f"{name}-inside", members, from_=inside, to=inside)
+        policies.allow("metrics", _RAY_NODE, from_=[_monitoring()], ports=[_METRICS_PORT])
+        # The dashboard embeds Grafana's panels of Prometheus' series.
+        policies.allow("dashboard-charts", _RAY_HEAD, to=[_monitoring()], ports=[9090, 3000])
+        policies.allow("submitted-jobs", _RAY_HEAD, from_=[_pods(_SUBMITTER)], ports=[8265])
+        policies.allow("submit-jobs", _SUBMITTER, to=[_pods(_RAY_HEAD)], ports=[8265])
+
+
+class OperatorPoliciesChart(ProjectChart):
+    """Policies of the operator's namespace: nothing in but metrics."""
+
+    def __init__(self, scope: Construct, id: str, *, namespace: str) -> None:
+        super().__init__(scope, id)
+        policies = _Policies(self, namespace)
+        policies.deny_all(directions=("Ingress",))
+        policies.allow("metrics", {}, from_=[_monitoring()], ports=[_METRICS_PORT])
+
+
+class ImageBuildPoliciesChart(ProjectChart):
+    """Policies of the image build's namespace: nothing in; out to registries and package indexes by https."""
+
+    def __init__(self, scope: Construct, id: str, *, namespace: str) -> None:
+        super().__init__(scope, id)
+        policies = _Policies(self, namespace)
+        policies.deny_all()
+        policies.allow_dns_and_https()
+
+
+class _Policies:
+    def __init__(self, chart: ProjectChart, namespace: str) -> None:
+        self._chart = chart
+        self._namespace = namespace
+
+    def deny_all(self, directions: Sequence[str] = ("Ingress", "Egress")) -> None:
+        self._policy("default-deny", k8s.NetworkPolicySpec(pod_selector={}, policy_types=list(directions)))
+
+    def allow_dns_and_https(self) -> None:
+        self.allow("dns", {}, to=[_namespace(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})], ports=[53], udp=True)
+        anywhere = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0"))
+        self.allow("https", {}, to=[anywhere], ports=[443])
+
+    def allow(
+        self,
+        name: str,
+        pods: Mapping[str, str],
+        *,
+        from_: Sequence[k8s.NetworkPolicyPeer] = (),
+        to: Sequence[k8s.NetworkPolicyPeer] = (),
+        ports: Sequence[int] = (),
+        udp: bool = False,
+    ) -> None:
+        """Allow traffic of `pods` from and to peers, on TCP `ports` (none: all ports) and with `udp` on UDP too."""
+        protocols = ("TCP", "UDP") if udp else ("TCP",)
+        allowed = [
+            k8s.NetworkPolicyPort(port=k8s.IntOrString.from_number(port), protocol=protocol)
+            for port in ports
+            for protocol in protocols
+        ] or None
+        ingress = [k8s.NetworkPolicyIngressRule(from_=list(from_), ports=allowed)] if from_ else None
+        egress = [k8s.NetworkPolicyEgressRule(to=list(to), ports=allowed)] if to else None
+        types = [direction for direction, rule in (("Ingress", ingress), ("Egress", egress)) if rule]
+        selector = k8s.LabelSelector(match_labels=dict(pods)) if pods else k8s.LabelSelector()
+        spec = k8s.NetworkPolicySpec(pod_selector=selector, policy_types=types, ingress=ingress, egress=egress)
+        self._policy(f"allow-{name}", spec)
+
+    def _policy(self, name: str, spec: k8s.NetworkPolicySpec) -> None:
+        metadata = k8s.ObjectMeta(name=name, namespace=self._namespace)
+        k8s.KubeNetworkPolicy(self._chart, name, metadata=metadata, spec=spec)
+
+
+def _pods(labels: Mapping[str, str]) -> k8s.NetworkPolicyPeer:
+    return k8s.NetworkPolicyPeer(pod_selector=k8s.LabelSelector(match_labels=dict(labels)))
+
+
+def _namespace(name: str, pods: Mapping[str, str] | None = None) -> k8s.NetworkPolicyPeer:
+    return k8s.NetworkPolicyPeer(
+        namespace_selector=k8s.LabelSelector(match_labels={_NAMESPACE_LABEL: name}),
+        pod_selector=k8s.LabelSelector(match_labels=dict(pods)) if pods else None,
+    )
+
+
+def _monitoring() -> k8s.NetworkPolicyPeer:
+    return _namespace(PROMETHEUS_NAMESPACE)
