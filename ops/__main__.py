@@ -1,6 +1,5 @@
 """The command `ops` (also `python -m ops`)."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -140,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -70,13 +70,16 @@ def _token(session: boto3.Session, cluster: str) -> str:
 
     Source: kubernetes-sigs/aws-iam-authenticator, "API Authorization from Outside a Cluster".
     """
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise Unreachable("there are no AWS credentials")
     sts = session.client("sts")
     signer = RequestSigner(
         sts.meta.service_model.service_id,
         sts.meta.region_name,
         "sts",
         "v4",
-        session.get_credentials(),
+        credentials,
         session.events,
     )
     url = signer.generate_presigned_url(

@@ -6,6 +6,7 @@ CloudFormation does not wait for nodes, deep health checks, capacity or the imag
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import kubernetes
@@ -13,12 +14,9 @@ from botocore.exceptions import ClientError
 from kubernetes.client import ApiException
 
 from config import Environment
+from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from k8s_charts.names import IMAGE_BUILD_NAMESPACE
 from ops.clients import Clients
-
-HEALTH_LABEL = "sagemaker.amazonaws.com/node-health-status"
-DEEP_CHECK_LABEL = "sagemaker.amazonaws.com/deep-health-check-status"
-GROUP_LABEL = "sagemaker.amazonaws.com/instance-group-name"
 
 
 class State(StrEnum):
@@ -85,10 +83,10 @@ def _newest_event(clients: Clients, cluster: str, group: str) -> str:
 def _nodes(environment: Environment, clients: Clients) -> Iterator[Item]:
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     for group in environment.hyperpod.instance_groups:
-        nodes = core.list_node(label_selector=f"{GROUP_LABEL}={group.name}").items
+        nodes = core.list_node(label_selector=f"{INSTANCE_GROUP_LABEL}={group.name}").items
         usable = [node for node in nodes if _is_usable(node)]
         detail = f"{len(usable)} of {group.count} Ready and Schedulable"
-        checking = sum(node.metadata.labels.get(DEEP_CHECK_LABEL) == "InProgress" for node in nodes)
+        checking = sum(node.metadata.labels.get(DEEP_HEALTH_LABEL) == "InProgress" for node in nodes)
         if checking:
             detail += f"; {checking} in deep health checks"
         state = State.READY if len(usable) == group.count else State.WAITING
@@ -97,7 +95,7 @@ def _nodes(environment: Environment, clients: Clients) -> Iterator[Item]:
 
 def _is_usable(node: Any) -> bool:
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-    return bool(ready and node.metadata.labels.get(HEALTH_LABEL) == "Schedulable")
+    return bool(ready and node.metadata.labels.get(NODE_HEALTH_LABEL) == NODE_SCHEDULABLE)
 
 
 def _image(environment: Environment, clients: Clients) -> Iterator[Item]:
@@ -126,18 +124,15 @@ def _ray_clusters(environment: Environment, clients: Clients) -> Iterator[Item]:
     api = kubernetes.client.CustomObjectsApi(clients.kubernetes)
     namespace = environment.ray.namespace
     for wanted in environment.ray.clusters:
-        status: dict[str, Any] | str = _or_missing(
-            lambda name=wanted.name: api.get_namespaced_custom_object(
-                "ray.io", "v1", namespace, "rayclusters", name
-            ).get("status", {})
-        )
+        read = partial(api.get_namespaced_custom_object, "ray.io", "v1", namespace, "rayclusters", wanted.name)
+        found = _or_missing(read)
         name = f"{namespace}/{wanted.name}"
-        if isinstance(status, str):
-            yield Item("RayCluster", name, State.WAITING, status)
+        if isinstance(found, str):
+            yield Item("RayCluster", name, State.WAITING, found)
             continue
+        status: dict[str, Any] = found.get("status", {})
         replicas = sum(group.replicas for group in wanted.workers)
-        # availableWorkerReplicas counts Terminating pods too (kuberay#4078); readyWorkerReplicas does not exist
-        # in every version, so the state and both counts decide together.
+        # availableWorkerReplicas counts Terminating pods too (kuberay#4078): a lost node shows in the groups above.
         available = status.get("availableWorkerReplicas", 0)
         state = State.READY if status.get("state") == "ready" and available == replicas else State.WAITING
         detail = f"head {status.get('state') or 'starting'}, {available} of {replicas} workers"

@@ -28,7 +28,7 @@ def run(
     _end_earlier()
     try:
         code = tell(env, console, keep=keep)
-    except (config.ConfigError, binaries.BuildFailure, ProcessFailure) as error:
+    except (config.ConfigError, binaries.BinariesError, ProcessFailure) as error:
         errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
         code = 2
     except KeyboardInterrupt:
@@ -48,8 +48,8 @@ def down() -> None:
 def actionlint() -> None:
     """Check the workflows of .github with actionlint, which is built like the control plane."""
     try:
-        program = binaries.ensure_actionlint(BINARIES, console.print)
-    except binaries.BuildFailure as error:
+        program = binaries.ensure(BINARIES, console.print)["actionlint"]
+    except binaries.BinariesError as error:
         errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
         raise typer.Exit(2) from None
     workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))

@@ -46,7 +46,7 @@ class Cluster:
 
     def group_nodes(self, group: str) -> list[str]:
         """Names of the Ready nodes of one HyperPod instance group."""
-        return self.nodes(f"{labels.INSTANCE_GROUP}={group}")
+        return self.nodes(f"{labels.INSTANCE_GROUP_LABEL}={group}")
 
     def ray_status(self, name: str) -> dict[str, Any]:
         """The RayCluster's status, empty while there is none."""

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
 import config
 from config import Environment, naming
-from config.labels import SYSTEM_NODE_SELECTOR
+from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from rehearsal.isolation import child_environment
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
@@ -108,7 +108,7 @@ class Story:
             cluster = self.cluster()
             system = wait_for(
                 "the system node group",
-                lambda: cluster.nodes(SYSTEM_NODE_SELECTOR),
+                lambda: cluster.nodes(f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"),
                 lambda nodes: len(nodes) == self.environment.eks.system_nodes.count,
                 timeout=60,
             )
@@ -191,15 +191,14 @@ class Story:
                 raise Broken(f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}")
             step.see("`cdk destroy --all` is refused: storage and network are protected")
 
-    def take_inventory(self) -> verdict.Leftovers:
+    def take_inventory(self, protected: bool) -> verdict.Leftovers:
+        """Sort what is left; with `protected`, exactly the protected stacks must be."""
         with self.narrator.step("inventory") as step:
-            protected = (
-                [naming.stack(self.environment, stack) for stack in PROTECTED] if self.environment.protect else []
-            )
-            leftovers = verdict.sort_leftovers(self.account.inventory(), protected)
+            stacks = [naming.stack(self.environment, stack) for stack in PROTECTED] if protected else []
+            leftovers = verdict.sort_leftovers(self.account.inventory(), stacks)
             kept = {item["owner"] for item in leftovers.protected}
-            if kept != set(protected):
-                raise Broken(f"exactly the protected stacks {protected} must be left, there are {sorted(kept)}")
+            if kept != set(stacks):
+                raise Broken(f"exactly the protected stacks {stacks} must be left, there are {sorted(kept)}")
             step.see(f"{len(leftovers.protected)} resources in protected stacks, {len(leftovers.nobody)} of nobody")
             return leftovers
 
@@ -288,7 +287,11 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
     story.ray_is_ready(workers + 1)
     page = story.timeline()
     story.destroy()
-    leftovers: Any = story.take_inventory()
+    leftovers = story.take_inventory(story.environment.protect)
+    if story.environment.protect:
+        verdict.show(console, leftovers, story.charts)
+        story.deployed_again()
+        leftovers = story.take_inventory(protected=False)
     verdict.show(console, leftovers, story.charts)
     console.print(f"timeline of the deployment: {page}")
     if not leftovers.clean:
