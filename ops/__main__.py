@@ -105,6 +105,23 @@ def fetch_charts(
 
 
 @app.command()
+def review(
+    base: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Checkout to compare this one with.")],
+    context: Annotated[list[str] | None, typer.Option("--context", "-c", help="KEY=VALUE for both syntheses.")] = None,
+) -> None:
+    """Print, as Markdown, what this checkout changes against another: templates and manifests, no credentials."""
+    from ops.review import ReviewError  # noqa: PLC0415
+    from ops.review import review as compare  # noqa: PLC0415
+
+    pairs = dict(pair.partition("=")[::2] for pair in context or [])
+    try:
+        # Markdown for a machine to post: not wrapped, not styled.
+        typer.echo(compare(base.resolve(), context=pairs))
+    except ReviewError as error:
+        _fail(str(error))
+
+
+@app.command()
 def unprotect(
     env: EnvName,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

