@@ -96,13 +96,18 @@ class Background:
                 description=description,
                 tags=dict(tags or {}),
             )
-            interface.requester_managed = True
             interface.requester_id = requester_id
-            interface.interface_type = interface_type
-            interface.status = "in-use"
-            groups = [group.id for group in interface.group_set]
-            self.make("network-interface", interface.id, maker_arn, description, [subnet_id, *groups])
+            self.adopt_interface(interface, maker_arn, interface_type=interface_type)
         return interface
+
+    def adopt_interface(self, interface: Any, maker_arn: str, *, interface_type: str = "interface") -> None:
+        """Make an existing moto NetworkInterface one that its maker manages and that is in use."""
+        interface.requester_managed = True
+        interface.interface_type = interface_type
+        interface.status = "in-use"
+        groups = [group.id for group in interface.group_set]
+        holds = [interface.subnet.id, *groups]
+        self.make("network-interface", interface.id, maker_arn, interface.description, holds)
 
     def security_group(
         self, *, maker_arn: str, name: str, description: str, vpc_id: str, tags: Mapping[str, str]

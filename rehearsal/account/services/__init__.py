@@ -1,0 +1,19 @@
+"""AWS services beyond moto: resource models of CloudFormation, missing API routes, AWS's refusals.
+
+One module (or package) per service with `install(account)`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rehearsal.account.context import Account
+
+SERVICES = ("ec2",)
+"""In the order of installation."""
+
+
+def install(account: "Account") -> None:
+    """Install every service."""
+    for name in SERVICES:
+        import_module(f"{__name__}.{name}").install(account)

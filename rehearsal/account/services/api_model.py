@@ -1,0 +1,118 @@
+"""Resource models that work as CloudFormation's own handlers do: by calling the service's API.
+
+The calls go to the account's own endpoint, so botocore checks every parameter and the service refuses what it
+refuses to anyone. The models are strict: a property that a model does not know, or cannot change, is a failure.
+"""
+
+import threading
+from typing import Any, ClassVar, NoReturn, Self
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from rehearsal.account.context import Account
+from rehearsal.account.errors import ResourceFailure, code_of
+from rehearsal.account.services.resource_model import Declaration, ResourceModel
+
+Properties = dict[str, Any]
+"""Properties of a resource with every intrinsic function resolved."""
+
+
+_clients: dict[tuple[str, str, str], Any] = {}
+_clients_lock = threading.Lock()  # boto3's session must not make two clients at once
+
+
+def client(account: Account, service: str) -> Any:
+    """Return the client of `service` that CloudFormation uses in this account; it never retries."""
+    key = (service, account.endpoint, account.region)
+    with _clients_lock:
+        if key not in _clients:
+            _clients[key] = _make_client(*key)
+        return _clients[key]
+
+
+def _make_client(service: str, endpoint: str, region: str) -> Any:
+    session: Any = boto3.session.Session(
+        aws_access_key_id="cloudformation",
+        aws_secret_access_key="cloudformation",  # noqa: S106 - the embedded account takes any
+        region_name=region,
+    )
+    config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
+    return session.client(service, endpoint_url=endpoint, config=config)
+
+
+class ApiModel(ResourceModel):
+    """A resource made, changed and deleted through its service's API.
+
+    `SERVICE` names the boto3 client, and `MUTABLE` those of the `KNOWN` properties that the model changes in
+    place. A subclass writes `make`, `change` (if `MUTABLE`) and `unmake`.
+    """
+
+    SERVICE: ClassVar[str]
+    MUTABLE: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, declaration: Declaration) -> None:
+        super().__init__(declaration.account, "")
+        self.declaration = declaration
+        self.properties: Properties = declaration.properties
+
+    @property
+    def api(self) -> Any:
+        """The boto3 client of the model's service."""
+        return client(self.account, self.SERVICE)
+
+    def make(self) -> str:
+        """Create the resource by one call and return its physical id."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Calls that follow the creation; if one fails, the resource is deleted again."""
+
+    def change(self, old: Properties, changed: frozenset[str]) -> None:
+        """Bring the resource from `old` to `self.properties`; `changed` names the properties that differ."""
+        raise NotImplementedError
+
+    def unmake(self) -> None:
+        """Delete the resource."""
+        raise NotImplementedError
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        model = cls(declaration)
+        model.physical_resource_id = model.make()
+        try:
+            model.settle()
+        except BaseException:
+            model.remove()
+            raise
+        return model
+
+    def update(self, declaration: Declaration) -> None:
+        old, new = self.properties, declaration.properties
+        changed = frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
+        if fixed := changed - self.MUTABLE:
+            self.refuse(f"the embedded account does not change {', '.join(sorted(fixed))} in place")
+        self.properties = new
+        try:
+            self.change(old, changed)
+        except BaseException:
+            self.properties = old
+            raise
+
+    def remove(self) -> None:
+        """Delete the resource; one that is gone already counts as deleted, as in CloudFormation."""
+        try:
+            self.unmake()
+        except ClientError as error:
+            code = code_of(error) or ""
+            if "NotFound" not in code and not code.startswith("NoSuch"):
+                raise
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Fail this resource with a message that names its type."""
+        raise ResourceFailure(f"{self.TYPE}: {reason}")
+
+    def only(self, *names: str) -> Properties:
+        """The named properties that are given."""
+        return {name: self.properties[name] for name in names if name in self.properties}

@@ -1,0 +1,200 @@
+"""EC2 creates as AWS does: what does not exist or does not fit cannot be used.
+
+Each function takes the place of the method of moto's EC2 backend that has its name; its docstring says which
+behaviour of moto it corrects. AWS's codes: "Error codes for the Amazon EC2 API" in EC2's documentation.
+"""
+
+import ipaddress
+from types import SimpleNamespace
+from typing import Any
+
+from moto.ec2.exceptions import (
+    EC2ClientError,
+    InvalidParameterCombination,
+    InvalidParameterValueError,
+    VPCIdNotSpecifiedError,
+)
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.flow_logs import FlowLogsBackend
+from moto.ec2.models.route_tables import RouteBackend
+from moto.ec2.models.security_groups import SecurityGroupBackend
+from moto.ec2.models.subnets import SubnetBackend
+from moto.ec2.models.vpcs import VPCBackend
+
+_PRIVATE_RANGES = [ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
+
+
+def install() -> None:
+    """Replace the methods of moto's EC2 backend."""
+    for function in _REPLACEMENTS:
+        setattr(EC2Backend, function.__name__, function)
+
+
+def create_default_vpc(ec2: Any) -> Any:
+    """moto gives every account a default VPC; this account has none, so nothing in it is there by chance."""
+    if hasattr(ec2, "default_vpc"):
+        raise EC2ClientError("OperationNotPermitted", "The embedded account has no default VPC.")
+    return SimpleNamespace(id="")
+
+
+def create_vpc(ec2: Any, *args: Any, **kwargs: Any) -> Any:
+    """moto's default security group lacks the rule that lets its members talk to each other."""
+    vpc = VPCBackend.create_vpc(ec2, *args, **kwargs)
+    group = ec2.get_default_security_group(vpc.id)
+    ec2.authorize_security_group_ingress(group.id, "-1", None, None, [], source_groups=[{"GroupId": group.id}])
+    return vpc
+
+
+def associate_vpc_cidr_block(
+    ec2: Any, vpc_id: str, cidr_block: str, amazon_provided_ipv6_cidr_block: bool
+) -> dict[str, Any]:
+    """moto accepts any block; AWS one that overlaps none of the VPC's and lies in its private range."""
+    if cidr_block:
+        _check_secondary_block(ec2.get_vpc(vpc_id), ipaddress.IPv4Network(cidr_block))
+    associated: dict[str, Any] = VPCBackend.associate_vpc_cidr_block(
+        ec2, vpc_id, cidr_block, amazon_provided_ipv6_cidr_block
+    )
+    return associated
+
+
+def _check_secondary_block(vpc: Any, block: ipaddress.IPv4Network) -> None:
+    """ "IPv4 CIDR block association restrictions" in the VPC user guide."""
+    if not 16 <= block.prefixlen <= 28:
+        raise EC2ClientError("InvalidVpc.Range", f"The CIDR '{block}' is invalid.")
+    primary = ipaddress.IPv4Network(vpc.cidr_block)
+    own_range = [private for private in _PRIVATE_RANGES if primary.subnet_of(private)]
+    block_range = [private for private in _PRIVATE_RANGES if block.subnet_of(private)]
+    if own_range and block_range and own_range != block_range:
+        raise EC2ClientError(
+            "InvalidVpc.Range",
+            f"The CIDR '{block}' is restricted. Use a CIDR from the same private address range as the current "
+            "VPC CIDR, or use a publicly-routable CIDR. For additional restrictions, see "
+            "https://docs.aws.amazon.com/AmazonVPC/latest/UserGuide/VPC_Subnets.html#VPC_Sizing",
+        )
+    if any(block.overlaps(ipaddress.IPv4Network(each["cidr_block"])) for each in vpc.cidr_block_association_set):
+        raise EC2ClientError("InvalidVpc.Range", f"The CIDR '{block}' overlaps a CIDR of the VPC.")
+
+
+def create_subnet(
+    ec2: Any,
+    vpc_id: str,
+    cidr_block: str,
+    ipv6_cidr_block: str | None = None,
+    availability_zone: str | None = None,
+    availability_zone_id: str | None = None,
+    **others: Any,
+) -> Any:
+    """moto takes zones of any region, forgets the name of a zone given by id, and makes the first subnet of
+    each zone a default one with public addresses."""
+    if availability_zone and availability_zone_id:
+        raise InvalidParameterCombination(
+            "The parameter AvailabilityZone cannot be used with the parameter AvailabilityZoneId"
+        )
+    zones = RegionsAndZonesBackend.zones[ec2.region_name]
+    wanted = availability_zone or availability_zone_id or zones[0].name
+    name = next((zone.name for zone in zones if wanted in (zone.name, zone.zone_id)), None)
+    if name is None:
+        parameter = "availabilityZone" if availability_zone else "availabilityZoneId"
+        names = ", ".join(zone.name if availability_zone else zone.zone_id for zone in zones)
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ({wanted}) for parameter {parameter} is invalid. Subnets can currently only be created in "
+            f"the following availability zones: {names}.",
+        )
+    subnet = SubnetBackend.create_subnet(ec2, vpc_id, cidr_block, ipv6_cidr_block, name, None, **others)
+    subnet.default_for_az = False
+    subnet.map_public_ip_on_launch = False
+    return subnet
+
+
+def create_security_group(ec2: Any, name: str, description: str, **others: Any) -> Any:
+    """moto makes groups in VPCs that do not exist, and in the default VPC, which this account has not."""
+    if not others.get("vpc_id"):
+        raise VPCIdNotSpecifiedError
+    ec2.get_vpc(others["vpc_id"])
+    return SecurityGroupBackend.create_security_group(ec2, name, description, **others)
+
+
+def associate_route_table(
+    ec2: Any, route_table_id: str, gateway_id: str | None = None, subnet_id: str | None = None
+) -> str:
+    """moto keeps a subnet's old route table and answers with success."""
+    for table in ec2.route_tables.values():
+        if table.id != route_table_id and subnet_id and subnet_id in table._associations.values():
+            raise EC2ClientError(
+                "Resource.AlreadyAssociated",
+                f"the specified association for route table {route_table_id} conflicts with an existing association",
+            )
+    table = ec2.get_route_table(route_table_id)
+    if subnet_id and ec2.get_subnet(subnet_id).vpc_id != table.vpc_id:
+        raise InvalidParameterValueError(
+            f"Route table {route_table_id} and subnet {subnet_id} belong to different networks"
+        )
+    return str(RouteBackend.associate_route_table(ec2, route_table_id, gateway_id, subnet_id))
+
+
+def create_route(ec2: Any, route_table_id: str, *args: Any, **kwargs: Any) -> Any:
+    """moto makes routes to NAT gateways that do not exist and through gateways of another network."""
+    _check_target(ec2, route_table_id, kwargs)
+    return RouteBackend.create_route(ec2, route_table_id, *args, **kwargs)
+
+
+def replace_route(ec2: Any, route_table_id: str, *args: Any, **kwargs: Any) -> Any:
+    """As for `create_route`."""
+    _check_target(ec2, route_table_id, kwargs)
+    return RouteBackend.replace_route(ec2, route_table_id, *args, **kwargs)
+
+
+def _check_target(ec2: Any, route_table_id: str, target: dict[str, Any]) -> None:
+    if nat_gateway_id := target.get("nat_gateway_id"):
+        nat_gateway = ec2.nat_gateways.get(nat_gateway_id)
+        if nat_gateway is None or nat_gateway.state == "deleted":
+            raise EC2ClientError("InvalidNatGatewayID.NotFound", f"The natGateway ID '{nat_gateway_id}' does not exist")
+    gateway_id = target.get("gateway_id") or ""
+    if gateway_id.startswith("igw-"):
+        vpc = ec2.get_internet_gateway(gateway_id).vpc
+        if vpc is None or vpc.id != ec2.get_route_table(route_table_id).vpc_id:
+            raise EC2ClientError(
+                "InvalidParameterValue",
+                f"route table {route_table_id} and network gateway {gateway_id} belong to different networks",
+            )
+
+
+def create_flow_logs(
+    ec2: Any,
+    resource_type: str,
+    resource_ids: list[str],
+    *,
+    log_destination_type: str | None = None,
+    log_destination: str | None = None,
+    **others: Any,
+) -> tuple[list[Any], list[Any]]:
+    """moto takes a prefix in the bucket's ARN for part of its name."""
+    destination = log_destination
+    if log_destination_type == "s3" and log_destination:
+        destination = log_destination.split("/")[0]
+    made, failed = FlowLogsBackend.create_flow_logs(
+        ec2,
+        resource_type,
+        resource_ids,
+        log_destination_type=log_destination_type,
+        log_destination=destination,
+        **others,
+    )
+    for flow_log in made:
+        flow_log.log_destination = log_destination
+    return made, failed
+
+
+_REPLACEMENTS = (
+    create_default_vpc,
+    create_vpc,
+    associate_vpc_cidr_block,
+    create_subnet,
+    create_security_group,
+    associate_route_table,
+    create_route,
+    replace_route,
+    create_flow_logs,
+)

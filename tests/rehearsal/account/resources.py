@@ -1,0 +1,60 @@
+"""Resources of a stack without a stack: their models, called as CloudFormation's engine calls them."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.core.common_models import CloudFormationModel
+
+from rehearsal.account.context import Account
+from rehearsal.account.errors import ResourceFailure, code_of, reason_of
+
+STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/network/7c6d2b0e"
+
+
+class Resources:
+    """Makes, changes and deletes resources of the served account by their CloudFormation models."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._models = {model.cloudformation_type(): model for model in CloudFormationModel.__subclasses__()}
+
+    def create(self, resource_type: str, properties: dict[str, Any] | None = None, name: str = "") -> Any:
+        return self._models[resource_type].create_from_cloudformation_json(
+            name or f"network-{resource_type.rsplit(':', 1)[-1].lower()}-1",
+            {"Type": resource_type, "Properties": properties or {}},
+            self._account.account_id,
+            self._account.region,
+            StackId=STACK_ID,
+            LogicalId="Logical",
+            ResourceType=resource_type,
+        )
+
+    def update(self, model: Any, properties: dict[str, Any]) -> Any:
+        return type(model).update_from_cloudformation_json(
+            original_resource=model,
+            new_resource_name=model.physical_resource_id,
+            cloudformation_json={"Properties": properties},
+            account_id=self._account.account_id,
+            region_name=self._account.region,
+        )
+
+    def delete(self, model: Any) -> None:
+        model.delete(self._account.account_id, self._account.region)
+
+
+class Refused:
+    """Expects a refusal with this code (of AWS; None: of the account itself) and this text."""
+
+    def __init__(self, code: str | None, text: str) -> None:
+        self._code, self._text = code, text
+        self._raises = pytest.raises((ClientError, ResourceFailure))
+
+    def __enter__(self) -> None:
+        self._caught = self._raises.__enter__()
+
+    def __exit__(self, *error: Any) -> bool:
+        swallowed = self._raises.__exit__(*error)
+        assert code_of(self._caught.value) == self._code
+        assert self._text in reason_of(self._caught.value)
+        return swallowed
