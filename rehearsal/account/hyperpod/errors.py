@@ -1,0 +1,52 @@
+"""The service errors of the HyperPod simulator, by SageMaker's error codes.
+
+Codes: botocore's service model (`ResourceInUse`, `ResourceLimitExceeded`, `ConflictException`,
+`ResourceNotFound`); validation and authorisation failures arrive as codes that the model does not list.
+"""
+
+from moto.core.exceptions import ServiceException
+
+
+class ApiError(ServiceException):  # type: ignore[misc]  # moto publishes no types, its base class is Any
+    """An error that moto's serialiser sends to the client as `code` and the message."""
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        if code:
+            self.code = code
+
+
+class ValidationFailed(ApiError):
+    """The request breaks the service model or one of HyperPod's rules."""
+
+    code = "ValidationException"
+
+
+class AccessDenied(ApiError):
+    """The caller lacks the action itself or one that the service carries out in its name."""
+
+    code = "AccessDeniedException"
+
+
+class AlreadyInUse(ApiError):
+    """A cluster of this name exists."""
+
+    code = "ResourceInUse"
+
+
+class LimitExceeded(ApiError):
+    """A service quota is too small."""
+
+    code = "ResourceLimitExceeded"
+
+
+class Busy(ApiError):
+    """The cluster is in a state in which it takes no change."""
+
+    code = "ConflictException"
+
+
+class NotFound(ApiError):
+    """No such cluster, event or operation."""
+
+    code = "ResourceNotFound"

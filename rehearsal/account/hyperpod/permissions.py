@@ -1,0 +1,167 @@
+"""Which permissions a HyperPod call needs: its own action and those the service uses in the caller's name.
+
+TABLE is the one place for it: API call -> action -> source. The simulator refuses a call whose caller lacks one,
+and the least-privilege policy of a handler can be written from the same rows.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rehearsal.account.hyperpod.policies import Context, Decision, Grants
+
+SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
+SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
+
+_REFERENCE = "Service authorization reference, Amazon SageMaker"
+_ADMIN_PAGE = "AWS docs: sagemaker-hyperpod-prerequisites-iam, cluster admin, Amazon EKS"
+_TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One permission. `on` says which resource: a word of `_resources`; `when` what makes it necessary."""
+
+    action: str
+    on: str
+    source: str
+    when: str = "always"
+
+
+_EKS_ROWS: Final = (
+    Row("eks:DescribeCluster", "eks-cluster", _ADMIN_PAGE),
+    Row("eks:CreateAccessEntry", "eks-cluster", _ADMIN_PAGE),
+    Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
+    Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
+    Row("eks:AssociateAccessPolicy", "access-entries", _ADMIN_PAGE),
+)
+_ON_THE_CLUSTER: Final = (
+    "DescribeCluster",
+    "DescribeClusterNode",
+    "ListClusterNodes",
+    "ListClusterEvents",
+    "DescribeClusterEvent",
+    "ListClusterOperations",
+    "DescribeClusterOperation",
+    "BatchDeleteClusterNodes",
+    "BatchRebootClusterNodes",
+    "BatchReplaceClusterNodes",
+    "UpdateClusterSoftware",
+    "AddTags",
+    "ListTags",
+    "DeleteTags",
+)
+
+TABLE: Final[Mapping[str, tuple[Row, ...]]] = {
+    "CreateCluster": (
+        Row("sagemaker:CreateCluster", "cluster", _REFERENCE),
+        Row("sagemaker:AddTags", "cluster", _TAGS, when="tags"),
+        Row("iam:PassRole", "roles", _ADMIN_PAGE),
+        Row("iam:CreateServiceLinkedRole", "service-linked-role", _ADMIN_PAGE, when="no service-linked role"),
+        *_EKS_ROWS,
+    ),
+    "UpdateCluster": (
+        Row("sagemaker:UpdateCluster", "cluster", _REFERENCE),
+        Row("iam:PassRole", "roles", _ADMIN_PAGE),
+        *_EKS_ROWS,
+    ),
+    "DeleteCluster": (
+        Row("sagemaker:DeleteCluster", "cluster", _REFERENCE),
+        Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
+        Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
+    ),
+    "ListClusters": (Row("sagemaker:ListClusters", "everything", _REFERENCE),),
+    **{call: (Row(f"sagemaker:{call}", "cluster", _REFERENCE),) for call in _ON_THE_CLUSTER},
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One API call, as far as its permissions depend on it.
+
+    `roles` are the execution roles it passes, `eks_cluster_arn` the orchestrator ("" while there is none).
+    """
+
+    operation: str
+    cluster_arn: str
+    eks_cluster_arn: str = ""
+    roles: tuple[str, ...] = ()
+    tags: Mapping[str, str] | None = None
+    service_linked_role_exists: bool = True
+
+
+@dataclass(frozen=True)
+class Need:
+    """A permission that a call needs: one action on one resource with the request's condition keys."""
+
+    action: str
+    resource: str
+    context: Context
+
+
+def needs(call: Call) -> Iterator[Need]:
+    """Every permission that the call needs, its own action first."""
+    context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
+    context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
+    for row in TABLE[call.operation]:
+        if row.when == "tags" and not call.tags:
+            continue
+        if row.when == "no service-linked role" and call.service_linked_role_exists:
+            continue
+        for resource in _resources(row.on, call):
+            yield Need(row.action, resource, context | _context_of(row.action))
+
+
+def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
+    """The first need that the grants do not cover, with the reason; None when all are covered."""
+    for need in wanted:
+        decision = grants.decide(need.action, need.resource, need.context)
+        if decision is not Decision.ALLOW:
+            return need, decision
+    return None
+
+
+def _context_of(action: str) -> dict[str, str]:
+    if action == "iam:PassRole":
+        return {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    if action == "iam:CreateServiceLinkedRole":
+        return {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}
+    return {}
+
+
+def _resources(kind: str, call: Call) -> Iterable[str]:
+    _, partition, _, region, account, _ = call.cluster_arn.split(":", 5)
+    if kind == "cluster":
+        return [call.cluster_arn]
+    if kind == "roles":
+        return call.roles
+    if kind == "eks-cluster":
+        return [call.eks_cluster_arn] if call.eks_cluster_arn else []
+    if kind == "access-entries":
+        name = call.eks_cluster_arn.rpartition("/")[2]
+        entry = f"arn:{partition}:eks:{region}:{account}:access-entry/{name}/role/{account}"
+        return [f"{entry}/{role.rpartition('/')[2]}/00000000" for role in call.roles] if name else []
+    if kind == "service-linked-role":
+        path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
+        return [f"arn:{partition}:iam::{account}:role/{path}"]
+    return ["*"]
+
+
+def execution_role_needs(account: str) -> Iterator[Need]:
+    """What CreateCluster tries with the execution role before it accepts the request (AWS docs, IAM page)."""
+    for action in ("ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs"):
+        yield Need(action, "*", {"aws:ResourceAccount": account})
+
+
+def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:
+    """What a node needs to get its network interface: `resources` are the subnet's and groups' ids with kind."""
+    prefix = f"arn:{partition}:ec2:{region}:{account}"
+    for resource in (*resources, "network-interface/*"):
+        yield Need("ec2:CreateNetworkInterface", f"{prefix}:{resource}", {"aws:ResourceAccount": account})
+
+
+def script_needs(partition: str, bucket: str, key: str, account: str) -> Iterator[Need]:
+    """What a node needs to download its lifecycle scripts."""
+    context: dict[str, Any] = {"aws:ResourceAccount": account, "s3:prefix": key.rpartition("/")[0]}
+    yield Need("s3:ListBucket", f"arn:{partition}:s3:::{bucket}", context)
+    yield Need("s3:GetObject", f"arn:{partition}:s3:::{bucket}/{key}", context)

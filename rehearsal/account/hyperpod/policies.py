@@ -1,0 +1,141 @@
+"""A small, strict evaluator of IAM policies: enough for the roles of this project, and loud about the rest.
+
+Implements of IAM's documented evaluation: an explicit Deny wins, then an Allow, else an implicit deny; wildcards
+`*` and `?` in actions and resources; the condition operators of `_OPERATORS`, all conditions of a statement
+together. What it does not implement (NotAction, NotResource, policy variables, other operators) raises
+PolicyNotUnderstood as soon as a statement with it could decide, instead of guessing.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any
+
+Policy = Mapping[str, Any]
+"""A policy document, parsed."""
+Context = Mapping[str, str]
+"""Condition keys of the request, such as {"iam:PassedToService": "sagemaker.amazonaws.com"}."""
+
+
+class PolicyNotUnderstood(ValueError):
+    """A policy uses something that the evaluator does not implement; the message names it and the statement."""
+
+
+class Decision(Enum):
+    """The outcome of an evaluation; only ALLOW permits."""
+
+    ALLOW = "allow"
+    IMPLICIT_DENY = "no statement allows it"
+    EXPLICIT_DENY = "a statement denies it"
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What an identity may do: its policies and, if it has one, its permissions boundary."""
+
+    policies: tuple[Policy, ...]
+    boundary: Policy | None = None
+
+    def decide(self, action: str, resource: str, context: Context) -> Decision:
+        """Evaluate the policies, and the boundary as a further limit."""
+        decision = evaluate(self.policies, action, resource, context)
+        if decision is Decision.ALLOW and self.boundary is not None:
+            return evaluate([self.boundary], action, resource, context)
+        return decision
+
+
+def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Context) -> Decision:
+    """Decide whether identity policies allow `action` on `resource`.
+
+    Raises PolicyNotUnderstood for what the evaluator does not implement.
+    """
+    decision = Decision.IMPLICIT_DENY
+    for policy in policies:
+        for statement in _as_list(policy["Statement"]):
+            if not _applies(statement, action, resource, context):
+                continue
+            if statement["Effect"] == "Deny":
+                return Decision.EXPLICIT_DENY
+            decision = Decision.ALLOW
+    return decision
+
+
+def trusts(trust_policy: Policy, service: str) -> bool:
+    """Whether a role's trust policy lets `service` call sts:AssumeRole."""
+    return any(
+        statement["Effect"] == "Allow"
+        and any(_matches(pattern, "sts:AssumeRole", ignore_case=True) for pattern in _as_list(statement["Action"]))
+        and service in _as_list(_services(statement))
+        for statement in _as_list(trust_policy["Statement"])
+    )
+
+
+def _services(statement: Policy) -> Any:
+    principal = statement.get("Principal", {})
+    return principal.get("Service", []) if isinstance(principal, Mapping) else []
+
+
+def _applies(statement: Policy, action: str, resource: str, context: Context) -> bool:
+    if "Action" not in statement:
+        raise PolicyNotUnderstood(f"a statement without Action (NotAction?) is not evaluated: {dict(statement)}")
+    if not any(_matches(pattern, action, ignore_case=True) for pattern in _as_list(statement["Action"])):
+        return False
+    if "Resource" not in statement:
+        raise PolicyNotUnderstood(f"a statement without Resource (NotResource?) is not evaluated: {dict(statement)}")
+    patterns = _as_list(statement["Resource"])
+    _refuse_variables(patterns, statement)
+    if not any(_matches(pattern, resource) for pattern in patterns):
+        return False
+    return all(
+        _condition_holds(operator, keys, context, statement)
+        for operator, keys in statement.get("Condition", {}).items()
+    )
+
+
+def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, statement: Policy) -> bool:
+    if operator not in _OPERATORS:
+        known = ", ".join(_OPERATORS)
+        raise PolicyNotUnderstood(f"condition operator {operator} is not evaluated ({known} are): {dict(statement)}")
+    present = {key.lower(): value for key, value in context.items()}
+    for key, wanted in keys.items():
+        patterns = [str(pattern) for pattern in _as_list(wanted)]
+        _refuse_variables(patterns, statement)
+        value = present.get(key.lower())
+        if value is None or not any(_OPERATORS[operator](pattern, value) for pattern in patterns):
+            return False
+    return True
+
+
+def _refuse_variables(patterns: Iterable[str], statement: Policy) -> None:
+    if any("${" in pattern for pattern in patterns):
+        raise PolicyNotUnderstood(f"policy variables are not evaluated: {dict(statement)}")
+
+
+def _matches(pattern: str, value: str, *, ignore_case: bool = False) -> bool:
+    return _compiled(pattern, ignore_case).fullmatch(value) is not None
+
+
+@cache
+def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    text = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.compile(text, re.IGNORECASE if ignore_case else 0)
+
+
+def _arn_like(pattern: str, value: str) -> bool:
+    """Like _matches, but each of an ARN's six parts for itself: a wildcard does not cross a colon there."""
+    patterns, values = pattern.split(":", 5), value.split(":", 5)
+    return len(patterns) == len(values) and all(map(_matches, patterns, values))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
+    "StringEquals": lambda pattern, value: pattern == value,
+    "StringLike": _matches,
+    "ArnLike": _arn_like,
+    "Bool": lambda pattern, value: pattern.lower() == value.lower(),
+}
