@@ -1,0 +1,115 @@
+"""The kubelet of the pods that really run; kwok is that of all others.
+
+`python -m rehearsal.kubernetes.kubelet --kubeconfig FILE --directory DIR --binaries DIR` watches pods on kwok's
+nodes. A container whose image is in `programs.table` runs as a local process: its log is
+DIR/logs/pods/<namespace>_<pod>.log. A node that stopped its heart-beats loses its processes, unreported.
+Not simulated for these pods: volumes other than the service account's token, security contexts, resource limits.
+"""
+
+import argparse
+import itertools
+import logging
+import shutil
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import urllib3
+import yaml
+
+from rehearsal.kubernetes import programs
+from rehearsal.kubernetes.api import Api, ApiError, Object
+from rehearsal.kubernetes.binaries import Binaries
+from rehearsal.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
+from rehearsal.kubernetes.pod_runner import PodRunner
+from rehearsal.kubernetes.watching import Watched
+
+_EVERY: Final = 0.1
+
+_log = logging.getLogger(__name__)
+
+
+class Kubelet:
+    """Keeps a runner per pod of the table, on nodes that are alive."""
+
+    def __init__(self, kubeconfig: Path, directory: Path, table: Sequence[programs.Program]) -> None:
+        self._api = Api.from_kubeconfig(kubeconfig)
+        self._ca = Path(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["certificate-authority"])
+        self._table = table
+        self._files = directory / "data" / "pods"
+        self._logs = directory / "logs" / "pods"
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._runners: dict[str, PodRunner] = {}
+        self._addresses = _pod_addresses()
+        self._pods = Watched(self._api, "/api/v1/pods", self._has_program, fieldSelector="spec.nodeName!=")
+        self._nodes = Watched(
+            self._api, "/api/v1/nodes", lambda _: True, labelSelector=f"{KUBELET_LABEL}={KUBELET_VALUE}"
+        )
+
+    def run(self, ending: threading.Event) -> None:
+        """Work until `ending` is set, then kill what runs."""
+        self._pods.start()
+        self._nodes.start()
+        while not ending.wait(_EVERY):
+            self._step()
+        for uid in list(self._runners):
+            self._forget(uid)
+
+    def _step(self) -> None:
+        pods = self._pods.snapshot()
+        alive = {node["metadata"]["name"] for node in self._nodes.snapshot().values()}
+        here = {uid: pod for uid, pod in pods.items() if pod["spec"]["nodeName"] in alive}
+        for uid in self._runners.keys() - here.keys():
+            self._forget(uid)
+        for uid, pod in here.items():
+            if uid not in self._runners:
+                self._runners[uid] = self._runner(pod)
+            try:
+                self._runners[uid].step(pod)
+            except (ApiError, urllib3.exceptions.HTTPError) as error:
+                _log.warning("pod %s: %s", pod["metadata"]["name"], error)
+
+    def _runner(self, pod: Object) -> PodRunner:
+        return PodRunner(
+            pod,
+            api=self._api,
+            programs=self._table,
+            directory=self._files / pod["metadata"]["uid"],
+            logs=self._logs,
+            ca=self._ca,
+            ip=next(self._addresses),
+        )
+
+    def _forget(self, uid: str) -> None:
+        self._runners.pop(uid).kill()
+        shutil.rmtree(self._files / uid, ignore_errors=True)
+
+    def _has_program(self, pod: Object) -> bool:
+        images = (container["image"] for container in pod["spec"]["containers"])
+        return any(programs.program_of(self._table, image) for image in images)
+
+
+def _pod_addresses() -> Iterator[str]:
+    """Addresses beside kwok's range; nothing listens on them."""
+    return (f"10.245.{number // 250 % 250}.{number % 250 + 1}" for number in itertools.count())
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(description="Run the pods whose images stand in the table of programs.")
+    parser.add_argument("--kubeconfig", type=Path, required=True, help="an administrator's kubeconfig")
+    parser.add_argument("--directory", type=Path, required=True, help="the control plane's folder")
+    parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's programs")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    table = programs.table(Binaries(arguments.binaries))
+    Kubelet(arguments.kubeconfig, arguments.directory, table).run(ending)
+
+
+if __name__ == "__main__":
+    main()

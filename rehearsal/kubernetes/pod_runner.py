@@ -1,0 +1,128 @@
+"""One pod whose program really runs: its containers' processes, and its status as kubelet would report it."""
+
+import functools
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rehearsal.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
+from rehearsal.kubernetes.container import Container, timestamp
+from rehearsal.kubernetes.launch import ContainerConfigError, ServiceAccount, prepare
+from rehearsal.kubernetes.programs import Program, program_of
+
+
+class PodRunner:
+    """Runs the containers of a pod that have a program; init containers and others count as done and running."""
+
+    def __init__(
+        self, pod: Object, *, api: Api, programs: Sequence[Program], directory: Path, logs: Path, ca: Path, ip: str
+    ) -> None:
+        metadata, spec = pod["metadata"], pod["spec"]
+        self._api = api
+        self._path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        self._uid = metadata["uid"]
+        self._ip = ip
+        self._account = ServiceAccount(api, pod, directory, ca)
+        self._since: dict[str, tuple[str, str]] = {}
+        self._reported: Object = {}
+        self._started_at = timestamp()
+        self._kill_at: float | None = None
+        log = logs / f"{metadata['namespace']}_{metadata['name']}.log"
+        self._containers: dict[str, Container] = {}
+        for container in spec["containers"]:
+            if program := program_of(programs, container["image"]):
+                launch = functools.partial(prepare, api, pod, container, program, self._account)
+                self._containers[container["name"]] = Container(container, spec["restartPolicy"], launch, log)
+
+    def step(self, pod: Object) -> None:
+        """Bring the pod on. Raises ApiError when the API server refuses for another reason than that it is gone."""
+        try:
+            if "deletionTimestamp" in pod["metadata"]:
+                self._end(pod["metadata"].get("deletionGracePeriodSeconds", 30))
+            else:
+                for container in self._containers.values():
+                    container.step()
+                self._renew_token()
+                self._report(pod)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    def kill(self) -> None:
+        """End the processes at once and say nothing: the pod is gone, or its node is."""
+        for container in self._containers.values():
+            container.signal(signal.SIGKILL)
+
+    def _end(self, grace: float) -> None:
+        """SIGTERM, after the grace period SIGKILL; then the pod object goes."""
+        now = time.monotonic()
+        if self._kill_at is None:
+            self._kill_at = now + grace
+            for container in self._containers.values():
+                container.signal(signal.SIGTERM)
+        elif now >= self._kill_at:
+            self.kill()
+        if all(container.has_ended() for container in self._containers.values()):
+            self._api.delete(self._path, {"gracePeriodSeconds": 0, "preconditions": {"uid": self._uid}})
+
+    def _renew_token(self) -> None:
+        """Renewed for the running; a refusal shows when the program uses the old one, as on a node."""
+        if any(container.is_running for container in self._containers.values()):
+            try:
+                self._account.renew()
+            except ContainerConfigError:
+                return
+
+    def _report(self, pod: Object) -> None:
+        statuses = [self._status_of(container) for container in pod["spec"]["containers"]]
+        ready = all(status["ready"] for status in statuses)
+        conditions = {
+            "PodReadyToStartContainers": True,
+            "Initialized": True,
+            "ContainersReady": ready,
+            "Ready": ready,
+        }
+        status: Object = {
+            "phase": self._phase(statuses),
+            "startTime": self._started_at,
+            "podIP": self._ip,
+            "podIPs": [{"ip": self._ip}],
+            "conditions": [self._condition(kind, is_true) for kind, is_true in conditions.items()],
+            "containerStatuses": statuses,
+            "initContainerStatuses": [
+                _simulated(container, {"terminated": {"exitCode": 0, "reason": "Completed"}})
+                for container in pod["spec"].get("initContainers", ())
+            ],
+        }
+        if status != self._reported:
+            self._api.patch(f"{self._path}/status", {"metadata": {"uid": self._uid}, "status": status}, STRATEGIC_PATCH)
+            self._reported = status
+
+    def _status_of(self, spec: Object) -> Object:
+        container = self._containers.get(spec["name"])
+        return container.status() if container else _simulated(spec, {"running": {"startedAt": self._started_at}})
+
+    def _phase(self, statuses: Sequence[Object]) -> str:
+        codes = [container.exit_code for container in self._containers.values()]
+        if len(codes) == len(statuses) and all(code is not None for code in codes):
+            return "Failed" if any(codes) else "Succeeded"
+        started = all("running" in status["state"] or status["restartCount"] for status in statuses)
+        return "Running" if started or self._reported.get("phase") == "Running" else "Pending"
+
+    def _condition(self, kind: str, is_true: bool) -> Object:
+        value = str(is_true)
+        if self._since.get(kind, ("", ""))[0] != value:
+            self._since[kind] = (value, timestamp())
+        return {"type": kind, "status": value, "lastTransitionTime": self._since[kind][1]}
+
+
+def _simulated(spec: Object, state: Object) -> Object:
+    return {
+        "name": spec["name"],
+        "image": spec["image"],
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "state": state,
+    }
