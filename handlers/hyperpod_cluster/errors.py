@@ -1,0 +1,46 @@
+"""What can go wrong, and whether waiting helps."""
+
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+_TRANSIENT = frozenset(
+    {
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServiceError",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+# What CreateCluster says while the execution role's policy has not reached every region's IAM yet.
+_PROPAGATION = ("sts:AssumeRole", "could not assume role", "cannot be assumed", "Unable to retrieve subnets")
+
+
+class Refused(Exception):
+    """The request cannot be carried out; the text says why and what to do instead."""
+
+
+def code(error: ClientError) -> str:
+    """The service's error code, such as ResourceNotFound."""
+    return error.response["Error"]["Code"]
+
+
+def is_transient(error: ClientError | BotoCoreError) -> bool:
+    """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
+    if isinstance(error, ClientError):
+        return code(error) in _TRANSIENT
+    return isinstance(error, HTTPClientError)
+
+
+def is_propagation(error: ClientError | BotoCoreError) -> bool:
+    """Whether IAM may merely not know a new role or policy yet; IAM is eventually consistent."""
+    if not isinstance(error, ClientError):
+        return False
+    if code(error) in {"AccessDenied", "AccessDeniedException"}:
+        return True
+    message = error.response["Error"].get("Message", "")
+    return code(error) == "ValidationException" and any(words in message for words in _PROPAGATION)

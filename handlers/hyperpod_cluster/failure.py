@@ -1,0 +1,39 @@
+"""Why a cluster failed, in as few words as CloudFormation can carry."""
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from .errors import code
+from .service import HyperPod
+
+EVENTS = 5
+_MESSAGE_CHARACTERS = 300
+
+
+def why(hyperpod: HyperPod, cluster: dict[str, Any], what: str) -> str:
+    """Explain what happened to the cluster.
+
+    First line: its name, `what`, and the service's message. Then the newest events that are no mere information.
+    """
+    name = cluster["ClusterName"]
+    message = cluster.get("FailureMessage") or "the service gave no message"
+    return "\n".join([f"HyperPod cluster {name} {what}: {message}", *_events(hyperpod, name)])
+
+
+def _events(hyperpod: HyperPod, name: str) -> list[str]:
+    try:
+        newest = hyperpod.newest_events(name, 50)
+        told = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
+        return [_line(event, hyperpod.event(name, event["EventId"])) for event in told]
+    except ClientError as error:
+        # The reason itself must reach the user even where its details cannot be read.
+        return [f"(its events could not be read: {code(error)})"]
+
+
+def _line(event: dict[str, Any], details: dict[str, Any]) -> str:
+    subject = " ".join(event[key] for key in ("InstanceGroupName", "InstanceId") if event.get(key))
+    metadata = details.get("EventDetails", {}).get("EventMetadata", {})
+    causes = [part["FailureMessage"] for part in metadata.values() if part and part.get("FailureMessage")]
+    text = f"{subject or event['ResourceType']}: {event.get('Description', '')} {' '.join(causes)}".strip()
+    return f"- {event['EventTime']:%H:%M:%S} {text[:_MESSAGE_CHARACTERS]}"

@@ -1,0 +1,75 @@
+"""From CloudFormation's strings to the types of the API, by the shapes of botocore's service model."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
+
+from .errors import Refused
+
+# Restricted groups (Amazon Nova) have their own update rules, which this resource does not know.
+UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig"})
+
+
+def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[str, Any]:
+    """Return the properties as CreateCluster's request.
+
+    Raises Refused for a field that the request does not have, a value of another type, and a group without
+    ThreadsPerCore: leaving it out of an UpdateCluster would reset it, so it must always be known.
+    """
+    shape = model.operation_model("CreateCluster").input_shape
+    unsupported = UNSUPPORTED & properties.keys()
+    if unsupported:
+        raise Refused(f"{', '.join(sorted(unsupported))}: not supported by this resource")
+    request: dict[str, Any] = _cast(properties, shape, "")
+    for group in request.get("InstanceGroups", []):
+        if "ThreadsPerCore" not in group:
+            raise Refused(f"instance group {group.get('InstanceGroupName')}: ThreadsPerCore is missing")
+    return request
+
+
+def _cast(value: Any, shape: Shape | None, path: str) -> Any:
+    if isinstance(shape, StructureShape):
+        return _structure(_of_type(value, dict, shape, path), shape, path)
+    if isinstance(shape, ListShape):
+        return [_cast(item, shape.member, f"{path}[{i}]") for i, item in enumerate(_of_type(value, list, shape, path))]
+    if isinstance(shape, MapShape):
+        return {
+            key: _cast(item, shape.value, f"{path}.{key}") for key, item in _of_type(value, dict, shape, path).items()
+        }
+    if shape is None or shape.type_name not in _SCALARS:
+        return value
+    try:
+        return _SCALARS[shape.type_name](value)
+    except (ValueError, TypeError):
+        raise Refused(f"{path}: {value!r} is no {shape.type_name}") from None
+
+
+def _structure(value: Mapping[str, Any], shape: StructureShape, path: str) -> dict[str, Any]:
+    for name in value:
+        if name not in shape.members:
+            where = path or "CreateCluster"
+            raise Refused(f"{where}: unknown field {name!r}; allowed: {', '.join(shape.members)}")
+    return {name: _cast(item, shape.members[name], f"{path}.{name}".lstrip(".")) for name, item in value.items()}
+
+
+def _of_type(value: Any, wanted: type, shape: Shape, path: str) -> Any:
+    if not isinstance(value, wanted):
+        raise Refused(f"{path}: {value!r} is no {shape.type_name}")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if str(value).lower() not in {"true", "false"}:
+        raise ValueError(value)
+    return str(value).lower() == "true"
+
+
+_SCALARS: Mapping[str, Callable[[Any], Any]] = {
+    "integer": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "boolean": _boolean,
+    "string": str,
+}

@@ -1,0 +1,139 @@
+"""SageMaker's HyperPod API as far as these resources use it: every call they make stands here, nothing else does."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore import xform_name
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.model import ServiceModel
+
+from .errors import code, is_propagation, is_transient
+
+MODELS = Path(__file__).with_name("models")
+RETRY_SECONDS = 5.0
+RESERVE_SECONDS = 30.0
+"""No further attempt when less than this is left of the invocation: time to answer must remain."""
+
+Shape = dict[str, Any]
+
+
+def make_client() -> Any:
+    """A SageMaker client that knows the service model packed beside this file, whatever botocore runs it.
+
+    `data_path` is botocore's own setting (AWS_DATA_PATH); what lies there goes before botocore's copy. SDK time-outs
+    are short, so that a lost answer leaves time for another attempt.
+    """
+    session = botocore.session.Session()
+    session.set_config_variable("data_path", str(MODELS))
+    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
+    return boto3.Session(botocore_session=session).client("sagemaker", config=config)
+
+
+class HyperPod:
+    """The API with patience: what passes by itself is tried again as long as the invocation's time allows.
+
+    `client` is a boto3 SageMaker client or its like; `time_left` and `sleep` count in seconds.
+    """
+
+    def __init__(self, client: Any, *, time_left: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._client = client
+        self._time_left = time_left
+        self._sleep = sleep
+
+    @property
+    def model(self) -> ServiceModel:
+        """The service model that the client works with."""
+        model: ServiceModel = self._client.meta.service_model
+        return model
+
+    def create(self, request: Mapping[str, Any]) -> None:
+        """CreateCluster."""
+        self._call("CreateCluster", **request)
+
+    def update(self, request: Mapping[str, Any]) -> None:
+        """UpdateCluster."""
+        self._call("UpdateCluster", **request)
+
+    def delete(self, cluster: str) -> bool:
+        """DeleteCluster, by name or ARN; False when the cluster is busy and the call must come again."""
+        try:
+            self._call("DeleteCluster", ClusterName=cluster)
+        except ClientError as error:
+            if code(error) == "ConflictException":
+                return False
+            if code(error) != "ResourceNotFound":
+                raise
+        return True
+
+    def find(self, name: str) -> Shape | None:
+        """DescribeCluster; None when there is no such cluster."""
+        try:
+            return self._call("DescribeCluster", ClusterName=name)
+        except ClientError as error:
+            if code(error) == "ResourceNotFound":
+                return None
+            raise
+
+    def clusters(self) -> Iterator[Shape]:
+        """The summaries of all clusters of the account in this region."""
+        return self._pages("ListClusters", "ClusterSummaries")
+
+    def nodes(self, name: str) -> Iterator[Shape]:
+        """The summaries of a cluster's nodes."""
+        return self._pages("ListClusterNodes", "ClusterNodeSummaries", ClusterName=name)
+
+    def tags(self, arn: str) -> dict[str, str]:
+        """The tags of a cluster; none when it is gone."""
+        try:
+            return {tag["Key"]: tag["Value"] for tag in self._pages("ListTags", "Tags", ResourceArn=arn)}
+        except ClientError as error:
+            if code(error) == "ResourceNotFound":
+                return {}
+            raise
+
+    def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
+        """AddTags; equal keys are overwritten."""
+        self._call("AddTags", ResourceArn=arn, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+
+    def remove_tags(self, arn: str, keys: list[str]) -> None:
+        """DeleteTags."""
+        self._call("DeleteTags", ResourceArn=arn, TagKeys=keys)
+
+    def newest_events(self, name: str, count: int) -> list[Shape]:
+        """Summaries of the newest events, newest first; they exist under continuous provisioning only."""
+        answer = self._call(
+            "ListClusterEvents", ClusterName=name, SortBy="EventTime", SortOrder="Descending", MaxResults=count
+        )
+        events: list[Shape] = answer.get("Events", [])
+        return events
+
+    def event(self, name: str, event_id: str) -> Shape:
+        """DescribeClusterEvent: the only place where failure messages of groups and instances stand."""
+        details: Shape = self._call("DescribeClusterEvent", ClusterName=name, EventId=event_id)["EventDetails"]
+        return details
+
+    def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
+        # By hand: an older botocore has no paginator for the newer lists.
+        while True:
+            page = self._call(operation, **request)
+            yield from page.get(items, [])
+            if not page.get("NextToken"):
+                return
+            request["NextToken"] = page["NextToken"]
+
+    def _call(self, operation: str, **request: Any) -> Shape:
+        method = getattr(self._client, xform_name(operation))
+        while True:
+            try:
+                answer: Shape = method(**request)
+            except (ClientError, BotoCoreError) as error:
+                waiting_helps = is_transient(error) or is_propagation(error)
+                if not waiting_helps or self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
+                    raise
+            else:
+                return answer
+            self._sleep(RETRY_SECONDS)

@@ -1,0 +1,55 @@
+"""The verbs of Custom::HyperPodClusterTeardown: on its Delete, no cluster of this stack is left.
+
+The resource is created before the cluster and so deleted after it. A handler that was killed between CreateCluster
+and its answer leaves a cluster whose Delete CloudFormation never sends; this Delete finds it by its tag.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from .ownership import Owner
+from .request import Request
+from .service import HyperPod
+
+_log = logging.getLogger(__name__)
+
+Answer = dict[str, Any]
+
+
+def keep(request: Request, _: HyperPod) -> Answer:
+    """Do nothing on Create and Update: the resource is there for its Delete."""
+    return {"PhysicalResourceId": request.physical_id or f"teardown-{request.logical_id}"}
+
+
+def is_kept(_: Request, __: HyperPod) -> Answer:
+    """Done at once."""
+    return {"IsComplete": True}
+
+
+def delete(request: Request, hyperpod: HyperPod) -> Answer:
+    """Delete every cluster that carries this stack's tag."""
+    _delete_leftovers(request, hyperpod)
+    return {"PhysicalResourceId": request.physical_id}
+
+
+def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
+    """Done when no such cluster is left; one that appeared or was busy meanwhile is deleted now."""
+    return {"IsComplete": not _delete_leftovers(request, hyperpod)}
+
+
+def _delete_leftovers(request: Request, hyperpod: HyperPod) -> list[str]:
+    """Ask for the deletion of what is left; return the names, those already being deleted too."""
+    left = list(_left(request, hyperpod))
+    for cluster in left:
+        if cluster["ClusterStatus"] != "Deleting":
+            _log.warning("deleting cluster %s, which its own resource left", cluster["ClusterName"])
+            hyperpod.delete(cluster["ClusterArn"])
+    return [cluster["ClusterName"] for cluster in left]
+
+
+def _left(request: Request, hyperpod: HyperPod) -> Iterator[dict[str, Any]]:
+    for cluster in hyperpod.clusters():
+        owner = Owner.named_by(hyperpod.tags(cluster["ClusterArn"]))
+        if owner is not None and owner.stack_id == request.stack_id:
+            yield cluster
