@@ -76,7 +76,7 @@ def _check_secondary_block(vpc: Any, block: ipaddress.IPv4Network) -> None:
         raise EC2ClientError("InvalidVpc.Range", f"The CIDR '{block}' overlaps a CIDR of the VPC.")
 
 
-def create_subnet(
+def create_subnet(  # noqa: PLR0917 - moto's own signature
     ec2: Any,
     vpc_id: str,
     cidr_block: str,
