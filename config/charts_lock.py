@@ -49,6 +49,11 @@ class Archive(_Model):
         """Name in the cache."""
         return f"{self.name}-{self.version}.tgz"
 
+    @property
+    def digest(self) -> str:
+        """What `digest()` of the genuine file is."""
+        return self.sha256
+
 
 class GitFolder(_Model):
     """A chart published as a folder of a git repository only; its dependencies are archives."""
@@ -66,6 +71,11 @@ class GitFolder(_Model):
     def file_name(self) -> str:
         """Name in the cache."""
         return f"{self.name}-{self.commit[:12]}"
+
+    @property
+    def digest(self) -> str:
+        """What `digest()` of the genuine folder is."""
+        return self.tree
 
 
 class _Lock(_Model):
@@ -106,14 +116,16 @@ def verify(chart: Archive | GitFolder, cached: Path) -> None:
     path = cached / chart.file_name
     if not path.exists():
         raise ChartError(chart.name, f"{path} does not exist; run `ops charts fetch`")
-    if isinstance(chart, Archive):
-        expected, found = chart.sha256, hashlib.sha256(path.read_bytes()).hexdigest()
-    else:
-        expected, found = chart.tree, git_tree(path)
-    if found != expected:
-        raise ChartError(chart.name, f"{path} was altered: {found} instead of {expected}; run `ops charts fetch`")
+    found = digest(chart, path)
+    if found != chart.digest:
+        raise ChartError(chart.name, f"{path} was altered: {found} instead of {chart.digest}; run `ops charts fetch`")
     for dependency in chart.dependencies if isinstance(chart, GitFolder) else ():
         verify(dependency, cached)
+
+
+def digest(chart: Archive | GitFolder, path: Path) -> str:
+    """Return what identifies the content of `path`: sha256 of an archive, git's id of a folder."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if isinstance(chart, Archive) else git_tree(path)
 
 
 def git_tree(directory: Path) -> str:

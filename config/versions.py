@@ -13,6 +13,10 @@ RAY: Final = "2.42.1"
 # rayproject/ray's tag: Ray's version, CPython 3.10, CUDA user space.
 RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
 
+# The image build's tools. Their publishers' digests are not known here: docs/unverified-on-aws.md says how to pin them.
+BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
+AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
+
 # Runs the project's controllers and the image build's preparation; by digest, so that what was tested is what runs.
 LAMBDA_PYTHON: Final = "3.13"
 

@@ -24,7 +24,7 @@ class NamespaceChart(ProjectChart):
     def __init__(self, scope: Construct, id: str, *, namespace: Namespace) -> None:
         super().__init__(scope, id)
         prefix = "pod-security.kubernetes.io"
-        labels = {}
+        labels: dict[str, str] = {}
         for mode in ("enforce", "audit", "warn"):
             labels[f"{prefix}/{mode}"] = namespace.pod_security
             labels[f"{prefix}/{mode}-version"] = f"v{namespace.version}"

@@ -28,8 +28,10 @@ def fetch(mirror: str | None = None) -> Iterator[str]:
     cached = charts_lock.cache_directory()
     cached.mkdir(parents=True, exist_ok=True)
     for chart in charts_lock.locked().values():
-        for part in [*chart.dependencies, chart] if isinstance(chart, GitFolder) else [chart]:
-            yield _fetch(part, cached, mirror)
+        if isinstance(chart, GitFolder):
+            for dependency in chart.dependencies:
+                yield _fetch(dependency, cached, mirror)
+        yield _fetch(chart, cached, mirror)
 
 
 def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
@@ -37,24 +39,18 @@ def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
         charts_lock.verify(chart, cached)
     except ChartError:
         with tempfile.TemporaryDirectory(dir=cached) as scratch:
+            fetched = Path(scratch) / chart.file_name
             if isinstance(chart, Archive):
-                _download(chart, Path(scratch) / chart.file_name, mirror)
+                _download(chart, fetched, mirror)
             else:
-                _check_out(chart, Path(scratch), mirror)
-                for dependency in chart.dependencies:
-                    shutil.copy(cached / dependency.file_name, scratch)
-            _verify_download(chart, Path(scratch))
-            _replace(Path(scratch) / chart.file_name, cached / chart.file_name)
+                _check_out(chart, fetched, mirror)
+            found = charts_lock.digest(chart, fetched)
+            if found != chart.digest:
+                message = f"what the host sent is {found}, and the lock says {chart.digest}: not taken"
+                raise ChartError(chart.name, message) from None
+            _replace(fetched, cached / chart.file_name)
         return f"{chart.name} {chart.version}: fetched and verified"
     return f"{chart.name} {chart.version}: in the cache, verified"
-
-
-def _verify_download(chart: Archive | GitFolder, scratch: Path) -> None:
-    try:
-        charts_lock.verify(chart, scratch)
-    except ChartError as error:
-        what = error.findings[0].message.split(": ")[-1].partition(";")[0]
-        raise ChartError(chart.name, f"what the host sent is not what the lock says: {what}") from None
 
 
 def _download(chart: Archive, target: Path, mirror: str | None) -> None:
@@ -69,9 +65,9 @@ def _download(chart: Archive, target: Path, mirror: str | None) -> None:
         raise ChartError(chart.name, _unreachable(url, str(reason))) from None
 
 
-def _check_out(chart: GitFolder, scratch: Path, mirror: str | None) -> None:
+def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
     url = _mirrored(chart.repository, mirror)
-    repository = scratch / "repository"
+    repository = target.with_name("repository")
     git = ["git", "-C", str(repository), "-c", "core.autocrlf=false", "-c", "core.fileMode=true"]
     repository.mkdir()
     try:
@@ -94,7 +90,7 @@ def _check_out(chart: GitFolder, scratch: Path, mirror: str | None) -> None:
         raise ChartError(chart.name, _unreachable(url, "no answer in time")) from None
     except subprocess.CalledProcessError as error:
         raise ChartError(chart.name, _unreachable(url, error.stderr.strip())) from None
-    (repository / chart.path).rename(scratch / chart.file_name)
+    (repository / chart.path).rename(target)
 
 
 def _unreachable(url: str, reason: str) -> str:

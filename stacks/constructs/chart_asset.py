@@ -19,8 +19,8 @@ STAND_IN_DIRECTORY_KEY: Final = "stand-in-charts"
 def chart_asset(scope: Construct, name: str) -> s3_assets.Asset:
     """Return the locked chart `name` as an asset, so that a deployment pulls no chart from the internet.
 
-    With `-c charts=stand-in -c stand-in-charts=DIRECTORY` it is DIRECTORY/name instead, the stack is marked
-    REHEARSAL ONLY, and a real account refuses it. Raises ChartError when the chart is missing or was altered.
+    With `-c charts=stand-in -c stand-in-charts=DIRECTORY` it is DIRECTORY/name instead, and a real
+    account refuses the stack. Raises ChartError when the chart is missing or was altered.
     """
     source = scope.node.try_get_context(CONTEXT_KEY)
     if source is None:
@@ -29,7 +29,7 @@ def chart_asset(scope: Construct, name: str) -> s3_assets.Asset:
             return s3_assets.Asset(scope, f"{name}Chart", path=str(charts_lock.unpack(name, Path(directory))))
     if source != STAND_IN:
         raise ChartError(name, f"context {CONTEXT_KEY}={source!r}; allowed: {STAND_IN}, or no such context")
-    _mark_rehearsal_only(cdk.Stack.of(scope))
+    _refuse_outside_rehearsals(cdk.Stack.of(scope))
     return s3_assets.Asset(scope, f"{name}Chart", path=str(_stand_in(scope, name)))
 
 
@@ -43,12 +43,10 @@ def _stand_in(scope: Construct, name: str) -> Path:
     return chart
 
 
-def _mark_rehearsal_only(stack: cdk.Stack) -> None:
+def _refuse_outside_rehearsals(stack: cdk.Stack) -> None:
     """Let CloudFormation refuse the stack, before it makes anything, where the embedded account's marker is absent."""
     if stack.node.try_find_child("RehearsalOnly"):
         return
-    options = stack.template_options
-    options.description = f"REHEARSAL ONLY, with stand-in Helm charts. {options.description or ''}".rstrip()
     marker = cdk.CfnParameter(
         stack,
         "RehearsalOnly",

@@ -1,0 +1,196 @@
+"""From an environment to its Kubernetes objects and Helm releases: the one place where they are put together.
+
+The stacks apply what is made here with CloudFormation's references in `PlatformFacts` and `RayFacts`;
+`ops manifests` writes the same with named placeholders.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import cdk8s
+
+from config import Environment, versions
+from config.capacity import Resources, whole_node_pod
+from config.model import RayCluster as RayClusterConfig
+from config.model import RayWorkers
+from k8s_charts import names
+from k8s_charts.base import ProjectChart
+from k8s_charts.fsx_csi import fsx_csi_release
+from k8s_charts.helm import HelmRelease
+from k8s_charts.image_build import ImageBuild, ImageBuildChart, context_tag
+from k8s_charts.kuberay import kuberay_release
+from k8s_charts.namespaces import Namespace, NamespaceChart
+from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
+from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
+from k8s_charts.service_account import ServiceAccount, ServiceAccountChart
+from k8s_charts.storage_volumes import FileSystemVolume, FileSystemVolumeChart
+
+RAY_IMAGE_DIRECTORY: Final = Path(__file__).resolve().parent.parent / "ray_image"
+
+
+@dataclass(frozen=True)
+class PlatformFacts:
+    """What the platform stack knows only at deployment."""
+
+    fsx_csi_role_arn: str
+
+
+@dataclass(frozen=True)
+class RayFacts:
+    """What the ray stack knows only at deployment; `image_context` is the S3 address of the build context."""
+
+    file_system_id: str
+    file_system_dns_name: str
+    file_system_mount_name: str
+    ray_role_arn: str
+    image_builder_role_arn: str
+    image_context: str
+
+
+@dataclass(frozen=True)
+class PlatformObjects:
+    """The platform stack's object sets, each applied and deleted as one."""
+
+    kuberay_namespace: ProjectChart
+    kuberay_policies: ProjectChart
+    fsx_csi_account: ProjectChart
+    image_build_namespace: ProjectChart
+    image_build_policies: ProjectChart
+    fsx_csi: HelmRelease
+    kuberay: HelmRelease
+
+
+@dataclass(frozen=True)
+class RayObjects:
+    """The ray stack's object sets, each applied and deleted as one; `clusters` by RayCluster name."""
+
+    namespace: ProjectChart
+    policies: ProjectChart
+    account: ProjectChart
+    volume: ProjectChart
+    image_builder_account: ProjectChart
+    image_build: ProjectChart
+    clusters: dict[str, ProjectChart]
+
+
+def platform_objects(environment: Environment, facts: PlatformFacts) -> PlatformObjects:
+    """Return what the platform stack of the environment applies."""
+    app = cdk8s.App()
+    kuberay = environment.kuberay
+    version = environment.eks.version
+    csi_account = ServiceAccount(
+        name=names.FSX_CSI_SERVICE_ACCOUNT,
+        namespace=names.SYSTEM_NAMESPACE,
+        role_arn=facts.fsx_csi_role_arn,
+        # The controller's sidecars watch volumes and claims.
+        kubernetes_token=True,
+    )
+    return PlatformObjects(
+        kuberay_namespace=NamespaceChart(
+            app, "kuberay-namespace", namespace=Namespace(kuberay.namespace, "restricted", version)
+        ),
+        kuberay_policies=OperatorPoliciesChart(app, "kuberay-policies", namespace=kuberay.namespace),
+        fsx_csi_account=ServiceAccountChart(app, "fsx-csi-account", account=csi_account),
+        image_build_namespace=NamespaceChart(
+            app, "image-build-namespace", namespace=Namespace(names.IMAGE_BUILD_NAMESPACE, "privileged", version)
+        ),
+        image_build_policies=ImageBuildPoliciesChart(
+            app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE
+        ),
+        fsx_csi=fsx_csi_release(region=environment.region),
+        kuberay=kuberay_release(
+            version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)
+        ),
+    )
+
+
+def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
+    """Return what the ray stack of the environment applies."""
+    app = cdk8s.App()
+    namespace = environment.ray.namespace
+    clusters = environment.ray.clusters
+    build = image_build(environment, context=facts.image_context)
+    return RayObjects(
+        namespace=NamespaceChart(
+            app, "ray-namespace", namespace=Namespace(namespace, "restricted", environment.eks.version)
+        ),
+        policies=RayPoliciesChart(
+            app, "ray-policies", namespace=namespace, clusters=[cluster.name for cluster in clusters]
+        ),
+        account=ServiceAccountChart(
+            app, "ray-account", account=ServiceAccount(names.RAY_SERVICE_ACCOUNT, namespace, facts.ray_role_arn)
+        ),
+        volume=FileSystemVolumeChart(app, "volume", volume=_volume(environment, facts)),
+        image_builder_account=ServiceAccountChart(
+            app,
+            "image-builder-account",
+            account=ServiceAccount(
+                names.IMAGE_BUILDER_SERVICE_ACCOUNT, names.IMAGE_BUILD_NAMESPACE, facts.image_builder_role_arn
+            ),
+        ),
+        image_build=ImageBuildChart(app, "image-build", build=build),
+        clusters={
+            cluster.name: RayClusterChart(
+                app, f"cluster-{cluster.name}", cluster=_ray_cluster(environment, cluster, build.image)
+            )
+            for cluster in clusters
+        },
+    )
+
+
+def image_build(environment: Environment, *, context: str) -> ImageBuild:
+    """Return the build of the environment's Ray image; its tag is known without a deployment."""
+    return ImageBuild(
+        registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
+        repository=environment.image.repository,
+        tag=context_tag(RAY_IMAGE_DIRECTORY, versions.RAY_BASE_IMAGE),
+        base_image=versions.RAY_BASE_IMAGE,
+        context=context,
+        region=environment.region,
+    )
+
+
+def _volume(environment: Environment, facts: RayFacts) -> FileSystemVolume:
+    return FileSystemVolume(
+        claim=environment.fsx.claim,
+        namespace=environment.ray.namespace,
+        capacity_gib=environment.fsx.capacity_gib,
+        file_system_id=facts.file_system_id,
+        dns_name=facts.file_system_dns_name,
+        mount_name=facts.file_system_mount_name,
+    )
+
+
+def _ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayCluster:
+    head = cluster.head
+    return RayCluster(
+        name=cluster.name,
+        namespace=environment.ray.namespace,
+        ray_version=environment.ray.version,
+        image=image,
+        claim=environment.fsx.claim,
+        mount_path=environment.fsx.mount_path,
+        head=Head(
+            instance_group=head.instance_group,
+            resources=Resources(head.cpu * 1000, head.memory_gib * 1024, gpus=0, efa=0, pods=1),
+        ),
+        workers=tuple(_worker_group(environment, workers) for workers in cluster.workers),
+    )
+
+
+def _worker_group(environment: Environment, workers: RayWorkers) -> WorkerGroup:
+    group = environment.instance_group(workers.instance_group)
+    return WorkerGroup(
+        name=workers.name,
+        instance_group=group.name,
+        replicas=workers.replicas,
+        min_replicas=workers.min_replicas,
+        max_replicas=workers.max_replicas,
+        resources=whole_node_pod(group.type, group.threads_per_core),
+        prefer_deep_checked=bool(group.deep_health_checks),
+    )
+
+
+def _most_ray_pods(environment: Environment) -> int:
+    return sum(1 + sum(workers.max_replicas for workers in cluster.workers) for cluster in environment.ray.clusters)
