@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
 
-SERVICES = ("ec2",)
+SERVICES = ("ec2", "s3")
 """In the order of installation."""
 
 
