@@ -1,0 +1,43 @@
+"""A bucket with everything closed that can be."""
+
+from typing import Final
+
+from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.constructs.removal import data_removal_policy
+
+# How long a version that was overwritten or deleted can be brought back.
+SUPERSEDED_KEPT: Final = Duration.days(30)
+NO_ACCESS_LOGS: Final = (
+    "Server access logs would need a third bucket that is not destroyed with the environment; CloudTrail data events "
+    "are an account's own decision"
+)
+
+
+class PrivateBucket(Construct):
+    """Encrypted, versioned, TLS only, closed to the public; emptied when its stack is deleted, unless protected."""
+
+    bucket: s3.IBucket
+
+    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool) -> None:
+        super().__init__(scope, id)
+        self.bucket = s3.Bucket(
+            self,
+            "Resource",
+            bucket_name=name,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            versioned=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    noncurrent_version_expiration=SUPERSEDED_KEPT,
+                    abort_incomplete_multipart_upload_after=Duration.days(7),
+                )
+            ],
+            removal_policy=data_removal_policy(protect=protect),
+            auto_delete_objects=not protect,
+        )
+        Validations.of(self.bucket).acknowledge(Acknowledgment(id="AwsSolutions-S1", reason=NO_ACCESS_LOGS))

@@ -1,0 +1,79 @@
+"""IAM roles of the Ray pods and of the image build."""
+
+from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from k8s_charts import names
+from stacks.constructs.irsa import IrsaRole
+
+_PUSH_AND_LOOK = [
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:DescribeImages",
+    "ecr:GetDownloadUrlForLayer",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+]
+
+
+def ray_role(scope: Construct, cluster: eks.Cluster, namespace: str, data_bucket: s3.IBucket) -> IrsaRole:
+    """Role of the Ray pods: they read and write one prefix of the environment's data bucket."""
+    prefix = f"{names.RAY_DATA_PREFIX}/*"
+    role = IrsaRole(
+        scope,
+        "RayRole",
+        cluster=cluster,
+        namespace=namespace,
+        service_account=names.RAY_SERVICE_ACCOUNT,
+        description="Ray pods: one prefix of the data bucket",
+        statements=[
+            iam.PolicyStatement(
+                actions=["s3:ListBucket"],
+                resources=[data_bucket.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": prefix}},
+            ),
+            iam.PolicyStatement(
+                actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+                resources=[data_bucket.arn_for_objects(prefix)],
+            ),
+        ],
+    )
+    bucket = Stack.of(data_bucket).get_logical_id(data_bucket.node.default_child)
+    Validations.of(role).acknowledge(
+        Acknowledgment(
+            id=f"AwsSolutions-IAM5[Resource::<{bucket}.Arn>/{prefix}]",
+            reason="Jobs name their checkpoints themselves; the prefix is the boundary",
+        )
+    )
+    return role
+
+
+def image_builder_role(
+    scope: Construct, cluster: eks.Cluster, repository: ecr.IRepository, context: s3_assets.Asset
+) -> IrsaRole:
+    """Role of the image build: it reads its build context and pushes to the one repository."""
+    role = IrsaRole(
+        scope,
+        "ImageBuilderRole",
+        cluster=cluster,
+        namespace=names.IMAGE_BUILD_NAMESPACE,
+        service_account=names.IMAGE_BUILDER_SERVICE_ACCOUNT,
+        description="Image build: its context, and pushes to the environment's repository",
+        statements=[
+            iam.PolicyStatement(
+                actions=["s3:GetObject"], resources=[context.bucket.arn_for_objects(context.s3_object_key)]
+            ),
+            iam.PolicyStatement(actions=_PUSH_AND_LOOK, resources=[repository.repository_arn]),
+            iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+        ],
+    )
+    reason = "ecr:GetAuthorizationToken has no resource type: IAM takes it for all resources only"
+    Validations.of(role).acknowledge(Acknowledgment(id="AwsSolutions-IAM5[Resource::*]", reason=reason))
+    return role

@@ -1,0 +1,30 @@
+"""The network stack: the VPC and the security group that nodes, file system and control plane share."""
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct, IDependable
+
+from config import Environment
+from stacks.base import EnvironmentStack
+from stacks.constructs.flow_logs import FlowLogs
+from stacks.constructs.shared_security_group import SharedSecurityGroup
+from stacks.constructs.vpc import Vpc
+
+
+class NetworkStack(EnvironmentStack):
+    """Public attributes: `vpc` (with `node_subnets` and `control_plane_subnets` in the order of the environment's
+    zones), `security_group`, and `security_group_rules` for whoever must not start before the rules exist.
+    """
+
+    vpc: Vpc
+    security_group: ec2.ISecurityGroup
+    security_group_rules: list[IDependable]
+
+    def __init__(self, scope: Construct, id: str, *, environment: Environment) -> None:
+        super().__init__(
+            scope, id, environment=environment, part="network", purpose="VPC and security group", keeps_data=True
+        )
+        self.vpc = Vpc(self, "Vpc", network=environment.network, region=environment.region)
+        FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
+        shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc)
+        self.security_group = shared.security_group
+        self.security_group_rules = shared.rules

@@ -1,0 +1,47 @@
+"""The ray stack: what a training team changes every week."""
+
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from config import Environment
+from k8s_charts.assembly import RAY_IMAGE_DIRECTORY, RayFacts, ray_objects
+from stacks.base import EnvironmentStack
+from stacks.constructs.manifest import manifest
+from stacks.constructs.ray_roles import image_builder_role, ray_role
+from stacks.eks import EksStack
+from stacks.storage import StorageStack
+
+
+class RayStack(EnvironmentStack):
+    """Ray's namespace, its volume and policies, the build of its image, and the RayClusters."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, environment: Environment, storage: StorageStack, eks: EksStack
+    ) -> None:
+        super().__init__(
+            scope, id, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
+        )
+        cluster, file_system = eks.cluster, storage.file_system
+        context = s3_assets.Asset(self, "ImageContext", path=str(RAY_IMAGE_DIRECTORY))
+        facts = RayFacts(
+            file_system_id=file_system.ref,
+            file_system_dns_name=file_system.attr_dns_name,
+            file_system_mount_name=file_system.attr_lustre_mount_name,
+            ray_role_arn=ray_role(self, cluster, environment.ray.namespace, storage.data_bucket).arn,
+            image_builder_role_arn=image_builder_role(self, cluster, storage.image_repository, context).arn,
+            image_context=context.s3_object_url,
+        )
+        objects = ray_objects(environment, facts)
+
+        namespace = manifest(self, "Namespace", cluster=cluster, chart=objects.namespace)
+        ready = [
+            manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
+            manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
+            manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=namespace),
+        ]
+        for name, chart in objects.clusters.items():
+            ray_cluster = manifest(self, f"RayCluster-{name}", cluster=cluster, chart=chart)
+            ray_cluster.node.add_dependency(*ready)
+
+        builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
+        manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)

@@ -1,0 +1,49 @@
+"""The storage stack: everything that holds data."""
+
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from config import Environment, naming
+from stacks.base import EnvironmentStack
+from stacks.constructs.file_system import FileSystem
+from stacks.constructs.image_repository import ImageRepository
+from stacks.constructs.private_bucket import PrivateBucket
+from stacks.network import NetworkStack
+
+
+class StorageStack(EnvironmentStack):
+    """The file system lies where the first zone's nodes are: traffic between zones costs money and time."""
+
+    file_system: fsx.CfnFileSystem
+    data_bucket: s3.IBucket
+    lifecycle_bucket: s3.IBucket
+    image_repository: ecr.IRepository
+
+    def __init__(self, scope: Construct, id: str, *, environment: Environment, network: NetworkStack) -> None:
+        super().__init__(
+            scope,
+            id,
+            environment=environment,
+            part="storage",
+            purpose="FSx for Lustre, data and lifecycle buckets, image repository",
+            keeps_data=True,
+        )
+        protect = environment.protect
+        self.data_bucket = PrivateBucket(self, "Data", name=naming.data_bucket(environment), protect=protect).bucket
+        self.lifecycle_bucket = PrivateBucket(
+            self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect
+        ).bucket
+        self.file_system = FileSystem(
+            self,
+            "FileSystem",
+            settings=environment.fsx,
+            subnet=network.vpc.node_subnets[0],
+            security_group=network.security_group,
+            data_bucket=self.data_bucket,
+            protect=protect,
+        ).file_system
+        self.image_repository = ImageRepository(
+            self, "Image", name=environment.image.repository, protect=protect
+        ).repository
