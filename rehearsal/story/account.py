@@ -54,6 +54,10 @@ class EmbeddedAccount:
         )
         return session.client(service, endpoint_url=self.endpoint)
 
+    def admin_kubeconfig(self, cluster: str) -> Path:
+        """Kubeconfig of an EKS cluster's control plane, as its administrator: for looking, not for deploying."""
+        return self.directory / "clusters" / cluster / "admin.kubeconfig"
+
     def inventory(self) -> list[dict[str, Any]]:
         """Every resource that exists, with who made it."""
         items: list[dict[str, Any]] = self._get("/_rehearsal/inventory")

@@ -30,6 +30,16 @@ def wait_for(what: str, observe: Callable[[], T], reached: Callable[[T], bool], 
     return seen
 
 
+def has(count: int) -> Callable[[list[str]], bool]:
+    """Whether a list has so many entries."""
+    return lambda found: len(found) == count
+
+
+def is_whole(workers: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether a RayCluster's status says ready, with so many workers."""
+    return lambda status: status.get("state") == "ready" and status.get("availableWorkerReplicas") == workers
+
+
 class Cluster:
     """The rehearsal's view of one environment's Kubernetes."""
 

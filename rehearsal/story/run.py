@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -22,13 +22,14 @@ from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.story import timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, CommandFailure, run
-from rehearsal.story.cluster import Cluster, wait_for
+from rehearsal.story.cluster import Cluster, NotReached, has, is_whole, wait_for
 from rehearsal.story.narrator import Narrator
 from rehearsal.story.project import Project
 
 # In the order in which `cdk destroy` takes an environment apart.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
 PROTECTED: Final = ("storage", "network")
+# What the CDK CLI prints when no stack differs.
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
 
@@ -106,20 +107,13 @@ class Story:
     def nodes_join(self) -> None:
         with self.narrator.step("nodes join") as step:
             cluster = self.cluster()
-            system = wait_for(
-                "the system node group",
-                lambda: cluster.nodes(f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"),
-                lambda nodes: len(nodes) == self.environment.eks.system_nodes.count,
-                timeout=60,
-            )
-            step.see(f"system: {len(system)} nodes")
+            count = self.environment.eks.system_nodes.count
+            selector = f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"
+            wait_for("the system node group", partial(cluster.nodes, selector), has(count), timeout=60)
+            step.see(f"system: {count} nodes")
             for group in self.environment.hyperpod.instance_groups:
-                nodes = wait_for(
-                    f"instance group {group.name}",
-                    lambda name=group.name: cluster.group_nodes(name),
-                    lambda nodes, count=group.count: len(nodes) == count,
-                    timeout=120,
-                )
+                looks = partial(cluster.group_nodes, group.name)
+                nodes = wait_for(f"instance group {group.name}", looks, has(group.count), timeout=120)
                 step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
 
     def ops_wait(self, timeout_minutes: float = 3) -> None:
@@ -135,17 +129,13 @@ class Story:
         with self.narrator.step("RayClusters ready") as step:
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
-                status = wait_for(
-                    f"RayCluster {wanted.name}",
-                    lambda name=wanted.name: cluster.ray_status(name),
-                    lambda status: status.get("state") == "ready" and status.get("availableWorkerReplicas") == workers,
-                    timeout=90,
-                )
+                looks = partial(cluster.ray_status, wanted.name)
+                wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers), timeout=90)
                 pods = cluster.ray_pods(wanted.name)
                 gpu_nodes = {node for group, nodes in pods.items() if group != "headgroup" for node in nodes}
                 if len(gpu_nodes) != workers:
                     raise Broken(f"{workers} workers must be on {workers} nodes, they are on {len(gpu_nodes)}: {pods}")
-                step.see(f"{wanted.name}: {status['state']}, 1 head + {workers} workers, one a node")
+                step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one a node")
 
     def diff_is_clean(self) -> None:
         with self.narrator.step("cdk diff") as step:
@@ -223,9 +213,14 @@ class Story:
         name = naming.eks_cluster(self.environment)
         return Cluster(self.environment, self.account.admin_kubeconfig(name))
 
-    def timeline(self) -> Path:
-        """Draw what waited for what; return the page."""
-        return timeline.write(self.account.journal(), self.narrator.steps, self.directory / "timeline.html")
+    def timeline(self) -> None:
+        """Draw what waited for what in the first deployment."""
+        drawn = timeline.bands(self.account.journal())
+        page = timeline.write(drawn, f"Deployment of {self.environment.name}", self.directory / "timeline.html")
+        self.console.print("[bold]What the deployment waited for[/]")
+        for line in timeline.lines(drawn):
+            self.console.print(f"    {line}")
+        self.console.print(f"    drawn in {page}")
 
     def report(self) -> None:
         """Leave the steps' times for `make bench`."""
@@ -237,7 +232,8 @@ class Story:
         return str(systems[0]["FileSystemId"])
 
     def _calls(self, api: str) -> int:
-        return sum(entry["kind"] == "hyperpod" and entry.get("api") == api for entry in self.account.journal())
+        entries = self.account.journal()
+        return sum(e["kind"] == "api" and e["operation"] == api and "refused" not in e for e in entries)
 
     def _as_admin(self) -> dict[str, str]:
         """Credentials of the environment's first admin role, which the account's owner keeps outside the stacks."""
@@ -258,7 +254,7 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
     try:
         _steps(story, console, keep=keep)
         told = True
-    except (Broken, CommandFailure) as failure:
+    except (Broken, CommandFailure, NotReached) as failure:
         console.print(f"[bold red]The rehearsal of {environment_name} failed:[/] {failure}", highlight=False)
         return 1
     finally:
@@ -285,7 +281,6 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
     story.ray_is_ready(workers + 1)
     story.ray_stack_alone()
     story.ray_is_ready(workers + 1)
-    page = story.timeline()
     story.destroy()
     leftovers = story.take_inventory(story.environment.protect)
     if story.environment.protect:
@@ -293,6 +288,6 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
         story.deployed_again()
         leftovers = story.take_inventory(protected=False)
     verdict.show(console, leftovers, story.charts)
-    console.print(f"timeline of the deployment: {page}")
+    story.timeline()
     if not leftovers.clean:
         raise Broken("something is left that nobody owns; the table above names it")

@@ -1,0 +1,149 @@
+"""What waited for what: the first deployment's resources as bars, with the chain that decided each stack's time.
+
+The page is one HTML file without scripts or outside references.
+"""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+_WIDTH: Final = 1120
+_LABEL: Final = 330
+_ROW: Final = 18
+_SHORTEST: Final = 0.2
+"""Seconds; quicker resources are counted, not drawn."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One resource's creation: seconds since the deployment began."""
+
+    name: str
+    type: str
+    start: float
+    end: float
+    waited_for: tuple[str, ...]
+    failed: bool
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass
+class Band:
+    """One stack's creation."""
+
+    stack: str
+    bars: list[Bar] = field(default_factory=list)
+
+    @property
+    def start(self) -> float:
+        return min(bar.start for bar in self.bars)
+
+    @property
+    def end(self) -> float:
+        return max(bar.end for bar in self.bars)
+
+    def deciding(self) -> list[Bar]:
+        """The chain that decided when the stack was done: the last resource, what it waited for last, and so on."""
+        by_name = {bar.name: bar for bar in self.bars}
+        chain = [max(self.bars, key=lambda bar: bar.end)]
+        while awaited := [by_name[name] for name in chain[-1].waited_for if name in by_name]:
+            chain.append(max(awaited, key=lambda bar: bar.end))
+        return chain[::-1]
+
+
+def bands(journal: Iterable[Mapping[str, Any]]) -> list[Band]:
+    """Return the stacks in the order in which their creation began; only each resource's first creation counts."""
+    entries = [e for e in journal if e["kind"] == "cfn" and e["action"] == "CREATE" and "CDKToolkit" not in e["stack"]]
+    if not entries:
+        return []
+    origin = min(entry["start"] for entry in entries)
+    found: dict[str, Band] = {}
+    seen: set[tuple[str, str]] = set()
+    for entry in entries:
+        key = entry["stack"], entry["logical_id"]
+        if key in seen:
+            continue
+        seen.add(key)
+        found.setdefault(entry["stack"], Band(entry["stack"])).bars.append(
+            Bar(
+                entry["logical_id"],
+                entry["type"],
+                entry["start"] - origin,
+                entry["end"] - origin,
+                tuple(entry["waited_for"]),
+                entry["status"].endswith("FAILED"),
+            )
+        )
+    return sorted(found.values(), key=lambda band: band.start)
+
+
+def lines(drawn: Sequence[Band]) -> list[str]:
+    """One line a stack for the terminal: when it ran, and the chain that decided its time."""
+    told = []
+    for band in drawn:
+        chain = " → ".join(
+            f"{_kind(bar.type)} {bar.seconds:.1f}" for bar in band.deciding() if bar.seconds >= _SHORTEST
+        )
+        told.append(f"{band.stack}: {band.start:.0f} to {band.end:.0f} s; decided by {chain}")
+    return told
+
+
+def write(drawn: Sequence[Band], title: str, path: Path) -> Path:
+    """Draw the page and return its path."""
+    scale = (_WIDTH - _LABEL - 60) / max(band.end for band in drawn)
+    body = "\n".join(_band(band, scale) for band in drawn)
+    path.write_text(
+        f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>
+<style>
+body {{ font: 13px/1.4 system-ui, sans-serif; margin: 2rem; color: #1b1f24; background: #fff }}
+h1 {{ font-size: 1.3rem }} h2 {{ font-size: 1rem; margin: 1.4rem 0 .3rem }} svg {{ display: block }}
+text {{ font-size: 11px; fill: #1b1f24 }} .t {{ fill: #57606a }} .w {{ fill: #9bb8dd }} .d {{ fill: #d9822b }}
+.f {{ fill: #c93c37 }} p {{ max-width: 62em; color: #57606a; margin: .2rem 0 }}
+</style>
+<h1>{html.escape(title)}</h1>
+<p>Each bar is the creation of one resource, in seconds since the deployment began. Orange: the chain that decided
+when its stack was done. Hold the pointer over a bar to see what it waited for.</p>
+{body}
+</html>
+"""
+    )
+    return path
+
+
+def _band(band: Band, scale: float) -> str:
+    deciding = set(band.deciding())
+    shown = sorted((b for b in band.bars if b.seconds >= _SHORTEST or b in deciding), key=lambda b: (b.start, b.end))
+    rows = "\n".join(_bar(bar, row, scale, bar in deciding) for row, bar in enumerate(shown))
+    quick = len(band.bars) - len(shown)
+    note = f"; {quick} quicker than {_SHORTEST} s not drawn" if quick else ""
+    facts = f"{len(band.bars)} resources, {band.start:.1f} to {band.end:.1f} s{note}"
+    return (
+        f"<h2>{html.escape(band.stack)}</h2><p>{facts}</p>"
+        f'<svg width="{_WIDTH}" height="{len(shown) * _ROW + 4}" role="img" aria-label="{html.escape(band.stack)}">'
+        f"\n{rows}\n</svg>"
+    )
+
+
+def _bar(bar: Bar, row: int, scale: float, deciding: bool) -> str:
+    y = row * _ROW
+    x, width = _LABEL + bar.start * scale, max(2.0, bar.seconds * scale)
+    style = "f" if bar.failed else "d" if deciding else "w"
+    awaited = ", ".join(bar.waited_for) or "nothing"
+    tip = html.escape(f"{bar.type} {bar.name}\n{bar.seconds:.2f} s; waited for {awaited}")
+    label = html.escape(f"{_kind(bar.type)}  {bar.name}"[:52])
+    return (
+        f'<text x="{_LABEL - 8}" y="{y + 13}" text-anchor="end" class="t">{label}</text>'
+        f'<rect x="{x:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="2" class="{style}">'
+        f"<title>{tip}</title></rect>"
+        f'<text x="{x + width + 4:.1f}" y="{y + 13}">{bar.seconds:.1f}</text>'
+    )
+
+
+def _kind(resource_type: str) -> str:
+    """The short name of a type: `EC2 Subnet` of `AWS::EC2::Subnet`, `KubernetesManifest` of CDK's custom type."""
+    return " ".join(resource_type.removeprefix("AWS::").split("::")[-2:]).replace("Custom AWSCDK-EKS-", "")
