@@ -17,7 +17,7 @@ class IrsaRole(Construct):
         scope: Construct,
         id: str,
         *,
-        cluster: eks.ICluster,
+        cluster: eks.Cluster,
         namespace: str,
         service_account: str,
         description: str,

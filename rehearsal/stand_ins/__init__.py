@@ -1,0 +1,64 @@
+"""Stand-ins for the pinned Helm charts, for rehearsals on a machine that has not fetched the publishers'.
+
+Simulated: names, placement, requests and the values they take are the publishers'; nothing runs in their pods but the
+real KubeRay operator. KubeRay's CRDs and permissions are those of its Go module, so that the real operator meets the
+real ones. A value that a chart does not know is refused, which the publishers' charts would ignore.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from config import charts_lock
+from config.catalogue import catalogue
+from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+
+_TEMPLATES: Final = Path(__file__).with_name("charts")
+
+
+def build(directory: Path, binaries: Binaries) -> None:
+    """Write a stand-in for each chart of the lock to `directory`/<name>; what is there is replaced."""
+    for name, chart in charts_lock.locked().items():
+        target = directory / name
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(_TEMPLATES / name, target)
+        description = {
+            "apiVersion": "v2",
+            "name": name.lower(),
+            "version": chart.version,
+            "description": "REHEARSAL ONLY: a stand-in for the publisher's chart",
+        }
+        _write(target / "Chart.yaml", [description])
+    _add_kuberay_objects(directory / "kuberay-operator", kuberay_module_directory(binaries))
+    _add_accelerated_types(directory / "HyperPodHelmChart" / "values.yaml")
+
+
+def _add_kuberay_objects(chart: Path, module: Path) -> None:
+    shutil.copytree(module / "config" / "crd" / "bases", chart / "crds")
+    documents = []
+    for file in sorted((module / "config" / "rbac").glob("*.yaml")):
+        documents += [document for document in _read(file) if "metadata" in document]
+    for document in documents:
+        for subject in document.get("subjects", []):
+            subject["namespace"] = "{{ .Release.Namespace }}"
+    _write(chart / "templates" / "rbac.yaml", documents)
+
+
+def _add_accelerated_types(values: Path) -> None:
+    document = _read(values)[0]
+    document["standIn"] = {"acceleratedTypes": [name for name, type_ in catalogue().items() if type_.accelerated]}
+    _write(values, [document])
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [document for document in YAML(typ="safe", pure=True).load_all(path.read_text()) if document]
+
+
+def _write(path: Path, documents: list[dict[str, Any]]) -> None:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 1000
+    with path.open("w") as file:
+        yaml.dump_all(documents, file)
