@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
 
-SERVICES = ("ec2", "s3")
+SERVICES = (
+    "ec2",
+    "s3",
+    "iam",
+    "logs",
+    "ssm",
+    "ecr",
+    "cloudtrail",
+    "stepfunctions",
+    "awslambda",
+    "eks",
+)
 """In the order of installation."""
 
 

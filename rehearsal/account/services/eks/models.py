@@ -1,0 +1,294 @@
+"""CloudFormation's EKS resources. Each calls the service as the API would, with the API's spelling of properties."""
+
+from typing import Any, Self
+
+from moto.cloudformation.models import cloudformation_backends
+
+from rehearsal.account.context import Account
+from rehearsal.account.services.eks.service import service_of
+from rehearsal.account.services.resource_model import (
+    Declaration,
+    ResourceModel,
+    cloudformation_model,
+    serve,
+)
+
+_VERBATIM = frozenset({"Labels", "Tags"})
+"""Properties whose keys are the user's."""
+_NUMBERS = frozenset({"MinSize", "MaxSize", "DesiredSize", "DiskSize", "MaxUnavailable"})
+_BOOLEANS = frozenset(
+    {
+        "BootstrapClusterCreatorAdminPermissions",
+        "BootstrapSelfManagedAddons",
+        "DeletionProtection",
+        "EndpointPrivateAccess",
+        "EndpointPublicAccess",
+        "PreserveOnDelete",
+    }
+)
+"""Templates may write numbers and booleans as text."""
+
+
+def install(account: Account) -> None:
+    """Let the models act on the account."""
+    serve(account)
+
+
+def api_shape(value: Any) -> Any:
+    """CloudFormation's spelling of a request in the API's: SubnetIds becomes subnetIds, the size "2" becomes 2."""
+    if isinstance(value, list):
+        return [api_shape(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {name[0].lower() + name[1:]: _property(name, inner) for name, inner in value.items()}
+
+
+def _property(name: str, value: Any) -> Any:
+    if name in _VERBATIM:
+        return value
+    if name in _NUMBERS:
+        return int(value)
+    if name in _BOOLEANS:
+        return str(value).lower() == "true"
+    return api_shape(value)
+
+
+def _request(declaration: Declaration) -> dict[str, Any]:
+    return {**api_shape(declaration.properties), "tags": declaration.tags()}
+
+
+def _principal_of_stack(declaration: Declaration) -> str | None:
+    """The role that CloudFormation works with in this stack: EKS takes it for the creator."""
+    backend = cloudformation_backends[declaration.account.account_id][declaration.account.region]
+    stack = backend.stacks.get(declaration.stack_id)
+    return str(stack.role_arn) if stack is not None and stack.role_arn else None
+
+
+@cloudformation_model("AWS::EKS::Cluster", name_property="Name")
+class ClusterResource(ResourceModel):
+    """A cluster; creation ends when its control plane runs."""
+
+    KNOWN = frozenset(
+        {
+            "AccessConfig",
+            "BootstrapSelfManagedAddons",
+            "DeletionProtection",
+            "EncryptionConfig",
+            "KubernetesNetworkConfig",
+            "Logging",
+            "Name",
+            "ResourcesVpcConfig",
+            "RoleArn",
+            "Tags",
+            "UpgradePolicy",
+            "Version",
+        }
+    )
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        service = service_of(declaration.account)
+        request = _cluster_request(declaration)
+        service.create_cluster(request, _principal_of_stack(declaration))
+        service.wait_until_active(request["name"])
+        return cls(declaration.account, request["name"])
+
+    def update(self, declaration: Declaration) -> None:
+        service, name, request = service_of(self.account), self.physical_resource_id, _cluster_request(declaration)
+        cluster = service.cluster(name)
+        if (version := request.get("version", cluster.version)) != cluster.version:
+            service.update_version(name, version)
+        changes = ("resourcesVpcConfig", "logging", "accessConfig", "deletionProtection")
+        service.update_config(name, {key: request[key] for key in changes if key in request})
+        cluster.tags = request["tags"]
+
+    def remove(self) -> None:
+        service_of(self.account).delete_cluster(self.physical_resource_id)
+
+    def attributes(self) -> dict[str, Any]:
+        cluster = service_of(self.account).cluster(self.physical_resource_id)
+        keys = [entry["provider"]["keyArn"] for entry in cluster.encryption_config]
+        return {
+            "Id": cluster.name,
+            "Arn": cluster.arn,
+            "Endpoint": cluster.endpoint,
+            "CertificateAuthorityData": cluster.certificate_authority["data"],
+            "ClusterSecurityGroupId": cluster.resources_vpc_config["clusterSecurityGroupId"],
+            "EncryptionConfigKeyArn": keys[0] if keys else "",
+            "OpenIdConnectIssuerUrl": cluster.identity["oidc"]["issuer"],
+        }
+
+
+def _cluster_request(declaration: Declaration) -> dict[str, Any]:
+    request = {"name": declaration.name} | _request(declaration)
+    if "Logging" in declaration.properties:
+        wanted = declaration.properties["Logging"].get("ClusterLogging", {}).get("EnabledTypes", [])
+        types = [entry["Type"] for entry in wanted]
+        request["logging"] = {"clusterLogging": [{"types": types, "enabled": True}] if types else []}
+    return request
+
+
+@cloudformation_model("AWS::EKS::Nodegroup", name_property="NodegroupName")
+class NodegroupResource(ResourceModel):
+    """A managed node group; creation ends when its nodes have joined."""
+
+    KNOWN = frozenset(
+        {
+            "AmiType",
+            "CapacityType",
+            "ClusterName",
+            "DiskSize",
+            "ForceUpdateEnabled",
+            "InstanceTypes",
+            "Labels",
+            "NodeRole",
+            "NodegroupName",
+            "ReleaseVersion",
+            "ScalingConfig",
+            "Subnets",
+            "Tags",
+            "Taints",
+            "UpdateConfig",
+            "Version",
+        }
+    )
+
+    def __init__(self, account: Account, cluster_name: str, name: str) -> None:
+        super().__init__(account, f"{cluster_name}/{name}")
+        self._cluster_name, self._name = cluster_name, name
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        request = {"nodegroupName": declaration.name[-63:]} | _request(declaration)
+        service_of(declaration.account).node_groups.create(request["clusterName"], request)
+        return cls(declaration.account, request["clusterName"], request["nodegroupName"])
+
+    def update(self, declaration: Declaration) -> None:
+        groups, request = service_of(self.account).node_groups, _request(declaration)
+        group = groups.get(self._cluster_name, self._name)
+        groups.replace_labels_and_taints(group, request.get("labels", {}), request.get("taints", []))
+        changes: dict[str, Any] = {key: request[key] for key in ("scalingConfig", "updateConfig") if key in request}
+        groups.update_config(self._cluster_name, self._name, changes)
+
+    def remove(self) -> None:
+        service_of(self.account).node_groups.delete(self._cluster_name, self._name)
+
+    def attributes(self) -> dict[str, Any]:
+        group = service_of(self.account).node_groups.get(self._cluster_name, self._name)
+        return {
+            "Arn": group.arn,
+            "ClusterName": self._cluster_name,
+            "Id": self.physical_resource_id,
+            "NodegroupName": self._name,
+        }
+
+
+@cloudformation_model("AWS::EKS::Addon")
+class AddonResource(ResourceModel):
+    """A managed add-on."""
+
+    KNOWN = frozenset(
+        {
+            "AddonName",
+            "AddonVersion",
+            "ClusterName",
+            "ConfigurationValues",
+            "PreserveOnDelete",
+            "ResolveConflicts",
+            "ServiceAccountRoleArn",
+            "Tags",
+        }
+    )
+
+    def __init__(self, account: Account, cluster_name: str, name: str) -> None:
+        super().__init__(account, f"{cluster_name}|{name}")
+        self._cluster_name, self._name = cluster_name, name
+        self._preserve = False
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        request = _request(declaration)
+        service_of(declaration.account).addons.create(request["clusterName"], request)
+        resource = cls(declaration.account, request["clusterName"], request["addonName"])
+        resource._preserve = bool(request.get("preserveOnDelete", False))
+        return resource
+
+    def update(self, declaration: Declaration) -> None:
+        request = _request(declaration)
+        service_of(self.account).addons.update(self._cluster_name, self._name, request)
+        self._preserve = bool(request.get("preserveOnDelete", False))
+
+    def remove(self) -> None:
+        service_of(self.account).addons.delete(self._cluster_name, self._name, preserve=self._preserve)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"Arn": service_of(self.account).addons.get(self._cluster_name, self._name)["addonArn"]}
+
+
+@cloudformation_model("AWS::EKS::AccessEntry")
+class AccessEntryResource(ResourceModel):
+    """An access entry with its access policies."""
+
+    KNOWN = frozenset({"AccessPolicies", "ClusterName", "KubernetesGroups", "PrincipalArn", "Tags", "Type", "Username"})
+
+    def __init__(self, account: Account, cluster_name: str, principal_arn: str) -> None:
+        super().__init__(account, f"{principal_arn}|{cluster_name}")
+        self._cluster_name, self._principal_arn = cluster_name, principal_arn
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        request = _request(declaration)
+        service_of(declaration.account).entries.create(request["clusterName"], request)
+        resource = cls(declaration.account, request["clusterName"], request["principalArn"])
+        try:
+            resource._associate(request)
+        except Exception:
+            resource.remove()
+            raise
+        return resource
+
+    def update(self, declaration: Declaration) -> None:
+        request = _request(declaration)
+        service_of(self.account).entries.update(self._cluster_name, self._principal_arn, request)
+        self._associate(request)
+
+    def remove(self) -> None:
+        service_of(self.account).entries.delete(self._cluster_name, self._principal_arn)
+
+    def attributes(self) -> dict[str, Any]:
+        entry = service_of(self.account).entries.get(self._cluster_name, self._principal_arn)
+        return {"AccessEntryArn": entry.arn}
+
+    def _associate(self, request: dict[str, Any]) -> None:
+        entries, where = service_of(self.account).entries, (self._cluster_name, self._principal_arn)
+        wanted = {policy["policyArn"]: policy["accessScope"] for policy in request.get("accessPolicies", [])}
+        for arn in set(entries.get(*where).policies) - set(wanted):
+            entries.disassociate(*where, arn)
+        for arn, scope in wanted.items():
+            entries.associate(*where, arn, scope)
+
+
+@cloudformation_model("AWS::EKS::PodIdentityAssociation")
+class PodIdentityAssociationResource(ResourceModel):
+    """An association of a service account with a role."""
+
+    KNOWN = frozenset({"ClusterName", "Namespace", "RoleArn", "ServiceAccount", "Tags"})
+
+    def __init__(self, account: Account, cluster_name: str, association: dict[str, Any]) -> None:
+        super().__init__(account, association["associationArn"])
+        self._cluster_name, self._id = cluster_name, association["associationId"]
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        request = _request(declaration)
+        association = service_of(declaration.account).pod_identities.create(request["clusterName"], request)
+        return cls(declaration.account, request["clusterName"], association)
+
+    def update(self, declaration: Declaration) -> None:
+        service_of(self.account).pod_identities.update(self._cluster_name, self._id, _request(declaration))
+
+    def remove(self) -> None:
+        service_of(self.account).pod_identities.delete(self._cluster_name, self._id)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"AssociationArn": self.physical_resource_id, "AssociationId": self._id}
