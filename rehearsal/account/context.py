@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rehearsal.account.background import Background
+    from rehearsal.account.cloudformation.store import Store
     from rehearsal.account.control_routes import ControlRoutes
     from rehearsal.account.services.eks import ClusterHost
 
@@ -97,9 +98,9 @@ class FunctionRuntime(Protocol):
 class Account:
     """The embedded account. Made once by the server, handed to every extension's `install`.
 
-    Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `background` by
-    rehearsal.account.background, `clusters` by services.eks, `functions` by lambdas. What an extension starts
-    it ends with `account.at_end.callback(stop)`; the last registered goes first.
+    Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `stacks` by
+    cloudformation, `background` by rehearsal.account.background, `clusters` by services.eks, `functions` by
+    lambdas. What an extension starts it ends with `account.at_end.callback(stop)`; the last registered goes first.
     """
 
     account_id: str
@@ -111,6 +112,7 @@ class Account:
     journal: Journal
     at_end: ExitStack = field(default_factory=ExitStack)
     routes: "ControlRoutes" = field(init=False)
+    stacks: "Store" = field(init=False)
     background: "Background" = field(init=False)
     clusters: "ClusterHost" = field(init=False)
     functions: FunctionRuntime = field(init=False)

@@ -5,18 +5,28 @@ class ResourceFailure(Exception):
     """A resource could not be created, changed or deleted; the message becomes its CloudFormation reason."""
 
 
+def code_of(error: BaseException) -> str | None:
+    """Return the AWS error code that `error` carries, None if it carries none."""
+    for name in ("error_type", "code"):  # moto's older errors keep the HTTP status in `code`
+        code = getattr(error, name, None)
+        if isinstance(code, str):
+            return code
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        return str(response.get("Error", {}).get("Code", "")) or None
+    return None
+
+
 def reason_of(error: BaseException) -> str:
     """Return what CloudFormation would show for `error`.
 
-    moto's exceptions carry the service's own text in `message`; boto3's in their string. Anything else is a
+    moto's exceptions carry the service's own text in `message`, boto3's in their string. Anything else is a
     fault of the rehearsal and says so, so that it is not taken for AWS's refusal.
     """
     if isinstance(error, ResourceFailure):
         return str(error)
-    message = getattr(error, "message", None)
-    if isinstance(message, str) and message:
-        code = getattr(error, "error_type", None) or getattr(error, "code", None)
-        return f"{message} (Service error: {code})" if isinstance(code, str) else message
-    if type(error).__module__.startswith("botocore"):
-        return str(error)
+    code = code_of(error)
+    message = getattr(error, "message", None) or str(error)
+    if code:
+        return f"{message} (Service error: {code})"
     return f"Internal failure of the embedded account: {type(error).__name__}: {error}"

@@ -1,7 +1,25 @@
-"""A small, strict CloudFormation over moto's resource models."""
+"""A small, strict CloudFormation over moto's resource models.
 
+moto's own engine skips unknown types, ignores order, never rolls back and reports success for what it did not
+do; so its request handling, stacks and change sets are replaced as a whole. moto's resource models, backends
+and HTTP layer stay.
+"""
+
+import threading
+
+from moto.cloudformation import urls
+
+from rehearsal.account.cloudformation.api import Api
+from rehearsal.account.cloudformation.engine import Engine
+from rehearsal.account.cloudformation.resource_types import resource_types
+from rehearsal.account.cloudformation.responses import response_class
 from rehearsal.account.context import Account
 
 
 def install(account: Account) -> None:
-    """Replace moto's execution of stacks and change sets by this engine."""
+    """Let the account's CloudFormation endpoint be answered by this engine."""
+    engine = Engine(account)
+    account.stacks = engine.store
+    urls.url_paths = {"{0}/$": response_class(Api(account, engine)).dispatch}
+    # Reading the resource database takes a third of a second: done before the first deployment needs it.
+    threading.Thread(target=resource_types, name="resource-types", daemon=True).start()
