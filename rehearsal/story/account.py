@@ -46,7 +46,7 @@ class EmbeddedAccount:
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
         """A boto3 client of the account, by default as its root-like owner."""
         keys = credentials or {"AccessKeyId": DUMMY_ACCESS_KEY, "SecretAccessKey": DUMMY_SECRET_KEY}
-        session = boto3.Session(
+        session: Any = boto3.Session(
             aws_access_key_id=keys["AccessKeyId"],
             aws_secret_access_key=keys["SecretAccessKey"],
             aws_session_token=keys.get("SessionToken"),
