@@ -26,22 +26,17 @@ EVENTS_PER_PAGE = 100
 
 
 class Api:
-    """One method per operation, named as in the API but in snake case; `operations` finds them."""
+    """One method per operation, named as in the API but in snake case."""
 
     def __init__(self, account: "Account", engine: Engine) -> None:
         self._account = account
         self._engine = engine
         self._store = engine.store
 
-    def operation(self, name: str) -> Callable[[Request], Answer]:
-        """Return the method for an operation in snake case.
-
-        Raises Refusal for operations that the embedded account does not offer.
-        """
-        method = None if name.startswith("_") or name == "operation" else getattr(self, name, None)
-        if method is None:
-            raise Refusal("UnsupportedOperation", f"The embedded account's CloudFormation does not offer {name}")
-        return method  # type: ignore[no-any-return]  # all public methods have this shape
+    def operations(self) -> dict[str, Callable[[Request], Answer]]:
+        """Return all operations by name."""
+        names = [name for name in vars(Api) if not name.startswith("_") and name != "operations"]
+        return {name: getattr(self, name) for name in names}
 
     # --- stacks ------------------------------------------------------------------------------------------
 

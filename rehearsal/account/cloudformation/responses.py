@@ -1,32 +1,44 @@
 """The engine behind moto's HTTP server: moto parses requests and writes answers by AWS's service model."""
 
+from collections.abc import Callable
 from typing import Any
 
-from moto.core.exceptions import ServiceException
+from moto.cloudformation.exceptions import CloudFormationError
 from moto.core.responses import ActionResult, BaseResponse
 from moto.core.utils import camelcase_to_underscores
 
-from rehearsal.account.cloudformation.api import Api
+from rehearsal.account.cloudformation.api import Answer, Api
 from rehearsal.account.cloudformation.faults import Refusal
+from rehearsal.account.cloudformation.requests import Request
+
+
+class _Response(BaseResponse):  # type: ignore[misc]  # moto publishes no types
+    def __init__(self) -> None:
+        super().__init__(service_name="cloudformation")
+        self.automated_parameter_parsing = True
+
+    def call_action(self) -> Any:
+        """Answer operations that the account does not offer with an error; moto would fail with a 500."""
+        name = self._get_action()
+        if hasattr(type(self), camelcase_to_underscores(name)):
+            return super().call_action()
+        refusal = CloudFormationError(
+            "UnsupportedOperation", f"The embedded account's CloudFormation does not offer {name}"
+        )
+        status, headers, body = self.serialized(ActionResult(refusal))
+        return status, headers, body
 
 
 def response_class(api: Api) -> Any:
-    """Return moto's kind of request handler, answering from `api`."""
+    """Return moto's kind of request handler, with one method for each operation of `api`."""
+    return type("CloudFormationResponse", (_Response,), {n: _method(op) for n, op in api.operations().items()})
 
-    class CloudFormationResponse(BaseResponse):  # type: ignore[misc]  # moto publishes no types
-        def __init__(self) -> None:
-            super().__init__(service_name="cloudformation")
-            self.automated_parameter_parsing = True
 
-        def call_action(self) -> Any:
-            """Answer any operation. moto's own version looks for a method of this class per operation."""
-            try:
-                operation = api.operation(camelcase_to_underscores(self._get_action()))
-                outcome: object = operation(self.params)
-            except Refusal as refusal:
-                outcome = ServiceException(refusal.code, str(refusal))
-            status, headers, body = self.serialized(ActionResult(outcome))
-            headers, body = self._enrich_response(headers, body)
-            return status, headers, body
+def _method(operation: Callable[[Request], Answer]) -> Callable[[_Response], Any]:
+    def answer(self: _Response) -> Any:
+        try:
+            return ActionResult(operation(self.params))
+        except Refusal as refusal:
+            raise CloudFormationError(refusal.code, str(refusal)) from refusal
 
-    return CloudFormationResponse
+    return answer
