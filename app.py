@@ -7,14 +7,20 @@ import aws_cdk as cdk
 from config import ConfigError, Environment, available, load
 from stacks.eks import EksStack
 from stacks.network import NetworkStack
+from stacks.platform import PlatformStack
+from stacks.ray import RayStack
 from stacks.storage import StorageStack
 
 
 def build(app: cdk.App, environment: Environment) -> None:
-    """Put the environment's stacks into `app`."""
+    """Put the environment's stacks into `app`, and say which must exist before which."""
     network = NetworkStack(app, "network", environment=environment)
-    StorageStack(app, "storage", environment=environment, network=network)
-    EksStack(app, "eks", environment=environment, network=network)
+    storage = StorageStack(app, "storage", environment=environment, network=network)
+    eks = EksStack(app, "eks", environment=environment, network=network)
+    platform = PlatformStack(app, "platform", environment=environment, eks=eks)
+    ray = RayStack(app, "ray", environment=environment, storage=storage, eks=eks)
+    for stack, needed in ((storage, network), (eks, network), (platform, eks), (platform, storage), (ray, platform)):
+        stack.add_stack_dependency(needed)
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from config import Environment, naming
+from stacks.constructs.log_group import FunctionLogGroups
 
 
 class EnvironmentStack(cdk.Stack):
@@ -31,3 +32,4 @@ class EnvironmentStack(cdk.Stack):
             description=purpose,
             termination_protection=environment.protect and keeps_data,
         )
+        cdk.Aspects.of(self).add(FunctionLogGroups())

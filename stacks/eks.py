@@ -4,11 +4,12 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
 from config import Environment, naming
+from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
 from stacks.base import EnvironmentStack
 from stacks.constructs.access_entries import AccessEntries
 from stacks.constructs.eks_add_on import eks_add_on
 from stacks.constructs.eks_cluster import EksCluster
-from stacks.constructs.hyperpod_dependencies import HyperPodDependencies
+from stacks.constructs.helm_release import helm_release
 from stacks.constructs.system_nodes import SystemNodes
 from stacks.network import NetworkStack
 
@@ -54,7 +55,14 @@ class EksStack(EnvironmentStack):
             eks_add_on(self, "eks-pod-identity-agent", cluster=self.cluster),
         )
         eks_add_on(self, "coredns", cluster=self.cluster).node.add_dependency(node_group)
-        dependencies = HyperPodDependencies(self, "HyperPodDependencies", cluster=self.cluster, region=self.region)
+        chart = helm_release(
+            self,
+            "HyperPodDependencies",
+            cluster=self.cluster,
+            release=hyperpod_dependencies_release(region=environment.region),
+            # Its DaemonSets wait for nodes that come only once the release is there.
+            wait=False,
+        )
         # HyperPod looks at the chart's pods, which need a place before HyperPod's own nodes exist.
-        dependencies.node.add_dependency(node_group)
-        self.dependencies_chart = dependencies
+        chart.node.add_dependency(node_group)
+        self.dependencies_chart = chart

@@ -63,6 +63,6 @@ class EksCluster(Construct):
                 security_groups=[security_group],
             ),
         )
-        self.cluster.node.default_child.node.add_dependency(log_group)
+        self.cluster.node.find_child("Resource").node.add_dependency(log_group)
         # CDK makes it when it is first asked for: here, and not from the stack of the first pod with a role.
         self.open_id_connect_provider = self.cluster.open_id_connect_provider

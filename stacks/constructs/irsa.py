@@ -28,12 +28,17 @@ class IrsaRole(Construct):
             self,
             "Role",
             description=description,
-            assume_role_policy_document=_trust(cluster.open_id_connect_provider, namespace, service_account),
+            assume_role_policy_document={},
             policies=[
                 iam.CfnRole.PolicyProperty(
                     policy_name="access", policy_document=iam.PolicyDocument(statements=list(statements))
                 )
             ],
+        )
+        # Text does not pass the typed property's check while CDK collects references between stacks, and it then
+        # leaves all of the role's as they are (2.275.0).
+        self.role.add_property_override(
+            "AssumeRolePolicyDocument", _trust(cluster.open_id_connect_provider, namespace, service_account)
         )
 
     @property
