@@ -3,7 +3,7 @@
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from config import Environment
+from config import Environment, naming
 from k8s_charts.assembly import RAY_IMAGE_DIRECTORY, RayFacts, ray_objects
 from stacks.base import EnvironmentStack
 from stacks.constructs.manifest import manifest
@@ -27,7 +27,7 @@ class RayStack(EnvironmentStack):
             file_system_id=file_system.ref,
             file_system_dns_name=file_system.attr_dns_name,
             file_system_mount_name=file_system.attr_lustre_mount_name,
-            ray_role_arn=ray_role(self, cluster, environment.ray.namespace, storage.data_bucket).arn,
+            ray_role_arn=ray_role(self, cluster, environment.ray.namespace, naming.data_bucket(environment)).arn,
             image_builder_role_arn=image_builder_role(self, cluster, storage.image_repository, context).arn,
             image_context=context.s3_object_url,
         )

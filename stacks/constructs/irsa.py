@@ -1,7 +1,7 @@
 """IAM roles for service accounts (IRSA): pods on HyperPod have no instance metadata, so each gets a role of its own."""
 
-import json
 from collections.abc import Sequence
+from typing import Final
 
 from aws_cdk import Fn
 from aws_cdk import aws_eks_v2 as eks
@@ -47,29 +47,31 @@ class IrsaRole(Construct):
         return self.role.attr_arn
 
 
-def _trust(provider: iam.IOpenIdConnectProvider, namespace: str, service_account: str) -> str:
-    """Return the trust policy as JSON text.
+# The issuer is known at deployment only and is part of the condition's keys, where no intrinsic function can stand.
+# `AWS::IAM::Role` takes the policy as text as well, so `Fn::Sub` puts it there: no CfnJson, no function to run.
+_TRUST: Final = """{
+  "Version": "2012-10-17",
+  "Statement": [{
+    "Effect": "Allow",
+    "Action": "sts:AssumeRoleWithWebIdentity",
+    "Principal": {"Federated": "${Provider}"},
+    "Condition": {"StringEquals": {
+      "${Issuer}:aud": "sts.amazonaws.com",
+      "${Issuer}:sub": "system:serviceaccount:${Namespace}:${ServiceAccount}"
+    }}
+  }]
+}"""
 
-    The issuer, known at deployment only, is part of the condition's keys, and an intrinsic function cannot be a key.
-    `AWS::IAM::Role` takes the policy as text as well, in which it can stand anywhere: no CfnJson, no function.
-    """
+
+def _trust(provider: iam.IOpenIdConnectProvider, namespace: str, service_account: str) -> str:
+    """Return the trust policy; a provider's ARN ends in its issuer without `https://`."""
     arn = provider.open_id_connect_provider_arn
-    issuer = Fn.select(1, Fn.split(":oidc-provider/", arn))
-    return json.dumps(
+    return Fn.sub(
+        _TRUST,
         {
-            "Version": "2012-10-17",
-            "Statement": [
-                {
-                    "Effect": "Allow",
-                    "Action": "sts:AssumeRoleWithWebIdentity",
-                    "Principal": {"Federated": arn},
-                    "Condition": {
-                        "StringEquals": {
-                            f"{issuer}:aud": "sts.amazonaws.com",
-                            f"{issuer}:sub": f"system:serviceaccount:{namespace}:{service_account}",
-                        }
-                    },
-                }
-            ],
-        }
+            "Provider": arn,
+            "Issuer": Fn.select(1, Fn.split(":oidc-provider/", arn)),
+            "Namespace": namespace,
+            "ServiceAccount": service_account,
+        },
     )

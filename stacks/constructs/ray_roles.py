@@ -1,10 +1,9 @@
 """IAM roles of the Ray pods and of the image build."""
 
-from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
@@ -23,9 +22,9 @@ _PUSH_AND_LOOK = [
 ]
 
 
-def ray_role(scope: Construct, cluster: eks.Cluster, namespace: str, data_bucket: s3.IBucket) -> IrsaRole:
-    """Role of the Ray pods: they read and write one prefix of the environment's data bucket."""
-    prefix = f"{names.RAY_DATA_PREFIX}/*"
+def ray_role(scope: Construct, cluster: eks.Cluster, namespace: str, data_bucket: str) -> IrsaRole:
+    """Role of the Ray pods: they read and write one prefix of the bucket named `data_bucket`."""
+    bucket, prefix = f"arn:aws:s3:::{data_bucket}", f"{names.RAY_DATA_PREFIX}/*"
     role = IrsaRole(
         scope,
         "RayRole",
@@ -36,19 +35,18 @@ def ray_role(scope: Construct, cluster: eks.Cluster, namespace: str, data_bucket
         statements=[
             iam.PolicyStatement(
                 actions=["s3:ListBucket"],
-                resources=[data_bucket.bucket_arn],
+                resources=[bucket],
                 conditions={"StringLike": {"s3:prefix": prefix}},
             ),
             iam.PolicyStatement(
                 actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-                resources=[data_bucket.arn_for_objects(prefix)],
+                resources=[f"{bucket}/{prefix}"],
             ),
         ],
     )
-    bucket = Stack.of(data_bucket).get_logical_id(data_bucket.node.default_child)
     Validations.of(role).acknowledge(
         Acknowledgment(
-            id=f"AwsSolutions-IAM5[Resource::<{bucket}.Arn>/{prefix}]",
+            id=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix}]",
             reason="Jobs name their checkpoints themselves; the prefix is the boundary",
         )
     )
