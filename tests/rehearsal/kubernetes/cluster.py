@@ -1,0 +1,130 @@
+"""What the tests say to a cluster: kubectl, waiting, and the objects they create."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from rehearsal.kubernetes.control_plane import ControlPlane
+
+Object = dict[str, Any]
+
+GENERAL = {"cpu": "8", "memory": "30Gi", "pods": "14"}
+ACCELERATED = {
+    "cpu": "96",
+    "memory": "1900Gi",
+    "pods": "198",
+    "nvidia.com/gpu": "8",
+    "vpc.amazonaws.com/efa": "32",
+}
+OPERATOR_IMAGE = "quay.io/kuberay/operator:v1.2.0"
+READY_CONDITION = '{.status.conditions[?(@.type=="Ready")].status}'
+
+
+class Kubectl:
+    """The real kubectl as cluster administrator."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self._argv = [
+            str(control_plane.binaries["kubectl"]),
+            f"--kubeconfig={control_plane.admin_kubeconfig}",
+        ]
+        self._environment = {"HOME": str(control_plane.directory), "PATH": "/usr/bin:/bin"}
+
+    def __call__(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        done = subprocess.run(
+            [*self._argv, *map(str, arguments)],
+            input=stdin,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"kubectl {arguments}: {done.stderr}"
+        return done.stdout
+
+    def apply(self, *objects: Object) -> None:
+        self("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def get(self, *arguments: str) -> Object:
+        answer: Object = json.loads(self("get", *arguments, "-o", "json"))
+        return answer
+
+
+def wait_until(is_true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+def pod(name: str, **spec: Any) -> Object:
+    """A pod of one container that does nothing; `spec` overrides."""
+    container = {"name": "main", "image": "example.invalid/image:1"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]} | spec}
+
+
+def operator_pod(name: str, **container: Any) -> Object:
+    """A bare pod with the operator's image, whose service account may do nothing."""
+    own = {"name": "manager", "image": OPERATOR_IMAGE, "command": ["/manager"]}
+    return pod(name, containers=[own | container], terminationGracePeriodSeconds=1)
+
+
+def operator_objects(binaries: Binaries, namespace: str) -> list[Object]:
+    """KubeRay's own roles and Deployment, from its Go module, in a namespace, asking for the system node."""
+    config = kuberay_module_directory(binaries) / "config"
+    files = [config / "manager" / "manager.yaml", *_files(config / "rbac", "role*", "service_account", "leader*")]
+    objects = [item for file in files for item in yaml.safe_load_all(file.read_text())]
+    for item in objects:
+        if not item["kind"].startswith("Cluster"):
+            item["metadata"]["namespace"] = namespace
+        for subject in item.get("subjects", ()):
+            subject["namespace"] = namespace
+        if item["kind"] == "Deployment":
+            template = item["spec"]["template"]["spec"]
+            template["nodeSelector"] = {"group": "system"}
+            template["containers"][0]["image"] = OPERATOR_IMAGE
+    return objects
+
+
+def _files(folder: Path, *patterns: str) -> Iterable[Path]:
+    return (file for pattern in patterns for file in sorted(folder.glob(f"{pattern}.yaml")))
+
+
+def ray_cluster(name: str, *, workers: int) -> Object:
+    """A RayCluster whose head needs a general node and each worker a whole accelerated one."""
+
+    def template(group: str, resources: dict[str, str]) -> Object:
+        container = {
+            "name": "ray",
+            "image": "example.invalid/ray:2.42.1",
+            "resources": {"limits": resources, "requests": resources},
+        }
+        return {"spec": {"containers": [container], "nodeSelector": {"group": group}}}
+
+    head = template("head", {"cpu": "2", "memory": "8Gi"})
+    worker = template("gpu", {"cpu": "64", "nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": name},
+        "spec": {
+            "rayVersion": "2.42.1",
+            "headGroupSpec": {"rayStartParams": {"dashboard-host": "127.0.0.1"}, "template": head},
+            "workerGroupSpecs": [
+                {
+                    "groupName": "gpu-group",
+                    "replicas": workers,
+                    "minReplicas": 1,
+                    "maxReplicas": 10,
+                    "rayStartParams": {},
+                    "template": worker,
+                }
+            ],
+        },
+    }

@@ -1,0 +1,128 @@
+import base64
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from rehearsal import paths
+from rehearsal.kubernetes.api import Api, ApiError
+from rehearsal.kubernetes.binaries import KUBERNETES_VERSION, Binaries
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.processes import ProcessFailure, is_alive
+from tests.rehearsal.kubernetes.cluster import wait_until
+from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
+
+COMPONENTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet"}
+
+
+def answer_to(control_plane: ControlPlane, token: str) -> urllib3.BaseHTTPResponse:
+    """The API server's answer to the question of who the bearer of a token is."""
+    client = urllib3.PoolManager(ssl_context=ssl.create_default_context(cadata=control_plane.ca_pem.decode()))
+    return client.request(
+        "POST",
+        f"{control_plane.endpoint}/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        json={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+
+
+def pids_of(directory: Path) -> dict[str, int]:
+    return {file.stem: int(file.read_text()) for file in (directory / "run").glob("*.pid")}
+
+
+def test_endpoint_answers_as_the_pinned_version(control_plane: ControlPlane) -> None:
+    assert control_plane.api.get("/version")["gitVersion"] == KUBERNETES_VERSION
+
+
+def test_authenticator_decides_who_a_bearer_is(control_plane: ControlPlane) -> None:
+    user = answer_to(control_plane, KNOWN_TOKEN).json()["status"]["userInfo"]
+    assert user["username"] == "ann"
+    assert "submitters" in user["groups"]
+
+
+def test_unknown_bearer_is_refused(control_plane: ControlPlane) -> None:
+    assert answer_to(control_plane, "somebody-else").status == 401
+
+
+def test_service_account_tokens_name_the_given_issuer(control_plane: ControlPlane) -> None:
+    path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    token = control_plane.api.create(path, {"spec": {}})["status"]["token"]
+    header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
+    assert claims["iss"] == "https://oidc.example.invalid/id/TESTS"
+    assert header["alg"] == "RS256"
+
+
+def test_refused_request_says_why(control_plane: ControlPlane) -> None:
+    with pytest.raises(ApiError, match=r'404: nodes "nowhere" not found'):
+        control_plane.api.get("/api/v1/nodes/nowhere")
+
+
+def test_stop_leaves_no_process_frees_the_port_and_wipes_the_data(tmp_path: Path, binaries: Binaries) -> None:
+    plane = ControlPlane(tmp_path, binaries, name="short-lived", authenticator_url=None)
+    plane.start()
+    pids = pids_of(tmp_path)
+    port = int(plane.endpoint.rpartition(":")[2])
+    assert pids.keys() == COMPONENTS
+    plane.stop()
+    assert not [name for name, pid in pids.items() if is_alive(pid)]
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+    assert not (tmp_path / "data").exists()
+    assert (tmp_path / "logs" / "kube-apiserver.log").is_file()
+
+
+def test_control_plane_ends_with_whoever_started_it_however_that_ended(tmp_path: Path, binaries: Binaries) -> None:
+    program = f"""
+import threading
+from pathlib import Path
+from rehearsal.kubernetes.binaries import Binaries
+from rehearsal.kubernetes.control_plane import ControlPlane
+plane = ControlPlane(Path({str(tmp_path)!r}), Binaries(Path({str(binaries.directory)!r})), name="orphan")
+starter = threading.Thread(target=plane.start)  # a thread that ends must not take the control plane along
+starter.start()
+starter.join()
+print(plane.api.text("/readyz"), flush=True)
+threading.Event().wait()
+"""
+    owner = subprocess.Popen([sys.executable, "-c", program], cwd=paths.REPOSITORY, stdout=subprocess.PIPE)
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"ok\n"
+        pids = pids_of(tmp_path)
+        assert pids.keys() == COMPONENTS
+        assert all(map(is_alive, pids.values()))
+    finally:
+        owner.send_signal(signal.SIGKILL)
+        owner.communicate()
+    wait_until(lambda: not any(map(is_alive, pids.values())), "the end of all components", seconds=5)
+
+
+@pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kwok"])
+def test_component_that_does_not_start_is_named_with_its_log(
+    tmp_path: Path, binaries: Binaries, component: str
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for program in binaries.directory.iterdir():
+        (broken / program.name).symlink_to(program)
+    (broken / component).unlink()
+    (broken / component).write_text("#!/bin/sh\necho no such luck\nexit 3\n")
+    (broken / component).chmod(0o755)
+    plane = ControlPlane(tmp_path / "plane", Binaries(broken), name="broken")
+    started = time.monotonic()
+    with pytest.raises(ProcessFailure, match=rf"(?s){component} ended with code 3; its log: .*no such luck"):
+        plane.start()
+    assert time.monotonic() - started < 20
+    assert not pids_of(tmp_path / "plane")
+
+
+def test_api_reads_the_admin_kubeconfig(control_plane: ControlPlane) -> None:
+    assert Api.from_kubeconfig(control_plane.admin_kubeconfig).text("/readyz") == "ok"
