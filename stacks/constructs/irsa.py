@@ -9,8 +9,25 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 
+# The issuer is known at deployment only and is part of the condition's keys, where no intrinsic function can stand.
+# `AWS::IAM::Role` takes the policy as text as well, so `Fn::Sub` puts it there: no CfnJson, no function to run. (As a
+# joined text CDK 2.275 would overlook the references between stacks in it.)
+_TRUST: Final = """{
+  "Version": "2012-10-17",
+  "Statement": [{
+    "Effect": "Allow",
+    "Action": "sts:AssumeRoleWithWebIdentity",
+    "Principal": {"Federated": "${Provider}"},
+    "Condition": {"StringEquals": {
+      "${Issuer}:aud": "sts.amazonaws.com",
+      "${Issuer}:sub": "system:serviceaccount:${Namespace}:${ServiceAccount}"
+    }}
+  }]
+}"""
+
+
 class IrsaRole(Construct):
-    """A role that only the pods of one service account can take; `policies` by a name for people."""
+    """A role that only the pods of one service account can take."""
 
     def __init__(
         self,
@@ -28,39 +45,18 @@ class IrsaRole(Construct):
             self,
             "Role",
             description=description,
-            assume_role_policy_document={},
+            assume_role_policy_document=_trust(cluster.open_id_connect_provider, namespace, service_account),
             policies=[
                 iam.CfnRole.PolicyProperty(
                     policy_name="access", policy_document=iam.PolicyDocument(statements=list(statements))
                 )
             ],
         )
-        # Text does not pass the typed property's check while CDK collects references between stacks, and it then
-        # leaves all of the role's as they are (2.275.0).
-        self.role.add_property_override(
-            "AssumeRolePolicyDocument", _trust(cluster.open_id_connect_provider, namespace, service_account)
-        )
 
     @property
     def arn(self) -> str:
         """The role's ARN."""
         return self.role.attr_arn
-
-
-# The issuer is known at deployment only and is part of the condition's keys, where no intrinsic function can stand.
-# `AWS::IAM::Role` takes the policy as text as well, so `Fn::Sub` puts it there: no CfnJson, no function to run.
-_TRUST: Final = """{
-  "Version": "2012-10-17",
-  "Statement": [{
-    "Effect": "Allow",
-    "Action": "sts:AssumeRoleWithWebIdentity",
-    "Principal": {"Federated": "${Provider}"},
-    "Condition": {"StringEquals": {
-      "${Issuer}:aud": "sts.amazonaws.com",
-      "${Issuer}:sub": "system:serviceaccount:${Namespace}:${ServiceAccount}"
-    }}
-  }]
-}"""
 
 
 def _trust(provider: iam.IOpenIdConnectProvider, namespace: str, service_account: str) -> str:
