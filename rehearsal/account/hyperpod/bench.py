@@ -10,12 +10,17 @@ whatever calls SageMaker's API (the custom resource's handlers, `ops`).
 """
 
 import json
+import os
 from contextlib import ExitStack
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from typing import Any, Final, Self
+from unittest.mock import patch
 
 import boto3
+import botocore.session
+from botocore.loaders import Loader
 from moto import mock_aws
 
 from rehearsal import isolation
@@ -29,12 +34,32 @@ from rehearsal.account.hyperpod.surroundings import Surroundings
 from rehearsal.account.hyperpod.timeline import Timeline
 from rehearsal.account.hyperpod.world import World
 
-ACCOUNT_ID: Final = "123456789012"
+ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
+_MOTO_SETTINGS: Final = {
+    "MOTO_ACCOUNT_ID": ACCOUNT_ID,
+    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # a thousand images that nothing here needs cost most of the set-up
+}
 EXECUTION_POLICY: Final = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Action": ["ec2:*", "logs:*", "s3:GetObject", "s3:ListBucket"], "Resource": "*"}],
 }
+
+
+@lru_cache(maxsize=64)
+def _client(service: str, key: str, secret: str, token: str | None = None, **options: Any) -> Any:
+    """A client of the process: making one costs more than many calls of it."""
+    core = botocore.session.Session()
+    core.register_component("data_loader", _loader())
+    session: Any = boto3.Session(key, secret, token, REGION, botocore_session=core)
+    return session.client(service, **options)
+
+
+@cache
+def _loader() -> Loader:
+    """One loader for all sessions: reading SageMaker's service model takes half a second."""
+    loader: Loader = botocore.session.Session().get_component("data_loader")
+    return loader
 
 
 class ManualClock:
@@ -114,6 +139,7 @@ class HyperPodBench:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(patch.dict(os.environ, _MOTO_SETTINGS))
         self._stack.enter_context(mock_aws())
         background = Background(ACCOUNT_ID, REGION, self)  # type: ignore[arg-type]  # it only records
         self.hyperpod = HyperPod(
@@ -139,21 +165,13 @@ class HyperPodBench:
         """Keep a journal entry."""
         self.journal.append((kind, fields))
 
-    def client(self, service: str, role_arn: str | None = None) -> Any:
+    def client(self, service: str, role_arn: str | None = None, **options: Any) -> Any:
         """A boto3 client: the operator's, or with `role_arn` one of a session of that role."""
-        keys = {
-            "aws_access_key_id": isolation.DUMMY_ACCESS_KEY,
-            "aws_secret_access_key": isolation.DUMMY_SECRET_KEY,
-        }
-        if role_arn:
-            answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="bench")["Credentials"]
-            keys = {
-                "aws_access_key_id": answer["AccessKeyId"],
-                "aws_secret_access_key": answer["SecretAccessKey"],
-                "aws_session_token": answer["SessionToken"],
-            }
-        session: Any = boto3.Session(region_name=REGION, **keys)
-        return session.client(service)
+        if role_arn is None:
+            return _client(service, isolation.DUMMY_ACCESS_KEY, isolation.DUMMY_SECRET_KEY, **options)
+        answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="bench")["Credentials"]
+        keys = (answer["AccessKeyId"], answer["SecretAccessKey"], answer["SessionToken"])
+        return _client(service, *keys, **options)
 
     def advance(self, minutes: float) -> None:
         """Move the clock and carry out everything that was due on the way, each at its own moment."""

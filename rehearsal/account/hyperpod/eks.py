@@ -155,7 +155,8 @@ class EksOrchestrators:
             self._running(name).nodes.stop_heartbeat(node_name)
 
     def _api(self, name: str) -> Api:
-        return Api.from_kubeconfig(self._running(name).control_plane.admin_kubeconfig)
+        api: Api = self._running(name).control_plane.api
+        return api
 
     def _running(self, name: str) -> Any:
         try:

@@ -1,0 +1,35 @@
+"""A bench for the HyperPod simulator."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from rehearsal.account.hyperpod.bench import HyperPodBench
+
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def bench() -> Iterator[HyperPodBench]:
+    with HyperPodBench() as bench:
+        yield bench
+
+
+@pytest.fixture
+def sagemaker(bench: HyperPodBench) -> Any:
+    return bench.client("sagemaker")
+
+
+@pytest.fixture
+def refusal() -> Refusal:
+    """`refusal("ConflictException", call, **arguments)`: the text with which the call is refused."""
+
+    def refused(code: str, call: Callable[..., Any], **arguments: Any) -> str:
+        with pytest.raises(ClientError) as raised:
+            call(**arguments)
+        assert raised.value.response["Error"]["Code"] == code
+        return str(raised.value.response["Error"]["Message"])
+
+    return refused
