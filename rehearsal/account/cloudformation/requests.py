@@ -10,11 +10,11 @@ from moto.s3.models import s3_backends
 from rehearsal.account.cloudformation import parameters, validation
 from rehearsal.account.cloudformation.dependencies import dependencies
 from rehearsal.account.cloudformation.deployment import intrinsics_of
-from rehearsal.account.cloudformation.faults import Refusal, invalid
+from rehearsal.account.cloudformation.faults import invalid
 from rehearsal.account.cloudformation.intrinsics import Intrinsics
 from rehearsal.account.cloudformation.lookups import AccountLookups, Surroundings
 from rehearsal.account.cloudformation.resource_types import resource_types
-from rehearsal.account.cloudformation.stack import NOTHING, Desired, Stack
+from rehearsal.account.cloudformation.stack import Desired, Stack
 from rehearsal.account.cloudformation.template import Template, parse
 
 if TYPE_CHECKING:
@@ -119,19 +119,11 @@ def _check_types_stay(stack: Stack, live: Mapping[str, Any]) -> None:
         )
 
 
-def is_unchanged(stack: Stack, desired: Desired) -> bool:
-    """Whether a request repeats exactly what the stack is."""
-    now = stack.desired
-    return now is not NOTHING and (now.template, now.parameters.values, dict(now.tags)) == (
-        desired.template, desired.parameters.values, dict(desired.tags),
-    )  # fmt: skip
-
-
 def refuse_imports(request: Request) -> None:
-    """The embedded account cannot import resources into a stack."""
-    if (
-        request.get("ChangeSetType") == "IMPORT"
-        or request.get("ResourcesToImport")
-        or request.get("ImportExistingResources")
-    ):
-        raise Refusal("ValidationError", "The embedded account does not support importing resources")
+    """Refuse to import resources into a stack.
+
+    ImportExistingResources, which `cdk bootstrap` always sets, is accepted: nothing is imported, so that a
+    resource of the same name which exists already fails the creation of the stack's own.
+    """
+    if request.get("ChangeSetType") == "IMPORT" or request.get("ResourcesToImport"):
+        raise invalid("The embedded account does not support importing resources")

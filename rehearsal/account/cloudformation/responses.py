@@ -1,5 +1,6 @@
 """The engine behind moto's HTTP server: moto parses requests and writes answers by AWS's service model."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,9 @@ from moto.core.utils import camelcase_to_underscores
 from rehearsal.account.cloudformation.api import Answer, Api
 from rehearsal.account.cloudformation.faults import Refusal
 from rehearsal.account.cloudformation.requests import Request
+from rehearsal.account.errors import reason_of
+
+_log = logging.getLogger(__name__)
 
 
 class _Response(BaseResponse):  # type: ignore[misc]  # moto publishes no types
@@ -40,5 +44,9 @@ def _method(operation: Callable[[Request], Answer]) -> Callable[[_Response], Any
             return ActionResult(operation(self.params))
         except Refusal as refusal:
             raise CloudFormationError(refusal.code, str(refusal)) from refusal
+        except Exception as error:
+            # A plain 500 would be retried for half a minute, and its text lost.
+            _log.exception("CloudFormation %s", operation.__name__)
+            raise CloudFormationError("InternalFailure", reason_of(error)) from error
 
     return answer

@@ -4,7 +4,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from rehearsal.account.cloudformation.parameters import NO_PARAMETERS, Parameters
@@ -61,8 +61,8 @@ class Event:
     status: str
     reason: str | None
     token: str | None
+    timestamp: datetime
     event_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    timestamp: datetime = field(default_factory=now)
 
 
 @dataclass(frozen=True)
@@ -131,4 +131,9 @@ class Stack:
             self._add_event(resource.logical_id, resource.physical_id, resource.type, status, reason)
 
     def _add_event(self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None) -> None:
-        self.events.append(Event(self.stack_id, self.name, logical_id, physical_id, kind, status, reason, self.token))
+        # Clients sort events by time, and the API tells milliseconds: no two events of a stack share one.
+        moment = now()
+        if self.events:
+            moment = max(moment, self.events[-1].timestamp + timedelta(milliseconds=1))
+        what = (logical_id, physical_id, kind, status, reason)
+        self.events.append(Event(self.stack_id, self.name, *what, self.token, moment))

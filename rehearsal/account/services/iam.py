@@ -92,7 +92,8 @@ def permissions_document(document: Any, *, limit: int) -> str:
 def trust_document(account: Account, document: Any) -> str:
     """Return a valid trust policy as JSON text. IAM looks principals up when it stores the policy."""
     text = _text(document)
-    IAMTrustPolicyDocumentValidator(text).validate()
+    # IAM takes a policy without a Version (those of CDK's bootstrap roles have none), moto's validator does not.
+    IAMTrustPolicyDocumentValidator(json.dumps({"Version": "2012-10-17", **json.loads(text)})).validate()
     if len(text) > _TRUST_POLICY_CHARACTERS:
         raise ResourceFailure(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS} (LimitExceeded)")
     known = {role.arn for role in backend_of(account).get_roles()}
