@@ -8,7 +8,6 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-
 # The issuer is known at deployment only and is part of the condition's keys, where no intrinsic function can stand.
 # `AWS::IAM::Role` takes the policy as text as well, so `Fn::Sub` puts it there: no CfnJson, no function to run. (As a
 # joined text CDK 2.275 would overlook the references between stacks in it.)
