@@ -16,6 +16,7 @@ from typing import Final
 
 import yaml
 
+from rehearsal import paths
 from rehearsal.isolation import search_path
 from rehearsal.kubernetes import pki, programs
 from rehearsal.kubernetes.api import Api, ApiError
@@ -152,7 +153,7 @@ class ControlPlane:
                 [f"--kubeconfig={self.admin_kubeconfig}", "--leader-elect=false", "--secure-port=0", *_REQUEST_RATE],
             ),
             self._run(supervisor, "kwok", self._kwok_flags()),
-            supervisor.start("kubelet", self._kubelet_argv(), self._environment()),
+            supervisor.start("kubelet", self._kubelet_argv(), self._environment(), cwd=paths.REPOSITORY),
         ]
         api, deadline = self.api, time.monotonic() + _START_TIMEOUT
         while not _exists(api, "/api/v1/namespaces/default/serviceaccounts/default"):

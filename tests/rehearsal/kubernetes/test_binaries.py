@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from config import versions
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.binaries import BinariesError
 
@@ -122,3 +123,9 @@ def test_another_go_is_another_build(tmp_path: Path, go: Go) -> None:
     before = binaries.build_key()
     go.program.write_text(go.program.read_text().replace("go0", "go1"))
     assert binaries.build_key() != before
+
+
+def test_rehearsed_versions_are_those_that_are_deployed() -> None:
+    """KubeRay 1.2.1 stands for 1.2.0, which module proxies do not serve; RayCluster's code is the same."""
+    assert binaries.KUBERNETES_VERSION.startswith(f"v{versions.KUBERNETES_DEFAULT}.")
+    assert binaries.KUBERAY_VERSION.rpartition(".")[0] == f"v{versions.KUBERAY}".rpartition(".")[0]
