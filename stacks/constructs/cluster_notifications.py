@@ -1,0 +1,56 @@
+"""Mail about what happens to the cluster and its nodes."""
+
+from typing import Any
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+
+class ClusterNotifications(Construct):
+    """EventBridge rules of this cluster, an encrypted topic that takes TLS only, and a subscription to confirm."""
+
+    topic: sns.ITopic
+
+    def __init__(self, scope: Construct, id: str, *, cluster_name: str, email: str) -> None:
+        super().__init__(scope, id)
+        self.topic = sns.Topic(
+            self,
+            "Topic",
+            display_name=f"HyperPod cluster {cluster_name}",
+            enforce_ssl=True,
+            # SNS's own key would not do: its policy, which nobody can change, does not let EventBridge in.
+            master_key=kms.Key(
+                self,
+                "Key",
+                description=f"Notifications of HyperPod cluster {cluster_name}",
+                enable_key_rotation=True,
+                removal_policy=RemovalPolicy.DESTROY,
+            ),
+        )
+        self.topic.add_subscription(subscriptions.EmailSubscription(email))
+        # AWS docs: sagemaker-hyperpod-cluster-events-reference, EventBridge integration. Cluster events carry the
+        # cluster's name one level deeper than the two others; below Error they are noise in a mailbox.
+        self._rule(
+            "StateAndHealth",
+            ["SageMaker HyperPod Cluster State Change", "SageMaker HyperPod Cluster Node Health Event"],
+            {"ClusterName": [cluster_name]},
+        )
+        self._rule(
+            "Errors",
+            ["SageMaker HyperPod Cluster Event"],
+            {"EventDetails": {"ClusterName": [cluster_name], "EventLevel": ["Error"]}},
+        )
+
+    def _rule(self, id: str, detail_types: list[str], detail: dict[str, Any]) -> None:
+        events.Rule(
+            self,
+            id,
+            description=", ".join(detail_types),
+            event_pattern=events.EventPattern(source=["aws.sagemaker"], detail_type=detail_types, detail=detail),
+            targets=[targets.SnsTopic(self.topic)],
+        )

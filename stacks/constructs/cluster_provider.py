@@ -1,0 +1,163 @@
+"""The provider behind the HyperPod custom resources: two functions, CDK's framework around them, their rights."""
+
+import importlib.resources
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import custom_resources as cr
+from constructs import Construct
+
+from config import versions
+from stacks.constructs.acknowledge import acknowledge, attribute_arn, imported, managed_policy, wildcard
+
+HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "hyperpod_cluster"
+SERVICE_MODEL: Final = "data/sagemaker/2017-07-24/service-2.json.gz"
+QUERY_INTERVAL: Final = Duration.seconds(15)
+# CloudFormation's own limit for a custom resource, and the framework's.
+TOTAL_TIMEOUT: Final = Duration.hours(1)
+SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
+SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
+
+
+class ClusterProvider(Construct):
+    """Serves Custom::HyperPodCluster and Custom::HyperPodClusterTeardown.
+
+    What its functions may do. "Service authorization" is AWS's reference of that name; "admin page" is the table
+    "cluster admin, Amazon EKS" in AWS docs, sagemaker-hyperpod-prerequisites-iam: what SageMaker does with the
+    caller's own rights.
+
+    | API call | action | on | source |
+    | --- | --- | --- | --- |
+    | CreateCluster | `sagemaker:CreateCluster`, `AddTags` | clusters | service authorization |
+    | | `iam:PassRole` to SageMaker | the execution role | admin page |
+    | | `iam:CreateServiceLinkedRole` | HyperPod's service-linked role | admin page |
+    | | `eks:DescribeCluster`, `CreateAccessEntry` | the EKS cluster | admin page |
+    | | `eks:DescribeAccessEntry`, `DeleteAccessEntry`, `AssociateAccessPolicy` | its access entries | admin page |
+    | UpdateCluster | `sagemaker:UpdateCluster`; as CreateCluster but the service-linked role | clusters | both |
+    | DeleteCluster | `sagemaker:DeleteCluster`, `eks:DescribeAccessEntry`, `DeleteAccessEntry` | clusters | both |
+    | DescribeCluster, ListClusterNodes, ListClusterEvents, DescribeClusterEvent, AddTags, DeleteTags, ListTags \
+| the same | clusters | service authorization |
+    | ListClusters | the same | everything: it knows no narrower | service authorization |
+
+    A cluster's ARN ends in an id that SageMaker chooses, so the narrowest ARN known beforehand is
+    `cluster/*` of this account and region. Whose cluster it is, the handlers read from its tags.
+    """
+
+    service_token: str
+
+    def __init__(self, scope: Construct, id: str, *, execution_role: iam.IRole, eks_cluster: eks.Cluster) -> None:
+        super().__init__(scope, id)
+        with packed_handlers() as code:
+            on_event = self._function("OnEvent", code, "on_event", Duration.minutes(3))
+            is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
+        for function in (on_event, is_complete):
+            for statement in (*self._on_clusters(), *self._dependent(execution_role, eks_cluster)):
+                function.add_to_role_policy(statement)
+        for statement in self._on_start():
+            on_event.add_to_role_policy(statement)
+        for statement in self._on_failure():
+            is_complete.add_to_role_policy(statement)
+        provider = cr.Provider(
+            self,
+            "Framework",
+            on_event_handler=on_event,
+            is_complete_handler=is_complete,
+            query_interval=QUERY_INTERVAL,
+            total_timeout=TOTAL_TIMEOUT,
+        )
+        self.service_token = provider.service_token
+        self._acknowledge(provider, (on_event, is_complete), eks_cluster)
+
+    def _function(self, id: str, code: lambda_.Code, handler: str, timeout: Duration) -> lambda_.Function:
+        return lambda_.Function(
+            self,
+            id,
+            description=f"HyperPod cluster of this stack: {handler}",
+            runtime=lambda_.Runtime(f"python{versions.LAMBDA_PYTHON}", lambda_.RuntimeFamily.PYTHON),
+            code=code,
+            handler=f"hyperpod_cluster.index.{handler}",
+            timeout=timeout,
+            memory_size=256,
+        )
+
+    def _on_clusters(self) -> Iterator[iam.PolicyStatement]:
+        yield self._sagemaker("DeleteCluster", "DescribeCluster", "ListClusterNodes", "ListTags", "UpdateCluster")
+        yield iam.PolicyStatement(actions=["sagemaker:ListClusters"], resources=["*"])
+
+    def _dependent(self, execution_role: iam.IRole, eks_cluster: eks.Cluster) -> Iterator[iam.PolicyStatement]:
+        yield iam.PolicyStatement(
+            actions=["iam:PassRole"],
+            resources=[execution_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+        )
+        yield iam.PolicyStatement(
+            actions=["eks:CreateAccessEntry", "eks:DescribeCluster"], resources=[eks_cluster.cluster_arn]
+        )
+        yield iam.PolicyStatement(
+            actions=["eks:AssociateAccessPolicy", "eks:DeleteAccessEntry", "eks:DescribeAccessEntry"],
+            resources=[self._access_entries(eks_cluster.cluster_name)],
+        )
+
+    def _on_start(self) -> Iterator[iam.PolicyStatement]:
+        yield self._sagemaker("AddTags", "CreateCluster", "DeleteTags")
+        stack = Stack.of(self)
+        path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
+        yield iam.PolicyStatement(
+            actions=["iam:CreateServiceLinkedRole"],
+            resources=[f"arn:{stack.partition}:iam::{stack.account}:role/{path}"],
+            conditions={"StringEquals": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}},
+        )
+
+    def _on_failure(self) -> Iterator[iam.PolicyStatement]:
+        yield self._sagemaker("DescribeClusterEvent", "ListClusterEvents")
+
+    def _sagemaker(self, *actions: str) -> iam.PolicyStatement:
+        return iam.PolicyStatement(actions=[f"sagemaker:{action}" for action in actions], resources=[self._clusters()])
+
+    def _clusters(self) -> str:
+        stack = Stack.of(self)
+        return f"arn:{stack.partition}:sagemaker:{stack.region}:{stack.account}:cluster/*"
+
+    def _access_entries(self, eks_cluster: str) -> str:
+        stack = Stack.of(self)
+        return f"arn:{stack.partition}:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
+
+    def _acknowledge(
+        self, provider: cr.Provider, handlers: tuple[lambda_.Function, ...], eks_cluster: eks.Cluster
+    ) -> None:
+        framework = [provider.node.find_child(f"framework-{part}") for part in ("isComplete", "onTimeout")]
+        functions = [wildcard(f"{attribute_arn(function)}:*") for function in (*handlers, *framework)]
+        entries = self._access_entries(imported(eks_cluster.cluster_name, eks_cluster))
+        basic = managed_policy("service-role/AWSLambdaBasicExecutionRole")
+        acknowledge(self, "It writes the function's own logs", basic)
+        acknowledge(self, "The handlers are tested for the Python version that is pinned", "L1")
+        acknowledge(self, "The waiter's log would carry CloudFormation's pre-signed response address", "SF1", "SF2")
+        acknowledge(self, "CDK's grant to invoke any version of the handlers", *functions)
+        acknowledge(self, "ListClusters knows no resource", wildcard("*"))
+        acknowledge(
+            self, "Their ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries)
+        )
+
+
+@contextmanager
+def packed_handlers(source: Path = HANDLERS) -> Iterator[lambda_.Code]:
+    """Code of the handlers with the pinned botocore's SageMaker model; valid until its functions are constructed.
+
+    Lambda's own SDK can be older than a field of the request. The folder's content, and so the asset's hash,
+    depends on nothing but the sources and the pinned botocore: bytecode stays out.
+    """
+    with TemporaryDirectory() as directory:
+        package = Path(directory) / source.name
+        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        model = package / "models" / Path(SERVICE_MODEL).relative_to("data")
+        model.parent.mkdir(parents=True)
+        model.write_bytes(importlib.resources.files("botocore").joinpath(SERVICE_MODEL).read_bytes())
+        yield lambda_.Code.from_asset(directory)

@@ -1,0 +1,59 @@
+"""The lifecycle scripts in their bucket."""
+
+from pathlib import Path
+from typing import Final
+
+from aws_cdk import DefaultStackSynthesizer, FileSystem, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_deployment as s3_deployment
+from constructs import Construct
+
+from stacks.constructs.acknowledge import acknowledge, imported, managed_policy, wildcard
+
+FOLDER: Final = Path(__file__).resolve().parents[2] / "lifecycle_scripts" / "eks"
+ENTRY_POINT: Final = "on_create.sh"
+
+
+class LifecycleScripts(Construct):
+    """The whole folder below a prefix that is the hash of its content.
+
+    A changed script is thus a changed `LifeCycleConfig`, visible in a diff, and what nodes of the previous version
+    need stays where it was (a rollback asks for it again). It goes with the bucket. Nodes that run already are not
+    touched: HyperPod runs the scripts on new nodes and at a software update.
+    """
+
+    uri: str
+    entry_point: str
+
+    def __init__(self, scope: Construct, id: str, *, bucket: s3.IBucket, folder: Path = FOLDER) -> None:
+        super().__init__(scope, id)
+        prefix = FileSystem.fingerprint(str(folder))
+        upload = s3_deployment.BucketDeployment(
+            self,
+            "Upload",
+            destination_bucket=bucket,
+            destination_key_prefix=prefix,
+            sources=[s3_deployment.Source.asset(str(folder))],
+            prune=False,
+            retain_on_delete=True,
+        )
+        _acknowledge(upload, bucket)
+        self.uri = f"s3://{bucket.bucket_name}/{prefix}/"
+        self.entry_point = ENTRY_POINT
+
+
+def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> None:
+    """CDK's own function: one per stack, beside the construct that asks for it."""
+    stack = Stack.of(upload)
+    assets = f"cdk-{DefaultStackSynthesizer.DEFAULT_QUALIFIER}-assets-{stack.account}-{stack.region}"
+    acknowledge(
+        upload.handler_role,
+        "CDK's own function reads the scripts from the asset bucket and writes them to theirs",
+        managed_policy("service-role/AWSLambdaBasicExecutionRole"),
+        *(f"IAM5[Action::s3:{verb}*]" for verb in ("Abort", "DeleteObject", "GetBucket", "GetObject", "List")),
+        wildcard(f"arn:{stack.partition}:s3:::{assets}/*"),
+        wildcard(f"{imported(bucket.bucket_arn, bucket)}/*"),
+    )
+    function = upload.handler_role.node.scope
+    if function is not None:
+        acknowledge(function, "CDK chooses the runtime of its own function", "L1")

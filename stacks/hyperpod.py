@@ -1,0 +1,72 @@
+"""The hyperpod stack: the cluster whose nodes join EKS, and what it needs to exist and to end."""
+
+from constructs import Construct
+
+from config import Environment
+from stacks.base import EnvironmentStack
+from stacks.constructs.cluster_notifications import ClusterNotifications
+from stacks.constructs.cluster_provider import ClusterProvider
+from stacks.constructs.cluster_teardown import ClusterTeardown
+from stacks.constructs.execution_role import ExecutionRole
+from stacks.constructs.hyperpod_cluster import HyperPodCluster
+from stacks.constructs.lifecycle_scripts import LifecycleScripts
+from stacks.eks import EksStack
+from stacks.network import NetworkStack
+from stacks.storage import StorageStack
+
+
+class HyperPodStack(EnvironmentStack):
+    """Order of creation, and backwards of deletion: role, scripts and everything of other stacks, then the teardown
+    guard, then the cluster. The service refuses a cluster whose role has no policy yet or whose EKS cluster lacks
+    the dependencies chart, and its network check fails without the security group's rules.
+    """
+
+    cluster_name: str
+    cluster: HyperPodCluster
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        environment: Environment,
+        network: NetworkStack,
+        storage: StorageStack,
+        eks: EksStack,
+    ) -> None:
+        super().__init__(scope, id, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
+        settings = environment.hyperpod
+        self.cluster_name = settings.cluster_name
+        # The first zone: the file system lies there.
+        subnet = network.vpc.node_subnets[0]
+        execution_role = ExecutionRole(
+            self,
+            "ExecutionRole",
+            cluster_name=self.cluster_name,
+            subnet=subnet,
+            security_group=network.security_group,
+            eks_cluster=eks.cluster,
+            lifecycle_bucket=storage.lifecycle_bucket,
+        )
+        scripts = LifecycleScripts(self, "LifecycleScripts", bucket=storage.lifecycle_bucket)
+        provider = ClusterProvider(self, "Provider", execution_role=execution_role.role, eks_cluster=eks.cluster)
+        teardown = ClusterTeardown(self, "Teardown", provider=provider)
+        needed = [execution_role, scripts, eks.dependencies_chart, *network.security_group_rules]
+        teardown.node.add_dependency(*needed)
+        self.cluster = HyperPodCluster(
+            self,
+            "Cluster",
+            provider=provider,
+            settings=settings,
+            tags={"SageMaker": "true", "project": environment.project, "environment": environment.name},
+            execution_role=execution_role.role,
+            lifecycle_scripts=scripts,
+            eks_cluster=eks.cluster,
+            subnet=subnet,
+            security_group=network.security_group,
+        )
+        self.cluster.node.add_dependency(teardown, *needed)
+        if environment.notifications:
+            ClusterNotifications(
+                self, "Notifications", cluster_name=self.cluster_name, email=environment.notifications.email
+            )
