@@ -18,40 +18,78 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from werkzeug.exceptions import BadRequest
 
 from rehearsal.account.hyperpod.errors import ApiError
+from rehearsal.account.hyperpod.permissions import TABLE
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
     from rehearsal.account.hyperpod.state import HyperPod
 
-SHORT_FORMS: Final = {"create": "CreateCluster", "update": "UpdateCluster", "delete": "DeleteCluster"}
-KEYS: Final = (
-    "capacity",
-    "quota",
-    "errors",
-    *SHORT_FORMS,
-    "fail_creation",
-    "fail_lifecycle",
-    "fail_deep_check",
-    "fail_node",
-    "clear",
-)
 ALWAYS: Final = 1_000_000
-DEFAULT_REASON: Final = "NvidiaGpuXidError_74"
 
 
-@dataclass
-class CallFault:
-    """A call that is refused: before it is carried out, or after, so that only its answer is lost."""
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
 
-    code: str
-    message: str
-    after: bool
-    times: int
+
+class CallError(_Strict):
+    """How a call is refused."""
+
+    error: str
+    message: str = ""
+    times: PositiveInt = ALWAYS
+    after: bool = False
+
+
+class GroupFault(_Strict):
+    """A fault of a group's next nodes."""
+
+    group: str
+    times: PositiveInt = ALWAYS
+
+
+class NodeFault(_Strict):
+    """A hardware fault of one running node; "" stands for any."""
+
+    cluster: str = ""
+    group: str = ""
+    instance: str = ""
+    reason: str = "NvidiaGpuXidError_74"
+    heartbeat: bool = True
+
+
+def _spelled_out(value: Any) -> Any:
+    return {"error": value} if isinstance(value, str) else value
+
+
+_CallError = Annotated[CallError | None, BeforeValidator(_spelled_out)]
+
+
+class FaultRequest(_Strict):
+    """The body of the faults route; see the module."""
+
+    capacity: dict[str, NonNegativeInt | None] = Field(default_factory=dict)
+    quota: dict[str, NonNegativeInt | None] = Field(default_factory=dict)
+    errors: dict[str, _CallError] = Field(default_factory=dict)
+    create: _CallError = None
+    update: _CallError = None
+    delete: _CallError = None
+    fail_creation: str = ""
+    fail_lifecycle: GroupFault | None = None
+    fail_deep_check: GroupFault | None = None
+    fail_node: NodeFault | None = None
+    clear: bool = False
+
+    def calls(self) -> dict[str, CallError | None]:
+        """The refusals by API call, short forms spelled out."""
+        short = {"create": "CreateCluster", "update": "UpdateCluster", "delete": "DeleteCluster"}
+        given = {call: getattr(self, name) for name, call in short.items() if name in self.model_fields_set}
+        return self.errors | given
 
 
 @dataclass
@@ -60,7 +98,7 @@ class Faults:
 
     capacity: dict[str, int] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=dict)
-    calls: dict[str, CallFault] = field(default_factory=dict)
+    calls: dict[str, CallError] = field(default_factory=dict)
     creation: str = ""
     lifecycle: dict[str, int] = field(default_factory=dict)
     deep_check: dict[str, int] = field(default_factory=dict)
@@ -73,7 +111,7 @@ class Faults:
         fault.times -= 1
         if fault.times <= 0:
             del self.calls[operation]
-        raise ApiError(fault.message, fault.code)
+        raise ApiError(fault.message or f"{fault.error}, as the rehearsal was asked to answer {operation}", fault.error)
 
     def take_creation(self) -> str:
         """The FailureMessage of the cluster that is being created, "" when it may succeed."""
@@ -97,29 +135,40 @@ def handle(account: "Account", body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def apply(hyperpod: "HyperPod", body: Mapping[str, Any]) -> dict[str, Any]:
-    """Set faults of the simulator; returns the ids of nodes that were made to fail."""
-    unknown = [key for key in body if key not in KEYS]
-    if unknown:
-        raise BadRequest(f"unknown fault {', '.join(sorted(unknown))}; allowed: {', '.join(KEYS)}")
+    """Set faults of the simulator; returns the ids of nodes that were made to fail.
+
+    Raises BadRequest that names what is wrong, before anything is set.
+    """
+    request = _parse(body)
     with hyperpod.lock:
-        if body.get("clear"):
+        hyperpod.tick()
+        if request.clear:
             hyperpod.world.faults = Faults()
         faults = hyperpod.world.faults
-        _merge(faults.capacity, body.get("capacity", {}))
-        _merge(faults.quota, body.get("quota", {}))
-        calls = dict(body.get("errors", {}))
-        calls |= {SHORT_FORMS[key]: value for key, value in body.items() if key in SHORT_FORMS}
-        for operation, value in calls.items():
-            _set_call(faults, operation, value)
-        faults.creation = body.get("fail_creation", faults.creation)
-        for key, table in (("fail_lifecycle", faults.lifecycle), ("fail_deep_check", faults.deep_check)):
-            if key in body:
-                table[body[key]["group"]] = body[key].get("times", ALWAYS)
-        failed = [_fail_node(hyperpod, body["fail_node"])] if "fail_node" in body else []
+        _merge(faults.capacity, request.capacity)
+        _merge(faults.quota, request.quota)
+        _merge(faults.calls, request.calls())
+        faults.creation = request.fail_creation or faults.creation
+        for fault, table in ((request.fail_lifecycle, faults.lifecycle), (request.fail_deep_check, faults.deep_check)):
+            if fault:
+                table[fault.group] = fault.times
+        failed = [_fail_node(hyperpod, request.fail_node)] if request.fail_node else []
     return {"failed_nodes": failed}
 
 
-def _merge(table: dict[str, int], changes: Mapping[str, int | None]) -> None:
+def _parse(body: Mapping[str, Any]) -> FaultRequest:
+    try:
+        request = FaultRequest.model_validate(dict(body))
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise BadRequest(f"{found}. Allowed faults: {', '.join(FaultRequest.model_fields)}") from error
+    unknown = [call for call in request.errors if call not in TABLE]
+    if unknown:
+        raise BadRequest(f"errors: {', '.join(unknown)} is no call of the simulator; it has {', '.join(TABLE)}")
+    return request
+
+
+def _merge(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
     for name, value in changes.items():
         if value is None:
             table.pop(name, None)
@@ -127,32 +176,15 @@ def _merge(table: dict[str, int], changes: Mapping[str, int | None]) -> None:
             table[name] = value
 
 
-def _set_call(faults: Faults, operation: str, value: Any) -> None:
-    if value is None:
-        faults.calls.pop(operation, None)
-        return
-    fields: dict[str, Any] = {"error": value} if isinstance(value, str) else dict(value)
-    unknown = fields.keys() - {"error", "message", "after", "times"}
-    if unknown or "error" not in fields:
-        raise BadRequest(f"errors.{operation}: needs error; message, after and times are allowed, not {unknown}")
-    code = fields["error"]
-    message = fields.get("message", f"{code}, as the rehearsal was asked to answer {operation}")
-    faults.calls[operation] = CallFault(code, message, bool(fields.get("after")), fields.get("times", ALWAYS))
-
-
-def _fail_node(hyperpod: "HyperPod", wanted: Mapping[str, Any]) -> str:
-    unknown = wanted.keys() - {"cluster", "group", "instance", "reason", "heartbeat"}
-    if unknown:
-        raise BadRequest(f"fail_node: {', '.join(unknown)}; allowed: cluster, group, instance, reason, heartbeat")
+def _fail_node(hyperpod: "HyperPod", wanted: NodeFault) -> str:
     for cluster in hyperpod.world.clusters.values():
-        if wanted.get("cluster", cluster.name) != cluster.name:
+        if wanted.cluster not in {"", cluster.name}:
             continue
-        node = hyperpod.nodes.running_node(cluster, wanted.get("group", ""), wanted.get("instance", ""))
+        node = hyperpod.nodes.running_node(cluster, wanted.group, wanted.instance)
         if node:
-            reason = str(wanted.get("reason", DEFAULT_REASON))
-            hyperpod.nodes.hardware_fault(cluster, node, reason, heartbeat=bool(wanted.get("heartbeat", True)))
+            hyperpod.nodes.hardware_fault(cluster, node, wanted.reason, heartbeat=wanted.heartbeat)
             return node.instance_id
-    raise BadRequest(f"fail_node: no running node matches {dict(wanted)}")
+    raise BadRequest(f"fail_node: no running node matches {wanted!r}")
 
 
 def _take(table: dict[str, int], group: str) -> bool:

@@ -91,10 +91,18 @@ def _constraint_violations(shape: Shape, value: Any, path: str) -> Iterator[str]
         yield failed(f"have {noun} greater than or equal to {metadata['min']}")
     if "max" in metadata and size > metadata["max"]:
         yield failed(f"have {noun} less than or equal to {metadata['max']}")
-    if "pattern" in metadata and not re.fullmatch(metadata["pattern"], value):
+    if "pattern" in metadata and not _compiled(metadata["pattern"]).fullmatch(value):
         yield failed(f"satisfy regular expression pattern: {metadata['pattern']}")
     if metadata.get("enum") and value not in metadata["enum"]:
         yield failed(f"satisfy enum value set: [{', '.join(metadata['enum'])}]")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern of the model. Python knows no Unicode properties: letters, numbers and separators come near."""
+    for java, python in ((r"\p{L}", r"\w"), (r"\p{N}", r"\d"), (r"\p{Z}", r"\s")):
+        pattern = pattern.replace(java, python)
+    return re.compile(pattern)
 
 
 def _member(path: str, name: str) -> str:

@@ -1,0 +1,218 @@
+"""A caller needs the action and what HyperPod does in its name: refused without any one of them, allowed with all."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
+from rehearsal.account.hyperpod.permissions import TABLE
+from rehearsal.account.hyperpod.policies import Decision, Grants, PolicyNotUnderstood, evaluate, trusts
+
+Refusal = Callable[..., str]
+NAME = {"ClusterName": "ml-cluster"}
+DEPENDENT = [
+    "iam:PassRole",
+    "iam:CreateServiceLinkedRole",
+    "eks:DescribeCluster",
+    "eks:CreateAccessEntry",
+    "eks:DescribeAccessEntry",
+    "eks:DeleteAccessEntry",
+    "eks:AssociateAccessPolicy",
+    "sagemaker:AddTags",
+]
+
+
+def policy(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def allow(*actions: str, resource: Any = "*", **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource, **more}
+
+
+def create_actions() -> list[str]:
+    return [row.action for row in TABLE["CreateCluster"]]
+
+
+def test_table_names_each_permission_with_its_source() -> None:
+    assert {row.action for rows in TABLE.values() for row in rows} >= set(DEPENDENT)
+    assert all(row.source for rows in TABLE.values() for row in rows)
+    assert all(rows[0].action == f"sagemaker:{call}" for call, rows in TABLE.items())
+
+
+@pytest.mark.parametrize("missing", ["sagemaker:CreateCluster", *DEPENDENT])
+def test_create_without_one_permission_is_refused_and_names_it(
+    bench: HyperPodBench, refusal: Refusal, missing: str
+) -> None:
+    role = bench.role("caller", policy(allow(*[action for action in create_actions() if action != missing])))
+    request = bench.request(Tags=[{"Key": "a", "Value": "b"}])
+    text = refusal("AccessDeniedException", bench.client("sagemaker", role).create_cluster, **request)
+    assert text.startswith(f"User: arn:aws:sts::{ACCOUNT_ID}:assumed-role/caller/bench is not authorized to perform: ")
+    assert f"{missing} on resource: arn:aws:" in text
+    assert bench.hyperpod.world.clusters == {}
+
+
+def test_create_with_exactly_the_tables_permissions_is_allowed(bench: HyperPodBench) -> None:
+    role = bench.role("caller", policy(allow(*create_actions())))
+    bench.client("sagemaker", role).create_cluster(**bench.request(Tags=[{"Key": "a", "Value": "b"}]))
+
+
+def test_least_privilege_resources_and_conditions_are_enough(bench: HyperPodBench) -> None:
+    eks = bench.eks.clusters["eks"].arn
+    statements = [
+        allow("sagemaker:CreateCluster", "sagemaker:AddTags", resource=f"arn:aws:sagemaker:{REGION}:*:cluster/*"),
+        allow(
+            "iam:PassRole",
+            resource=bench.execution_role,
+            Condition={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+        ),
+        allow(
+            "iam:CreateServiceLinkedRole",
+            Condition={"StringLike": {"iam:AWSServiceName": "*.sagemaker.amazonaws.com"}},
+        ),
+        allow("eks:DescribeCluster", "eks:CreateAccessEntry", resource=eks),
+        allow(
+            "eks:DescribeAccessEntry",
+            "eks:DeleteAccessEntry",
+            "eks:AssociateAccessPolicy",
+            resource=f"arn:aws:eks:{REGION}:{ACCOUNT_ID}:access-entry/eks/*",
+        ),
+    ]
+    role = bench.role("caller", policy(*statements))
+    bench.client("sagemaker", role).create_cluster(**bench.request(Tags=[{"Key": "a", "Value": "b"}]))
+
+
+def test_role_for_another_service_cannot_be_passed(bench: HyperPodBench, refusal: Refusal) -> None:
+    others = [action for action in create_actions() if action != "iam:PassRole"]
+    condition = {"StringEquals": {"iam:PassedToService": "eks.amazonaws.com"}}
+    role = bench.role("caller", policy(allow(*others), allow("iam:PassRole", Condition=condition)))
+    text = refusal("AccessDeniedException", bench.client("sagemaker", role).create_cluster, **bench.request())
+    assert f"iam:PassRole on resource: {bench.execution_role}" in text
+
+
+def test_tags_and_service_linked_role_need_permissions_only_when_they_matter(bench: HyperPodBench) -> None:
+    bench.hyperpod.world.surroundings.ensure_service_linked_role()
+    unneeded = {"iam:CreateServiceLinkedRole", "sagemaker:AddTags"}
+    role = bench.role("caller", policy(allow(*[each for each in create_actions() if each not in unneeded])))
+    bench.client("sagemaker", role).create_cluster(**bench.request())
+
+
+@pytest.mark.parametrize("call", ["UpdateCluster", "DeleteCluster", "ListClusters", "ListClusterNodes", "ListTags"])
+def test_other_calls_need_each_of_their_rows(bench: HyperPodBench, refusal: Refusal, call: str) -> None:
+    arn = bench.client("sagemaker").create_cluster(**bench.request())["ClusterArn"]
+    bench.advance(minutes=60)
+    groups = [bench.group("head-group", "ml.m5.2xlarge", 1)]
+    arguments: dict[str, Any] = {
+        "UpdateCluster": {**NAME, "InstanceGroups": groups},
+        "ListClusters": {},
+        "ListTags": {"ResourceArn": arn},
+    }.get(call, dict(NAME))
+    snake = {"UpdateCluster": "update_cluster", "DeleteCluster": "delete_cluster", "ListClusters": "list_clusters"}
+    snake |= {"ListClusterNodes": "list_cluster_nodes", "ListTags": "list_tags"}
+    actions = [row.action for row in TABLE[call]]
+    for index, missing in enumerate(actions):
+        others = [action for action in actions if action != missing] or ["sts:GetCallerIdentity"]
+        poor = bench.client("sagemaker", bench.role(f"poor-{index}", policy(allow(*others))))
+        assert missing in refusal("AccessDeniedException", getattr(poor, snake[call]), **arguments)
+    able = bench.client("sagemaker", bench.role("able", policy(allow(*actions))))
+    getattr(able, snake[call])(**arguments)
+
+
+def test_explicit_deny_wins_and_says_so(bench: HyperPodBench, refusal: Refusal) -> None:
+    deny = {"Effect": "Deny", "Action": "sagemaker:List*", "Resource": "*"}
+    role = bench.role("caller", policy(allow("*"), deny))
+    text = refusal("AccessDeniedException", bench.client("sagemaker", role).list_clusters)
+    assert text.endswith("with an explicit deny in an identity-based policy")
+
+
+def test_attached_policies_count(bench: HyperPodBench) -> None:
+    import json
+
+    iam = bench.client("iam")
+    document = json.dumps(policy(allow("sagemaker:ListClusters")))
+    arn = iam.create_policy(PolicyName="list", PolicyDocument=document)["Policy"]["Arn"]
+    role = bench.role("caller")
+    iam.attach_role_policy(RoleName="caller", PolicyArn=arn)
+    assert bench.client("sagemaker", role).list_clusters()["ClusterSummaries"] == []
+
+
+def test_policy_that_cannot_be_evaluated_is_told(bench: HyperPodBench, refusal: Refusal) -> None:
+    condition = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
+    role = bench.role("caller", policy(allow("sagemaker:*", Condition=condition)))
+    text = refusal("AccessDeniedException", bench.client("sagemaker", role).list_clusters)
+    assert "The rehearsal cannot evaluate the policies" in text
+    assert "IpAddress" in text
+
+
+def test_unknown_temporary_key_is_no_operator(bench: HyperPodBench, refusal: Refusal) -> None:
+    role = bench.role("caller", policy(allow("*")))
+    client = bench.client("sagemaker", role)
+    bench.client("iam").delete_role_policy(RoleName="caller", PolicyName="policy-0")
+    bench.client("iam").delete_role(RoleName="caller")
+    assert "no longer exists" in refusal("AccessDeniedException", client.list_clusters)
+
+
+@pytest.mark.parametrize(
+    ("statement", "decision"),
+    [
+        (allow("s3:GetObject"), Decision.ALLOW),
+        (allow("S3:getobject"), Decision.ALLOW),
+        (allow("s3:Get*"), Decision.ALLOW),
+        (allow("s3:GetObjec?"), Decision.ALLOW),
+        (allow("s3:Put*"), Decision.IMPLICIT_DENY),
+        (allow("s3:GetObject", resource="arn:aws:s3:::bucket/*"), Decision.ALLOW),
+        (allow("s3:GetObject", resource="arn:aws:s3:::Bucket/*"), Decision.IMPLICIT_DENY),
+        (allow("s3:GetObject", resource=["arn:aws:s3:::other/*"]), Decision.IMPLICIT_DENY),
+        ({"Effect": "Deny", "Action": "s3:*", "Resource": "*"}, Decision.EXPLICIT_DENY),
+        (allow("*", Condition={"StringEquals": {"aws:tag": "x"}}), Decision.ALLOW),
+        (allow("*", Condition={"StringEquals": {"AWS:Tag": ["y", "x"]}}), Decision.ALLOW),
+        (allow("*", Condition={"StringEquals": {"aws:tag": "X"}}), Decision.IMPLICIT_DENY),
+        (allow("*", Condition={"StringEquals": {"aws:absent": "x"}}), Decision.IMPLICIT_DENY),
+        (allow("*", Condition={"StringLike": {"aws:tag": "?"}}), Decision.ALLOW),
+        (allow("*", Condition={"StringEquals": {"aws:tag": "*"}}), Decision.IMPLICIT_DENY),
+        (allow("*", Condition={"Bool": {"aws:secure": True}}), Decision.ALLOW),
+        (allow("*", Condition={"Bool": {"aws:secure": "false"}}), Decision.IMPLICIT_DENY),
+        (allow("*", Condition={"ArnLike": {"aws:source": "arn:aws:eks:*:1:cluster/*"}}), Decision.ALLOW),
+        (allow("*", Condition={"ArnLike": {"aws:source": "arn:aws:eks:*:cluster/*"}}), Decision.IMPLICIT_DENY),
+        (
+            allow("*", Condition={"StringEquals": {"aws:tag": "x"}, "Bool": {"aws:secure": "false"}}),
+            Decision.IMPLICIT_DENY,
+        ),
+    ],
+)
+def test_statement_decides_as_iam_documents(statement: dict[str, Any], decision: Decision) -> None:
+    context = {"aws:tag": "x", "aws:secure": "true", "aws:source": "arn:aws:eks:us-west-2:1:cluster/a"}
+    assert evaluate([policy(statement)], "s3:GetObject", "arn:aws:s3:::bucket/key", context) is decision
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        ({"Effect": "Allow", "NotAction": "s3:*", "Resource": "*"}, "NotAction"),
+        ({"Effect": "Allow", "Action": "s3:*", "NotResource": "*"}, "NotResource"),
+        (allow("s3:*", Condition={"NumericEquals": {"a": "1"}}), "NumericEquals"),
+        (allow("s3:*", resource="arn:aws:s3:::${aws:username}"), "policy variables"),
+    ],
+)
+def test_what_is_not_implemented_raises_instead_of_guessing(statement: dict[str, Any], word: str) -> None:
+    with pytest.raises(PolicyNotUnderstood, match=word):
+        evaluate([policy(statement)], "s3:GetObject", "arn:aws:s3:::bucket/key", {})
+
+
+def test_deny_after_allow_in_another_policy_wins() -> None:
+    deny = policy({"Effect": "Deny", "Action": "*", "Resource": "arn:aws:s3:::bucket/*"})
+    assert evaluate([policy(allow("*")), deny], "s3:GetObject", "arn:aws:s3:::bucket/key", {}) is Decision.EXPLICIT_DENY
+
+
+def test_permissions_boundary_limits() -> None:
+    grants = Grants((policy(allow("s3:*")),), boundary=policy(allow("s3:Get*")))
+    assert grants.decide("s3:GetObject", "*", {}) is Decision.ALLOW
+    assert grants.decide("s3:PutObject", "*", {}) is Decision.IMPLICIT_DENY
+
+
+def test_trust_policy_names_the_service() -> None:
+    statement = {"Effect": "Allow", "Action": ["sts:AssumeRole"], "Principal": {"Service": "sagemaker.amazonaws.com"}}
+    assert trusts(policy(statement), "sagemaker.amazonaws.com")
+    assert not trusts(policy(statement), "eks.amazonaws.com")
+    assert not trusts(policy(statement | {"Effect": "Deny"}), "sagemaker.amazonaws.com")
