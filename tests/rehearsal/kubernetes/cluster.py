@@ -75,6 +75,13 @@ def operator_pod(name: str, **container: Any) -> Object:
     return pod(name, containers=[own | container], terminationGracePeriodSeconds=1)
 
 
+def process_of(control_plane: ControlPlane) -> int:
+    """Pid of the process that the kubelet started last."""
+    log = (control_plane.logs / "kubelet.log").read_text()
+    started = [line for line in log.splitlines() if "as process" in line]
+    return int(started[-1].split()[-1])
+
+
 def operator_objects(binaries: Binaries, namespace: str) -> list[Object]:
     """KubeRay's own roles and Deployment, from its Go module, in a namespace, asking for the system node."""
     config = kuberay_module_directory(binaries) / "config"

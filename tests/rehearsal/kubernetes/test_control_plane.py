@@ -15,8 +15,9 @@ from rehearsal import paths
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import KUBERNETES_VERSION, Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import ProcessFailure, is_alive
-from tests.rehearsal.kubernetes.cluster import wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, operator_pod, process_of, wait_until
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
 
 COMPONENTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet"}
@@ -67,11 +68,18 @@ def test_refused_request_says_why(control_plane: ControlPlane) -> None:
 def test_stop_leaves_no_process_frees_the_port_and_wipes_the_data(tmp_path: Path, binaries: Binaries) -> None:
     plane = ControlPlane(tmp_path, binaries, name="short-lived", authenticator_url=None)
     plane.start()
+    Nodes(plane.api).add("only", capacity=GENERAL, allocatable=GENERAL)
+    Kubectl(plane).apply(operator_pod("running"))
+    log = plane.logs / "kubelet.log"
+    wait_until(lambda: "as process" in log.read_text(), "a pod's process")
     pids = pids_of(tmp_path)
+    program = process_of(plane)
+    assert is_alive(program)
     port = int(plane.endpoint.rpartition(":")[2])
     assert pids.keys() == COMPONENTS
     plane.stop()
     assert not [name for name, pid in pids.items() if is_alive(pid)]
+    wait_until(lambda: not is_alive(program), "end of the pod's process", seconds=2)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))

@@ -7,7 +7,7 @@ import pytest
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import is_alive
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, operator_pod, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, operator_pod, process_of, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,6 @@ def container_of(kubectl: Kubectl, name: str) -> Object:
     assert len(statuses) == 1
     container: Object = statuses[0]
     return container
-
-
-def process_of(control_plane: ControlPlane) -> int:
-    """Pid of the process that the kubelet started last."""
-    log = (control_plane.logs / "kubelet.log").read_text()
-    started = [line for line in log.splitlines() if "as process" in line]
-    return int(started[-1].split()[-1])
 
 
 def delete(kubectl: Kubectl, name: str) -> None:
