@@ -5,10 +5,11 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import lambda_layer_kubectl_v35 as kubectl
 from constructs import Construct
 
 from config.model import Eks
+from stacks.constructs.acknowledge import acknowledge, managed_policy
+from stacks.constructs.kubectl_access import acknowledge_kubectl_provider, kubectl_access
 from stacks.constructs.log_group import declared_log_group
 from stacks.constructs.vpc import Vpc
 
@@ -57,12 +58,12 @@ class EksCluster(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
-            kubectl_provider_options=eks.KubectlProviderOptions(
-                kubectl_layer=kubectl.KubectlV35Layer(self, "Kubectl"),
-                # In EKS's own group its interfaces would outlive the group's cluster.
-                security_groups=[security_group],
-            ),
+            kubectl_provider_options=kubectl_access(self, cluster_name=name, security_group=security_group),
         )
+        acknowledge_kubectl_provider(self.cluster)
+        # Of the policies that CDK's own kubectl role would have; nothing reads it.
+        self.node.try_remove_child("HasEcrPublic")
+        acknowledge(self.cluster.role, "EKS requires this policy", managed_policy("AmazonEKSClusterPolicy"))
         self.cluster.node.find_child("Resource").node.add_dependency(log_group)
         # CDK makes it when it is first asked for: here, and not from the stack of the first pod with a role.
         self.open_id_connect_provider = self.cluster.open_id_connect_provider

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import Duration
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.removal import data_removal_policy
 
 # How long a version that was overwritten or deleted can be brought back.
@@ -40,4 +41,4 @@ class PrivateBucket(Construct):
             removal_policy=data_removal_policy(protect=protect),
             auto_delete_objects=not protect,
         )
-        Validations.of(self.bucket).acknowledge(Acknowledgment(id="AwsSolutions-S1", reason=NO_ACCESS_LOGS))
+        acknowledge(self.bucket, NO_ACCESS_LOGS, "S1")

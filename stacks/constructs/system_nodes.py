@@ -9,6 +9,7 @@ from constructs import Construct
 
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import SystemNodes as Settings
+from stacks.constructs.acknowledge import acknowledge, managed_policy
 
 # AmazonEKS_CNI_Policy: the VPC CNI runs on these nodes with the node's own role.
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
@@ -40,6 +41,7 @@ class SystemNodes(Construct):
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in _NODE_POLICIES],
         )
+        acknowledge(role, "EKS requires these policies of its nodes", *map(managed_policy, _NODE_POLICIES))
         template = self._launch_template(
             volume_gib=settings.volume_gib,
             security_groups=[security_group.security_group_id, cluster.cluster_security_group_id],
