@@ -7,11 +7,13 @@ from typing import Any
 from rehearsal.account.context import Account
 from rehearsal.account.services.api_model import ApiModel, Properties
 from rehearsal.account.services.resource_model import cloudformation_model, serve
+from rehearsal.account.services.s3_transport import take_http_for_https
 
 
 def install(account: Account) -> None:
     """Let the models act on this account."""
     serve(account)
+    take_http_for_https()
 
 
 @cloudformation_model("AWS::S3::Bucket", name_property="BucketName")
