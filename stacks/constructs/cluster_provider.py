@@ -112,7 +112,7 @@ class ClusterProvider(Construct):
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
         yield iam.PolicyStatement(
             actions=["iam:CreateServiceLinkedRole"],
-            resources=[f"arn:{stack.partition}:iam::{stack.account}:role/{path}"],
+            resources=[f"arn:aws:iam::{stack.account}:role/{path}"],
             conditions={"StringEquals": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}},
         )
 
@@ -124,11 +124,11 @@ class ClusterProvider(Construct):
 
     def _clusters(self) -> str:
         stack = Stack.of(self)
-        return f"arn:{stack.partition}:sagemaker:{stack.region}:{stack.account}:cluster/*"
+        return f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
 
     def _access_entries(self, eks_cluster: str) -> str:
         stack = Stack.of(self)
-        return f"arn:{stack.partition}:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
+        return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
 
     def _acknowledge(
         self, provider: cr.Provider, handlers: tuple[lambda_.Function, ...], eks_cluster: eks.Cluster

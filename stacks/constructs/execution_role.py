@@ -88,9 +88,9 @@ class ExecutionRole(Construct):
 
     def _allow_network(self, subnet: ec2.ISubnet, security_group: ec2.ISecurityGroup) -> None:
         stack = Stack.of(self)
-        own = f"arn:{stack.partition}:ec2:{stack.region}:{stack.account}"
+        own = f"arn:aws:ec2:{stack.region}:{stack.account}"
         interfaces = f"{own}:network-interface/*"
-        instances = f"arn:{stack.partition}:ec2:{stack.region}:*:instance/*"
+        instances = f"arn:aws:ec2:{stack.region}:*:instance/*"
         self._allow(
             INTERFACE_ACTIONS,
             interfaces,
@@ -104,7 +104,7 @@ class ExecutionRole(Construct):
         acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))
 
     def _allow_images_and_sessions(self) -> None:
-        repositories = f"arn:{Stack.of(self).partition}:ecr:*:*:repository/*"
+        repositories = "arn:aws:ecr:*:*:repository/*"
         self._allow(["ecr:GetAuthorizationToken"], "*")
         self._allow(PULL_ACTIONS, repositories)
         self._allow(SESSION_ACTIONS, "*")
@@ -115,9 +115,7 @@ class ExecutionRole(Construct):
 
     def _allow_logs(self, cluster_name: str) -> None:
         stack = Stack.of(self)
-        groups = (
-            f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:log-group:{LOGS_AND_METRICS}/{cluster_name}/*"
-        )
+        groups = f"arn:aws:logs:{stack.region}:{stack.account}:log-group:{LOGS_AND_METRICS}/{cluster_name}/*"
         self._allow(
             ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"], groups
         )

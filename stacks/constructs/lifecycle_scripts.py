@@ -51,7 +51,7 @@ def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> 
         "CDK's own function reads the scripts from the asset bucket and writes them to theirs",
         managed_policy("service-role/AWSLambdaBasicExecutionRole"),
         *(f"IAM5[Action::s3:{verb}*]" for verb in ("Abort", "DeleteObject", "GetBucket", "GetObject", "List")),
-        wildcard(f"arn:{stack.partition}:s3:::{assets}/*"),
+        wildcard(f"arn:aws:s3:::{assets}/*"),
         wildcard(f"{imported(bucket.bucket_arn, bucket)}/*"),
     )
     function = upload.handler_role.node.scope
