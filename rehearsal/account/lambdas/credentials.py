@@ -26,7 +26,8 @@ class RoleSessions:
         now = self._account.clock.now()
         with self._lock:
             session, renewal = self._sessions.get((role_arn, session_name), (None, now))
-            if session is None or now >= renewal:
+            # STS forgets its sessions when moto is reset, as between tests.
+            if session not in self._sts.assumed_roles or now >= renewal:
                 session = self._assume(role_arn, session_name)
                 renewal = now + _LIFETIME - _RENEWED_BEFORE_EXPIRY
                 self._sessions[role_arn, session_name] = session, renewal
@@ -36,8 +37,12 @@ class RoleSessions:
             "AWS_SESSION_TOKEN": session.session_token,
         }
 
+    @property
+    def _sts(self) -> Any:
+        return sts_backends[self._account.account_id]["aws"]
+
     def _assume(self, role_arn: str, session_name: str) -> Any:
-        return sts_backends[self._account.account_id]["aws"].assume_role(
+        return self._sts.assume_role(
             region_name=self._account.region,
             role_session_name=session_name[:64],
             role_arn=role_arn,
