@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 SERVICES = (
     "ec2",
     "s3",
+    "fsx",
     "iam",
     "logs",
     "ssm",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from rehearsal.account.context import Account
 from rehearsal.account.errors import ResourceFailure, code_of
@@ -80,7 +80,10 @@ class ApiModel(ResourceModel):
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
         model = cls(declaration)
-        model.physical_resource_id = model.make()
+        try:
+            model.physical_resource_id = model.make()
+        except ParamValidationError as error:
+            model.refuse(str(error))
         try:
             model.settle()
         except BaseException:
@@ -96,6 +99,9 @@ class ApiModel(ResourceModel):
         self.properties = new
         try:
             self.change(old, changed)
+        except ParamValidationError as error:
+            self.properties = old
+            self.refuse(str(error))
         except BaseException:
             self.properties = old
             raise

@@ -55,6 +55,8 @@ class Refused:
 
     def __exit__(self, *error: Any) -> bool:
         swallowed = self._raises.__exit__(*error)
+        if not swallowed:
+            return False
         assert code_of(self._caught.value) == self._code
         assert self._text in reason_of(self._caught.value)
-        return swallowed
+        return True
