@@ -6,6 +6,7 @@ import aws_cdk as cdk
 
 from config import ConfigError, Environment, available, load
 from stacks.eks import EksStack
+from stacks.hyperpod import HyperPodStack
 from stacks.network import NetworkStack
 from stacks.platform import PlatformStack
 from stacks.ray import RayStack
@@ -17,27 +18,23 @@ def build(app: cdk.App, environment: Environment) -> None:
     network = NetworkStack(app, "network", environment=environment)
     storage = StorageStack(app, "storage", environment=environment, network=network)
     eks = EksStack(app, "eks", environment=environment, network=network)
+    hyperpod = HyperPodStack(app, "hyperpod", environment=environment, network=network, storage=storage, eks=eks)
     platform = PlatformStack(app, "platform", environment=environment, eks=eks)
     ray = RayStack(app, "ray", environment=environment, storage=storage, eks=eks)
-    for stack, needed in ((storage, network), (eks, network), (platform, eks), (platform, storage), (ray, platform)):
-        stack.add_stack_dependency(needed)
+    pairs = [(network, storage), (network, eks), (storage, hyperpod), (eks, hyperpod)]
+    for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:
+        then.add_stack_dependency(first)
 
 
-def main() -> int:
-    """Synthesise the environment that the context names; return the exit status."""
+if __name__ == "__main__":
     app = cdk.App(analytics_reporting=False)
     name = app.node.try_get_context("environment")
     if name is None:
-        print(f"say which environment: -c environment=NAME; there are: {', '.join(available())}", file=sys.stderr)
-        return 2
+        print(f"no environment: say -c environment=NAME, one of {', '.join(available())}", file=sys.stderr)
+        sys.exit(2)
     try:
         build(app, load(name))
     except ConfigError as error:
         print(error, file=sys.stderr)
-        return 2
+        sys.exit(2)
     app.synth()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
