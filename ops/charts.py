@@ -89,7 +89,7 @@ def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
     except subprocess.TimeoutExpired:
         raise ChartError(chart.name, _unreachable(url, "no answer in time")) from None
     except subprocess.CalledProcessError as error:
-        raise ChartError(chart.name, _unreachable(url, error.stderr.strip())) from None
+        raise ChartError(chart.name, _unreachable(url, error.stderr.partition("\n")[0])) from None
     (repository / chart.path).rename(target)
 
 

@@ -1,0 +1,44 @@
+"""manifests/: what a reviewer sees of an environment's Kubernetes objects."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from config import available, load
+from ops import manifests
+
+
+@pytest.mark.parametrize("name", available())
+def test_committed_manifests_are_what_the_code_renders(name: str) -> None:
+    assert manifests.stale(load(name)) == [], "run `ops manifests` and commit what it writes"
+
+
+def test_manifests_name_what_only_a_deployment_knows() -> None:
+    text = "".join(manifests.render(load("dev")).values())
+    for placeholder in ("FileSystemId", "FileSystemDnsName", "RayRoleArn", "ImageBuilderRoleArn", "FsxCsiRoleArn"):
+        assert f"${{{placeholder}}}" in text
+    assert "${Token" not in text
+
+
+def test_manifests_are_read_alike_by_kubernetes_yaml() -> None:
+    """Kubernetes reads YAML 1.1, where an unquoted `yes` is a truth value."""
+    text = manifests.render(load("dev"))[Path("dev/ray/policies.yaml")]
+    selectors = [document["spec"]["podSelector"] for document in yaml.safe_load_all(text)]
+    assert {"matchLabels": {"ray.io/is-ray-node": "yes"}} in selectors
+
+
+def test_changed_missing_and_surplus_files_are_stale_until_written(tmp_path: Path) -> None:
+    environment = load("small")
+    assert len(manifests.write(environment, tmp_path)) == len(manifests.render(environment))
+    assert manifests.stale(environment, tmp_path) == []
+
+    changed, missing = (tmp_path / "small" / "ray" / name for name in ("volume.yaml", "account.yaml"))
+    surplus = tmp_path / "small" / "ray" / "gone.yaml"
+    changed.write_text("other")
+    missing.unlink()
+    surplus.write_text("")
+    assert set(manifests.stale(environment, tmp_path)) == {changed, missing, surplus}
+    manifests.write(environment, tmp_path)
+    assert manifests.stale(environment, tmp_path) == []
+    assert not surplus.exists()

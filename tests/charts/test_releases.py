@@ -1,0 +1,62 @@
+"""Helm releases: what is asked of charts that others wrote."""
+
+from config import Environment, charts_lock
+from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from k8s_charts.assembly import platform_objects
+from k8s_charts.kuberay import kuberay_release
+from tests.charts.conftest import PLATFORM_FACTS
+
+
+def test_releases_are_of_locked_charts_only(dev: Environment) -> None:
+    objects = platform_objects(dev, PLATFORM_FACTS)
+    assert {objects.fsx_csi.chart, objects.kuberay.chart} <= set(charts_lock.locked())
+
+
+def test_operator_runs_the_released_image_and_not_the_charts_default() -> None:
+    values = kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=5).values
+    assert values["image"] == {"repository": "quay.io/kuberay/operator", "tag": "v1.2.0"}
+
+
+def test_operator_reports_conditions_since_its_state_ready_is_sticky() -> None:
+    values = kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=5).values
+    assert values["featureGates"] == [{"name": "RayClusterStatusConditions", "enabled": True}]
+
+
+def test_operator_watches_all_namespaces() -> None:
+    values = kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=5).values
+    assert not {"watchNamespace", "singleNamespaceInstall"} & set(values)
+
+
+def test_operator_has_memory_for_its_pods() -> None:
+    """The chart's note: 500 Ray pods need about 500 MB."""
+    few, many = (kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=n).values for n in (0, 1000))
+    assert few["resources"]["limits"]["memory"] == "512Mi"
+    assert many["resources"]["limits"]["memory"] == many["resources"]["requests"]["memory"] == "1512Mi"
+
+
+def test_operators_run_on_system_nodes(dev: Environment) -> None:
+    """An instance group's CPU node can be the only schedulable one while GPU nodes are checked, and takes 14 pods."""
+    objects = platform_objects(dev, PLATFORM_FACTS)
+    place = {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}
+    assert objects.kuberay.values["nodeSelector"] == place
+    assert objects.fsx_csi.values["controller"]["nodeSelector"] == place
+
+
+def test_csi_driver_is_told_its_region_since_pods_have_no_instance_metadata(dev: Environment) -> None:
+    values = platform_objects(dev, PLATFORM_FACTS).fsx_csi.values
+    assert values["controller"]["region"] == values["node"]["region"] == "us-west-2"
+
+
+def test_csi_drivers_account_is_the_projects_and_carries_its_role(dev: Environment) -> None:
+    objects = platform_objects(dev, PLATFORM_FACTS)
+    [account] = objects.fsx_csi_account.to_json()
+    assert objects.fsx_csi.values["controller"]["serviceAccount"] == {
+        "create": False,
+        "name": account["metadata"]["name"],
+    }
+    assert objects.fsx_csi.namespace == account["metadata"]["namespace"] == "kube-system"
+    assert account["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": PLATFORM_FACTS.fsx_csi_role_arn}
+
+
+def test_volumes_stay_mounted_on_nodes_that_are_checked_or_drained(dev: Environment) -> None:
+    assert platform_objects(dev, PLATFORM_FACTS).fsx_csi.values["node"]["tolerateAllTaints"] is True
