@@ -52,10 +52,11 @@ def models() -> Mapping[str, Any]:
 
 
 class ModelHandle:
-    """A resource that one of moto's models stands for."""
+    """A resource that one of moto's models stands for. `name` is its given or generated name, not its id."""
 
-    def __init__(self, target: Target, model: Any) -> None:
+    def __init__(self, target: Target, model: Any, name: str) -> None:
         self.model = model
+        self.name = name
         self._type = target.type
 
     @property
@@ -93,7 +94,7 @@ class ModelHandler:
                 StackId=target.stack_id,
                 ResourceType=target.type,
             )
-            handle = self._adopt(target, model)
+            handle = self._adopt(target, model, name)
         self._wait_until_usable(handle)
         return handle
 
@@ -103,7 +104,7 @@ class ModelHandler:
         changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         if hasattr(model_class.update_from_cloudformation_json, "__isabstractmethod__"):
             return self._update_tags_only(target, handle, changed, old, new)
-        name = new.get(model_class.cloudformation_name_type()) or handle.physical_id
+        name = new.get(model_class.cloudformation_name_type()) or handle.name
         with self._guard(model_class):
             model = model_class.update_from_cloudformation_json(
                 original_resource=handle.model,
@@ -112,7 +113,7 @@ class ModelHandler:
                 account_id=self._account.account_id,
                 region_name=self._account.region,
             )
-            updated = self._adopt(target, model)
+            updated = self._adopt(target, model, name)
         self._wait_until_usable(updated)
         return updated
 
@@ -161,12 +162,12 @@ class ModelHandler:
                 backend.create_tags([handle.physical_id], after)
         return handle
 
-    def _adopt(self, target: Target, model: Any) -> ModelHandle:
+    def _adopt(self, target: Target, model: Any, name: str) -> ModelHandle:
         if model is None:
             raise ResourceFailure(f"The embedded account made no {target.type}")
         model.cf_resource_type = target.type
         model.logical_resource_id = target.logical_id
-        handle = ModelHandle(target, model)
+        handle = ModelHandle(target, model, name)
         if isinstance(model, TaggedEC2Resource):
             tags = {
                 **target.tags,
