@@ -65,4 +65,4 @@ def _is_peer(allowed: Object, peer: Pod | None, namespace: str) -> bool:
 
 def _matches(selector: Object, labels: dict[str, str]) -> bool:
     assert not selector.get("matchExpressions"), "not evaluated here"
-    return selector.get("matchLabels", {}).items() <= labels.items()
+    return bool(selector.get("matchLabels", {}).items() <= labels.items())

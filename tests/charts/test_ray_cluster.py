@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
 from k8s_charts.assembly import RayObjects
