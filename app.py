@@ -15,12 +15,12 @@ from stacks.storage import StorageStack
 
 def build(app: cdk.App, environment: Environment) -> None:
     """Put the environment's stacks into `app`, and say which must exist before which."""
-    network = NetworkStack(app, "network", environment=environment)
-    storage = StorageStack(app, "storage", environment=environment, network=network)
-    eks = EksStack(app, "eks", environment=environment, network=network)
-    hyperpod = HyperPodStack(app, "hyperpod", environment=environment, network=network, storage=storage, eks=eks)
-    platform = PlatformStack(app, "platform", environment=environment, eks=eks)
-    ray = RayStack(app, "ray", environment=environment, storage=storage, eks=eks)
+    network = NetworkStack(app, environment=environment)
+    storage = StorageStack(app, environment=environment, network=network)
+    eks = EksStack(app, environment=environment, network=network)
+    hyperpod = HyperPodStack(app, environment=environment, network=network, storage=storage, eks=eks)
+    platform = PlatformStack(app, environment=environment, eks=eks)
+    ray = RayStack(app, environment=environment, storage=storage, eks=eks)
     pairs = [(network, storage), (network, eks), (storage, hyperpod), (eks, hyperpod)]
     for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:
         then.add_stack_dependency(first)

@@ -8,7 +8,8 @@ from stacks.constructs.log_group import FunctionLogGroups
 
 
 class EnvironmentStack(cdk.Stack):
-    """One part of an environment, named `<project>-<environment>-<part>`.
+    """One part of an environment. Its id is the stack's name, `<project>-<environment>-<part>`: what people give to
+    the CDK CLI, and what the template's file is called.
 
     `keeps_data` says that a protected environment must not lose the stack: CloudFormation then refuses to delete
     it until the environment says `protect: false` and is deployed again.
@@ -17,7 +18,6 @@ class EnvironmentStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        id: str,
         *,
         environment: Environment,
         part: str,
@@ -26,8 +26,7 @@ class EnvironmentStack(cdk.Stack):
     ) -> None:
         super().__init__(
             scope,
-            id,
-            stack_name=naming.stack(environment, part),
+            naming.stack(environment, part),
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=purpose,
             termination_protection=environment.protect and keeps_data,

@@ -20,9 +20,9 @@ class EksStack(EnvironmentStack):
     cluster: eks.Cluster
     dependencies_chart: IDependable
 
-    def __init__(self, scope: Construct, id: str, *, environment: Environment, network: NetworkStack) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
         super().__init__(
-            scope, id, environment=environment, part="eks", purpose="EKS control plane, system nodes, HyperPod's chart"
+            scope, environment=environment, part="eks", purpose="EKS control plane, system nodes, HyperPod's chart"
         )
         control_plane = EksCluster(
             self,

@@ -27,14 +27,13 @@ class HyperPodStack(EnvironmentStack):
     def __init__(
         self,
         scope: Construct,
-        id: str,
         *,
         environment: Environment,
         network: NetworkStack,
         storage: StorageStack,
         eks: EksStack,
     ) -> None:
-        super().__init__(scope, id, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
+        super().__init__(scope, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
         settings = environment.hyperpod
         self.cluster_name = settings.cluster_name
         # The first zone: the file system lies there.

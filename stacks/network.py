@@ -19,9 +19,9 @@ class NetworkStack(EnvironmentStack):
     security_group: ec2.ISecurityGroup
     security_group_rules: list[IDependable]
 
-    def __init__(self, scope: Construct, id: str, *, environment: Environment) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment) -> None:
         super().__init__(
-            scope, id, environment=environment, part="network", purpose="VPC and security group", keeps_data=True
+            scope, environment=environment, part="network", purpose="VPC and security group", keeps_data=True
         )
         self.vpc = Vpc(self, "Vpc", network=environment.network, region=environment.region)
         FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)

@@ -23,10 +23,9 @@ class PlatformStack(EnvironmentStack):
     fsx_csi: IDependable
     kuberay: IDependable
 
-    def __init__(self, scope: Construct, id: str, *, environment: Environment, eks: EksStack) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment, eks: EksStack) -> None:
         super().__init__(
             scope,
-            id,
             environment=environment,
             part="platform",
             purpose="FSx CSI driver, KubeRay operator, image-build namespace",

@@ -15,11 +15,9 @@ from stacks.storage import StorageStack
 class RayStack(EnvironmentStack):
     """Ray's namespace, its volume and policies, the build of its image, and the RayClusters."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, environment: Environment, storage: StorageStack, eks: EksStack
-    ) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment, storage: StorageStack, eks: EksStack) -> None:
         super().__init__(
-            scope, id, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
+            scope, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
         )
         cluster, file_system = eks.cluster, storage.file_system
         context = s3_assets.Asset(self, "ImageContext", path=str(RAY_IMAGE_DIRECTORY))

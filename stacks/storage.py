@@ -21,10 +21,9 @@ class StorageStack(EnvironmentStack):
     lifecycle_bucket: s3.IBucket
     image_repository: ecr.IRepository
 
-    def __init__(self, scope: Construct, id: str, *, environment: Environment, network: NetworkStack) -> None:
+    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
         super().__init__(
             scope,
-            id,
             environment=environment,
             part="storage",
             purpose="FSx for Lustre, data and lifecycle buckets, image repository",
