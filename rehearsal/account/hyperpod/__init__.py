@@ -48,7 +48,7 @@ def install(account: "Account") -> None:
     _simulators[here] = hyperpod
     account.at_end.callback(_simulators.pop, here)
     api = HyperPodApi(hyperpod)
-    account.at_end.enter_context(serving(lambda *asked: api if asked == here else None, api.handlers))
+    account.at_end.enter_context(serving(lambda *asked: api if asked == here else None))
     account.routes.route("POST", "hyperpod/faults", lambda request, _: faults.handle(account, _json(request)))
     ended = threading.Event()
     ticker = threading.Thread(target=_tick, args=(hyperpod, ended), name="hyperpod", daemon=True)
@@ -71,7 +71,7 @@ def _tick(hyperpod: HyperPod, ended: threading.Event) -> None:
 
 
 def _json(request: Request) -> dict[str, Any]:
-    body = request.get_json(silent=True)
+    body = request.get_json(force=True, silent=True)  # curl -d names no content type
     if not isinstance(body, dict):
         raise BadRequest("faults are one JSON object; see rehearsal/account/hyperpod/faults.py")
     return body

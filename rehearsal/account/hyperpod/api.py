@@ -14,11 +14,16 @@ from rehearsal.account.hyperpod.errors import AccessDenied, ApiError, NotFound, 
 from rehearsal.account.hyperpod.model import JOINED, Cluster, Node
 from rehearsal.account.hyperpod.policies import Decision, PolicyNotUnderstood
 from rehearsal.account.hyperpod.state import HyperPod
-from rehearsal.account.hyperpod.validation import validate
+from rehearsal.account.hyperpod.validation import service_model, validate
 from rehearsal.account.hyperpod.views import View
 
 MAX_TAGS: Final = 50
 TAG_CALLS: Final = ("AddTags", "ListTags", "DeleteTags")
+CALLS: Final = (
+    *TAG_CALLS,
+    *(name for name in service_model().operation_names if "Cluster" in name and "SchedulerConfig" not in name),
+)
+"""Every call of HyperPod clusters in the service model; those without a handler are refused, not left to moto."""
 
 
 class HyperPodApi:
@@ -50,6 +55,8 @@ class HyperPodApi:
 
     def answer(self, operation: str, request: View, access_key: str) -> View:
         """Carry out one call; raises ApiError with SageMaker's code and text."""
+        if operation not in self.handlers:
+            raise ValidationFailed(f"The rehearsal does not simulate {operation}; it has {', '.join(self.handlers)}.")
         with self._hyperpod.lock:
             self._hyperpod.tick()
             arn = self._arn(request) or self._hyperpod.new_arn()
@@ -182,13 +189,13 @@ class HyperPodApi:
 
 
 @contextmanager
-def serving(api_of: Callable[[str, str], HyperPodApi | None], operations: Mapping[str, Any]) -> Iterator[None]:
-    """Answer HyperPod's operations by the simulator instead of moto's SageMaker, until the context ends.
+def serving(api_of: Callable[[str, str], HyperPodApi | None]) -> Iterator[None]:
+    """Answer HyperPod's calls by the simulator instead of moto's SageMaker, until the context ends.
 
     moto has no UpdateCluster, events, states or tags that fit a cluster's ARN, and checks nothing. Tags of other
     resources, and accounts and regions without a simulator, stay moto's.
     """
-    replaced = {camelcase_to_underscores(operation): _answering(operation, api_of) for operation in operations}
+    replaced = {camelcase_to_underscores(operation): _answering(operation, api_of) for operation in CALLS}
     before = {name: SageMakerResponse.__dict__.get(name) for name in replaced}
     for name, method in replaced.items():
         setattr(SageMakerResponse, name, method)

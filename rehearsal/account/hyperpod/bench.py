@@ -153,7 +153,7 @@ class HyperPodBench:
             )
         )
         api = HyperPodApi(self.hyperpod)
-        self._stack.enter_context(serving(lambda *_: api, api.handlers))
+        self._stack.enter_context(serving(lambda *_: api))
         self.background = background
         self._furnish()
         return self

@@ -7,7 +7,9 @@ import pytest
 from botocore.exceptions import ClientError
 from werkzeug.exceptions import BadRequest
 
+from rehearsal.account.hyperpod.api import HyperPodApi
 from rehearsal.account.hyperpod.bench import HyperPodBench
+from rehearsal.account.hyperpod.permissions import TABLE
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -144,6 +146,21 @@ def test_every_call_is_recorded_with_its_caller_or_its_refusal(bench: HyperPodBe
     assert [call["operation"] for call in calls] == ["CreateCluster", "DeleteCluster"]
     assert calls[0]["caller"].endswith(":root")
     assert calls[1]["refused"].startswith("ConflictException: ")
+
+
+def test_call_that_is_not_simulated_says_so(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
+    checks = [{"InstanceGroupName": "g", "DeepHealthChecks": ["InstanceStress"]}]
+    text = refusal(
+        "ValidationException",
+        sagemaker.start_cluster_health_check,
+        **NAME,
+        DeepHealthCheckConfigurations=checks,
+    )
+    assert text.startswith("The rehearsal does not simulate StartClusterHealthCheck; it has CreateCluster")
+
+
+def test_every_simulated_call_has_its_permissions(bench: HyperPodBench) -> None:
+    assert HyperPodApi(bench.hyperpod).handlers.keys() == TABLE.keys()
 
 
 def test_moto_answers_again_after_the_bench() -> None:
