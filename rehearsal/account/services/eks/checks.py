@@ -31,7 +31,7 @@ def check_cluster(account: Account, request: Mapping[str, Any]) -> None:
         )
     for key in _NOT_REHEARSED:
         if any(value not in (False, None, {}, []) for value in _leaves(request.get(key))):
-            raise invalid_parameter(f"{key}: the rehearsal has managed node groups and HyperPod only")
+            raise invalid_parameter(f"{key}: the rehearsal has no Auto Mode, only node groups and HyperPod")
     check_version(request.get("version", DEFAULT_VERSION))
     if not trusts(account, request["roleArn"], "eks.amazonaws.com"):
         raise invalid_parameter(

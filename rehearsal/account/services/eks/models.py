@@ -21,6 +21,7 @@ _BOOLEANS = frozenset(
         "BootstrapClusterCreatorAdminPermissions",
         "BootstrapSelfManagedAddons",
         "DeletionProtection",
+        "Enabled",
         "EndpointPrivateAccess",
         "EndpointPublicAccess",
         "PreserveOnDelete",
@@ -72,6 +73,7 @@ class ClusterResource(ResourceModel):
         {
             "AccessConfig",
             "BootstrapSelfManagedAddons",
+            "ComputeConfig",
             "DeletionProtection",
             "EncryptionConfig",
             "KubernetesNetworkConfig",
@@ -79,6 +81,7 @@ class ClusterResource(ResourceModel):
             "Name",
             "ResourcesVpcConfig",
             "RoleArn",
+            "StorageConfig",
             "Tags",
             "UpgradePolicy",
             "Version",
