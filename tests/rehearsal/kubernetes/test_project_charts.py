@@ -1,0 +1,226 @@
+"""What the project applies, on a real control plane with the real operator, in a deployment's order."""
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config import Environment, labels, load
+from config.capacity import allocatable
+from config.catalogue import EFA_RESOURCE, GPU_RESOURCE
+from config.model import InstanceGroup
+from k8s_charts.assembly import PlatformFacts, PlatformObjects, RayFacts, RayObjects, platform_objects, ray_objects
+from k8s_charts.base import ProjectChart
+from k8s_charts.helm import HelmRelease
+from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
+from rehearsal import stand_ins
+from rehearsal.kubernetes.binaries import Binaries
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes, NodeSpec
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
+
+SYSTEM_NODE = {"cpu": "3920m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
+
+
+class Deployment:
+    """Applies charts and releases as CDK's own functions do: strictly, created rather than adopted."""
+
+    def __init__(self, control_plane: ControlPlane, charts: Path) -> None:
+        self.kubectl = Kubectl(control_plane)
+        self.warnings: list[str] = []
+        self._control_plane = control_plane
+        self._charts = charts
+
+    def create(self, chart: ProjectChart) -> None:
+        self.warnings += self._run("kubectl", "create", "--save-config", "--validate=strict", "-f", "-", chart=chart)
+
+    def differs(self, chart: ProjectChart) -> bool:
+        return bool(self.kubectl("diff", "-f", "-", stdin=_text(chart)))
+
+    def delete(self, chart: ProjectChart) -> None:
+        self._run("kubectl", "delete", "--timeout=60s", "-f", "-", chart=chart)
+
+    def install(self, release: HelmRelease) -> None:
+        values = self._control_plane.directory / f"{release.name}.json"
+        values.write_text(json.dumps(release.values))
+        chart = str(self._charts / release.chart)
+        self._run("helm", "install", release.name, chart, f"--namespace={release.namespace}", f"--values={values}")
+
+    def uninstall(self, release: HelmRelease) -> None:
+        self._run("helm", "uninstall", release.name, f"--namespace={release.namespace}", "--wait", "--timeout=60s")
+
+    def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
+        argv = [str(self._control_plane.binaries[program]), f"--kubeconfig={self._control_plane.admin_kubeconfig}"]
+        environment = {"HOME": str(self._control_plane.directory), "PATH": "/usr/bin:/bin"}
+        text = _text(chart) if chart else None
+        done = subprocess.run(
+            [*argv, *arguments], input=text, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{program} {arguments}: {done.stderr}"
+        return [line for line in done.stderr.splitlines() if "Warning" in line]
+
+
+def _text(chart: ProjectChart) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": chart.to_json()})
+
+
+@pytest.fixture(scope="module")
+def dev() -> Environment:
+    return load("dev")
+
+
+@pytest.fixture(scope="module")
+def platform(dev: Environment) -> PlatformObjects:
+    return platform_objects(dev, PlatformFacts(fsx_csi_role_arn="arn:aws:iam::111122223333:role/csi"))
+
+
+@pytest.fixture(scope="module")
+def ray(dev: Environment) -> RayObjects:
+    facts = RayFacts(
+        file_system_id="fs-0123456789abcdef0",
+        file_system_dns_name="fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com",
+        file_system_mount_name="abcdefgh",
+        ray_role_arn="arn:aws:iam::111122223333:role/ray",
+        image_builder_role_arn="arn:aws:iam::111122223333:role/builder",
+        image_context="s3://bucket/context.zip",
+    )
+    return ray_objects(dev, facts)
+
+
+@pytest.fixture(scope="module")
+def deployment(
+    tmp_path_factory: pytest.TempPathFactory,
+    binaries: Binaries,
+    dev: Environment,
+    platform: PlatformObjects,
+    ray: RayObjects,
+) -> Iterator[Deployment]:
+    """Everything that the eks, platform and ray stacks apply, in their order."""
+    charts = tmp_path_factory.mktemp("charts")
+    stand_ins.build(charts, binaries)
+    plane = ControlPlane(tmp_path_factory.mktemp("project"), binaries, name="project")
+    plane.start()
+    try:
+        Nodes(plane.api).add_all([*_system_nodes(dev), *_hyperpod_nodes(dev)])
+        deployment = Deployment(plane, charts)
+        deployment.install(hyperpod_dependencies_release(region=dev.region))
+        deployment.create(platform.fsx_csi_account)
+        deployment.install(platform.fsx_csi)
+        for chart in (platform.kuberay_namespace, platform.kuberay_policies):
+            deployment.create(chart)
+        deployment.install(platform.kuberay)
+        for chart in (platform.image_build_namespace, platform.image_build_policies, *_ray_charts(ray)):
+            deployment.create(chart)
+        yield deployment
+    finally:
+        plane.stop()
+
+
+def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
+    ground = [ray.namespace, ray.policies, ray.account, ray.volume, ray.image_builder_account, ray.image_build]
+    return [*ground, *ray.clusters.values()]
+
+
+def _system_nodes(environment: Environment) -> list[NodeSpec]:
+    own = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
+    count = environment.eks.system_nodes.count
+    return [
+        NodeSpec(name=f"system-{number}", labels=own, allocatable=SYSTEM_NODE, capacity=SYSTEM_NODE)
+        for number in range(count)
+    ]
+
+
+def _hyperpod_nodes(environment: Environment) -> list[NodeSpec]:
+    return [
+        _hyperpod_node(group, number) for group in environment.hyperpod.instance_groups for number in range(group.count)
+    ]
+
+
+def _hyperpod_node(group: InstanceGroup, number: int) -> NodeSpec:
+    room = allocatable(group.type, group.threads_per_core)
+    amounts = {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi", "pods": str(room.pods)}
+    if room.gpus:
+        amounts |= {GPU_RESOURCE: str(room.gpus), EFA_RESOURCE: str(room.efa)}
+    own = {
+        labels.INSTANCE_GROUP_LABEL: group.name,
+        labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE,
+        "node.kubernetes.io/instance-type": group.instance_type,
+    }
+    return NodeSpec(name=f"hyperpod-{group.name}-{number}", labels=own, allocatable=amounts, capacity=amounts)
+
+
+def _status(deployment: Deployment, *what: str) -> Object:
+    status: Object = deployment.kubectl.get(*what).get("status", {})
+    return status
+
+
+def test_nothing_that_is_applied_violates_its_namespaces_pod_security(deployment: Deployment) -> None:
+    assert deployment.warnings == []
+
+
+def test_ray_cluster_runs_its_head_and_a_worker_on_each_gpu_node(deployment: Deployment) -> None:
+    wait_until(
+        lambda: _status(deployment, "-n", "ray", "raycluster", "rayml").get("state") == "ready", "RayCluster", 60
+    )
+    pods = deployment.kubectl.get("-n", "ray", "pods", "-l", "ray.io/cluster=rayml")["items"]
+    nodes = Counter(pod["spec"]["nodeName"].rpartition("-")[0] for pod in pods)
+    assert nodes == {"hyperpod-head-group": 1, "hyperpod-worker-group-1": 4}
+
+
+def test_operator_reports_conditions(deployment: Deployment) -> None:
+    def conditions() -> list[str]:
+        status = _status(deployment, "-n", "ray", "raycluster", "rayml")
+        return [condition["type"] for condition in status.get("conditions", ())]
+
+    wait_until(lambda: "HeadPodReady" in conditions(), "the head's condition")
+
+
+def test_operator_adds_no_probe_beside_the_projects(deployment: Deployment) -> None:
+    pods = deployment.kubectl.get("-n", "ray", "pods", "-l", "ray.io/node-type=worker")["items"]
+    assert {pod["spec"]["containers"][0]["livenessProbe"]["timeoutSeconds"] for pod in pods} == {5}
+
+
+def test_claim_is_bound_to_the_file_system(deployment: Deployment) -> None:
+    claim = ("-n", "ray", "persistentvolumeclaim", "fsx-claim")
+    wait_until(lambda: _status(deployment, *claim).get("phase") == "Bound", "claim")
+    assert _status(deployment, *claim)["capacity"] == {"storage": "1200Gi"}
+
+
+def test_image_build_gets_a_place_and_completes(deployment: Deployment) -> None:
+    def done() -> bool:
+        [job] = deployment.kubectl.get("-n", "image-build", "jobs")["items"]
+        return bool(job["status"].get("succeeded") == 1)
+
+    wait_until(done, "image build")
+
+
+def test_applying_the_same_again_changes_nothing(deployment: Deployment, ray: RayObjects) -> None:
+    assert [chart.node.id for chart in _ray_charts(ray) if deployment.differs(chart)] == []
+
+
+def test_a_value_that_the_operators_chart_does_not_know_fails_the_release(
+    deployment: Deployment, platform: PlatformObjects
+) -> None:
+    wrong = HelmRelease("kuberay-operator", "other", "default", {**platform.kuberay.values, "nodeSelectors": {}})
+    with pytest.raises(AssertionError, match="nodeSelectors"):
+        deployment.install(wrong)
+
+
+def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
+    deployment: Deployment, ray: RayObjects, platform: PlatformObjects
+) -> None:
+    for chart in reversed(_ray_charts(ray)):
+        deployment.delete(chart)
+    deployment.uninstall(platform.kuberay)
+    for chart in (platform.image_build_policies, platform.image_build_namespace, platform.kuberay_policies):
+        deployment.delete(chart)
+    deployment.delete(platform.kuberay_namespace)
+    deployment.uninstall(platform.fsx_csi)
+    deployment.delete(platform.fsx_csi_account)
+
+    namespaces = {item["metadata"]["name"] for item in deployment.kubectl.get("namespaces")["items"]}
+    assert not namespaces & {"ray", "kuberay", "image-build"}
+    assert deployment.kubectl.get("persistentvolumes")["items"] == []
