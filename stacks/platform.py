@@ -2,7 +2,7 @@
 
 from aws_cdk import Acknowledgment, Validations, aws_eks_v2
 from aws_cdk import aws_iam as iam
-from constructs import Construct, IDependable
+from constructs import Construct
 
 from config import Environment
 from k8s_charts import names
@@ -20,9 +20,6 @@ class PlatformStack(EnvironmentStack):
     The ray stack needs all of it, and goes first when both are destroyed: an operator that is gone deletes no pods.
     """
 
-    fsx_csi: IDependable
-    kuberay: IDependable
-
     def __init__(self, scope: Construct, *, environment: Environment, eks: EksStack) -> None:
         super().__init__(
             scope,
@@ -35,13 +32,13 @@ class PlatformStack(EnvironmentStack):
         objects = platform_objects(environment, PlatformFacts(fsx_csi_role_arn=csi_role.arn))
 
         csi_account = manifest(self, "FsxCsiServiceAccount", cluster=cluster, chart=objects.fsx_csi_account)
-        self.fsx_csi = helm_release(self, "FsxCsiDriver", cluster=cluster, release=objects.fsx_csi)
-        self.fsx_csi.node.add_dependency(csi_account)
+        driver = helm_release(self, "FsxCsiDriver", cluster=cluster, release=objects.fsx_csi)
+        driver.node.add_dependency(csi_account)
 
         namespace = manifest(self, "KubeRayNamespace", cluster=cluster, chart=objects.kuberay_namespace)
         policies = manifest(self, "KubeRayPolicies", cluster=cluster, chart=objects.kuberay_policies, after=namespace)
-        self.kuberay = helm_release(self, "KubeRay", cluster=cluster, release=objects.kuberay)
-        self.kuberay.node.add_dependency(policies)
+        operator = helm_release(self, "KubeRay", cluster=cluster, release=objects.kuberay)
+        operator.node.add_dependency(policies)
 
         builds = manifest(self, "ImageBuildNamespace", cluster=cluster, chart=objects.image_build_namespace)
         manifest(self, "ImageBuildPolicies", cluster=cluster, chart=objects.image_build_policies, after=builds)

@@ -47,6 +47,8 @@ def _refuse_outside_rehearsals(stack: cdk.Stack) -> None:
     """Let CloudFormation refuse the stack, before it makes anything, where the embedded account's marker is absent."""
     if stack.node.try_find_child("RehearsalOnly"):
         return
+    options = stack.template_options
+    options.description = f"REHEARSAL ONLY (stand-in Helm charts): {options.description}"
     marker = cdk.CfnParameter(
         stack,
         "RehearsalOnly",
