@@ -19,6 +19,7 @@ SERVICES = (
     "iam",
     "logs",
     "ssm",
+    "stand_in_marker",
     "ecr",
     "cloudtrail",
     "stepfunctions",
