@@ -1,0 +1,93 @@
+"""Synthesises an environment in this process and reads what came out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import cdk_nag
+
+import app
+from config import Environment, naming
+
+REPOSITORY = Path(__file__).parents[2]
+PARTS = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+CHARTS = ("HyperPodHelmChart", "aws-fsx-csi-driver", "kuberay-operator")
+
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Template:
+    """A stack's template."""
+
+    body: Mapping[str, Any]
+
+    def all(self, resource_type: str) -> dict[str, Resource]:
+        """Resources of the type by logical id."""
+        return {id: r for id, r in self.body["Resources"].items() if r["Type"] == resource_type}
+
+    def properties(self, resource_type: str) -> list[Resource]:
+        """Properties of each resource of the type."""
+        return [resource.get("Properties", {}) for resource in self.all(resource_type).values()]
+
+    def only(self, resource_type: str) -> Resource:
+        """Properties of the one resource of the type."""
+        [properties] = self.properties(resource_type)
+        return properties
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A cloud assembly: `templates` by part (network, storage, …)."""
+
+    environment: Environment
+    directory: Path
+    manifest: Mapping[str, Any]
+    templates: Mapping[str, Template]
+
+    def imported(self, value: Mapping[str, str]) -> tuple[str, Resource]:
+        """The part and the resource that an `Fn::ImportValue` leads to."""
+        for part, template in self.templates.items():
+            for output in template.body.get("Outputs", {}).values():
+                if output.get("Export", {}).get("Name") == value["Fn::ImportValue"]:
+                    target = output["Value"]
+                    id = target["Ref"] if "Ref" in target else target["Fn::GetAtt"][0]
+                    return part, template.body["Resources"][id]
+        raise AssertionError(f"nothing exports {value}")
+
+
+def context() -> dict[str, Any]:
+    """The context of cdk.json."""
+    return dict(json.loads((REPOSITORY / "cdk.json").read_text())["context"])
+
+
+def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:
+    """Synthesise with empty charts; `validated`: with CDK's template rules and cdk-nag, whose findings raise."""
+    charts = directory / "charts"
+    for chart in CHARTS:
+        (charts / chart).mkdir(parents=True)
+        (charts / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: 0.0.0\n")
+    root = cdk.App(
+        analytics_reporting=False,
+        builtin_cloud_formation_validation=validated,
+        context=context() | {"charts": "stand-in", "stand-in-charts": str(charts)},
+        outdir=str(directory / "cdk.out"),
+    )
+    app.build(root, environment)
+    if validated:
+        cdk.Validations.of(root).add_plugins(cdk_nag.AwsSolutionsChecks(root))
+    out = Path(root.synth().directory)
+    return Assembly(
+        environment=environment,
+        directory=out,
+        manifest=json.loads((out / "manifest.json").read_text()),
+        templates={part: Template(_read(out, environment, part)) for part in PARTS},
+    )
+
+
+def _read(out: Path, environment: Environment, part: str) -> Mapping[str, Any]:
+    body: Mapping[str, Any] = json.loads((out / f"{naming.stack(environment, part)}.template.json").read_text())
+    return body

@@ -1,0 +1,154 @@
+"""Promises of the eks stack."""
+
+import json
+
+import pytest
+
+from config import available, naming
+from config.labels import SYSTEM_NODE_LABEL
+from tests.synth.conftest import Assemblies
+from tests.synth.synthesis import Assembly
+
+CHART = "Custom::AWSCDK-EKS-HelmChart"
+POLICIES = "arn:aws:eks::aws:cluster-access-policy"
+
+
+def test_control_plane_lies_in_two_zones_and_in_the_shared_group_only(dev: Assembly, prod: Assembly) -> None:
+    for synthesised in (dev, prod):
+        network = synthesised.templates["eks"].only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
+        subnets = [synthesised.imported(subnet)[1]["Properties"] for subnet in network["SubnetIds"]]
+        assert [subnet["AvailabilityZoneId"] for subnet in subnets] == list(synthesised.environment.network.zones[:2])
+        assert {subnet["CidrBlock"].rpartition("/")[2] for subnet in subnets} == {"28"}
+        [group] = network["SecurityGroupIds"]
+        assert synthesised.imported(group)[1]["Type"] == "AWS::EC2::SecurityGroup"
+
+
+@pytest.mark.parametrize("name", available())
+def test_public_endpoint_answers_the_allowed_addresses_only(assembly: Assemblies, name: str) -> None:
+    synthesised = assembly(name)
+    network = synthesised.templates["eks"].only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
+    assert network["EndpointPrivateAccess"] is True
+    assert network["PublicAccessCidrs"] == [str(block) for block in synthesised.environment.eks.public_access_cidrs]
+
+
+def test_kubernetes_secrets_are_encrypted_with_a_key_that_rotates(dev: Assembly) -> None:
+    eks = dev.templates["eks"]
+    [encryption] = eks.only("AWS::EKS::Cluster")["EncryptionConfig"]
+    key = eks.body["Resources"][encryption["Provider"]["KeyArn"]["Fn::GetAtt"][0]]
+    assert encryption["Resources"] == ["secrets"]
+    assert key["Properties"]["EnableKeyRotation"] is True
+
+
+def test_all_control_plane_logs_go_to_a_declared_group_that_is_there_first(dev: Assembly) -> None:
+    eks = dev.templates["eks"]
+    [cluster] = eks.all("AWS::EKS::Cluster").values()
+    types = {entry["Type"] for entry in cluster["Properties"]["Logging"]["ClusterLogging"]["EnabledTypes"]}
+    assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
+    name = f"/aws/eks/{naming.eks_cluster(dev.environment)}/cluster"
+    [group] = [id for id, g in eks.all("AWS::Logs::LogGroup").items() if g["Properties"].get("LogGroupName") == name]
+    assert group in cluster["DependsOn"]
+
+
+def test_nobody_gets_in_without_an_access_entry(dev: Assembly) -> None:
+    cluster = dev.templates["eks"].only("AWS::EKS::Cluster")
+    assert cluster["AccessConfig"] == {
+        "AuthenticationMode": "API",
+        "BootstrapClusterCreatorAdminPermissions": False,
+    }
+
+
+def test_admins_may_do_everything_submitters_run_ray_in_its_namespace(dev: Assembly) -> None:
+    access, entries = dev.environment.access, dev.templates["eks"].properties("AWS::EKS::AccessEntry")
+    policies = {
+        entry["PrincipalArn"]: entry["AccessPolicies"] for entry in entries if isinstance(entry["PrincipalArn"], str)
+    }
+    assert set(policies) == {*access.admins, *access.submitters}
+    for admin in access.admins:
+        assert policies[admin] == [
+            {"PolicyArn": f"{POLICIES}/AmazonEKSClusterAdminPolicy", "AccessScope": {"Type": "cluster"}}
+        ]
+    for submitter in access.submitters:
+        assert policies[submitter] == [
+            {
+                "PolicyArn": f"{POLICIES}/AmazonSagemakerHyperpodTrainingPolicy",
+                "AccessScope": {"Type": "namespace", "Namespaces": [dev.environment.ray.namespace]},
+            }
+        ]
+
+
+def test_only_the_deployments_own_role_is_a_further_admin(dev: Assembly) -> None:
+    entries = dev.templates["eks"].properties("AWS::EKS::AccessEntry")
+    [role] = [entry["PrincipalArn"] for entry in entries if not isinstance(entry["PrincipalArn"], str)]
+    trust = dev.templates["eks"].body["Resources"][role["Fn::GetAtt"][0]]["Properties"]["AssumeRolePolicyDocument"]
+    assert [statement["Principal"] for statement in trust["Statement"]] == [{"Service": "lambda.amazonaws.com"}]
+
+
+def test_service_accounts_have_an_identity_provider_that_is_cloudformations_own(dev: Assembly) -> None:
+    assert dev.templates["eks"].only("AWS::IAM::OIDCProvider")["ClientIdList"] == ["sts.amazonaws.com"]
+
+
+def test_network_policies_are_enforced(dev: Assembly) -> None:
+    add_ons = {add_on["AddonName"]: add_on for add_on in dev.templates["eks"].properties("AWS::EKS::Addon")}
+    assert sorted(add_ons) == ["coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
+    assert json.loads(add_ons["vpc-cni"]["ConfigurationValues"]) == {"enableNetworkPolicy": "true"}
+    assert not any("AddonVersion" in add_on for add_on in add_ons.values())
+
+
+def test_nodes_come_after_the_cni_and_coredns_after_nodes(dev: Assembly) -> None:
+    eks = dev.templates["eks"]
+    add_ons = {a["Properties"]["AddonName"]: (id, a) for id, a in eks.all("AWS::EKS::Addon").items()}
+    [(group_id, group)] = eks.all("AWS::EKS::Nodegroup").items()
+    assert {add_ons["vpc-cni"][0], add_ons["kube-proxy"][0]} <= set(group["DependsOn"])
+    assert group_id in add_ons["coredns"][1]["DependsOn"]
+
+
+@pytest.mark.parametrize("name", available())
+def test_system_nodes_are_labelled_untainted_and_closed(assembly: Assemblies, name: str) -> None:
+    synthesised = assembly(name)
+    eks, settings = synthesised.templates["eks"], synthesised.environment.eks.system_nodes
+    group = eks.only("AWS::EKS::Nodegroup")
+    assert group["Labels"] == {SYSTEM_NODE_LABEL: "system"}
+    assert "Taints" not in group
+    assert group["AmiType"] == "AL2023_x86_64_STANDARD"
+    assert set(group["ScalingConfig"].values()) == {settings.count}
+    assert {synthesised.imported(s)[1]["Properties"]["CidrBlock"].rpartition("/")[2] for s in group["Subnets"]} == {
+        "18"
+    }
+
+    template = eks.only("AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    assert template["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}
+    [volume] = template["BlockDeviceMappings"]
+    assert volume["Ebs"]["Encrypted"] is True
+    assert (volume["Ebs"]["VolumeSize"], volume["Ebs"]["VolumeType"]) == (settings.volume_gib, "gp3")
+    shared, own = template["SecurityGroupIds"]
+    assert synthesised.imported(shared)[1]["Type"] == "AWS::EC2::SecurityGroup"
+    assert own["Fn::GetAtt"][1] == "ClusterSecurityGroupId"
+
+
+def test_dependencies_chart_waits_for_no_pod_and_brings_no_second_csi_driver(dev: Assembly) -> None:
+    chart = dev.templates["eks"].only(CHART)
+    assert (chart["Release"], chart["Namespace"]) == ("hyperpod-dependencies", "kube-system")
+    assert chart.get("Wait", False) is False
+    values = json.loads(chart["Values"])
+    assert values["health-monitoring-agent"] == {"enabled": True, "region": dev.environment.region}
+    for sub_chart in ("storage", "inferenceOperators", "cert-manager"):
+        assert values[sub_chart] == {"enabled": False}
+
+
+def test_dependencies_chart_comes_from_the_assembly_not_from_the_internet(dev: Assembly) -> None:
+    chart = dev.templates["eks"].only(CHART)
+    assert "Repository" not in chart
+    assert chart["ChartAssetURL"].startswith("s3://cdk-")
+
+
+def test_kubectl_of_a_deployment_may_look_at_this_cluster_and_read_assets_only(dev: Assembly) -> None:
+    eks = dev.templates["eks"]
+    [role] = [
+        role
+        for role in eks.properties("AWS::IAM::Role")
+        for policy in role.get("Policies", [])
+        if policy["PolicyName"] == "cluster-and-charts"
+    ]
+    [document] = [policy["PolicyDocument"] for policy in role["Policies"]]
+    assert [statement["Action"] for statement in document["Statement"]] == ["eks:DescribeCluster", "s3:GetObject"]
+    assert not any("ContainerRegistry" in str(policy) for policy in role["ManagedPolicyArns"])

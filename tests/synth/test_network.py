@@ -1,0 +1,117 @@
+"""Promises of the network stack."""
+
+from ipaddress import IPv4Network
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from config import available
+from tests.synth.conftest import Assemblies
+from tests.synth.synthesis import Assembly, Template
+
+ANYWHERE = "0.0.0.0/0"
+
+
+def _private_tables(network: Template) -> dict[str, str]:
+    """NAT gateway by private route table, both as logical ids."""
+    return {
+        route["RouteTableId"]["Fn::GetAtt"][0]: route["NatGatewayId"]["Fn::GetAtt"][0]
+        for route in network.properties("AWS::EC2::Route")
+        if "NatGatewayId" in route
+    }
+
+
+def _table_of(network: Template, subnet: str) -> str:
+    [table] = [
+        association["RouteTableId"]["Fn::GetAtt"][0]
+        for association in network.properties("AWS::EC2::SubnetRouteTableAssociation")
+        if association["SubnetId"]["Fn::GetAtt"][0] == subnet
+    ]
+    return str(table)
+
+
+def _subnets(network: Template, prefix: int) -> dict[str, Any]:
+    subnets = network.all("AWS::EC2::Subnet")
+    return {
+        id: subnet["Properties"]
+        for id, subnet in subnets.items()
+        if IPv4Network(subnet["Properties"]["CidrBlock"]).prefixlen == prefix
+    }
+
+
+@pytest.mark.parametrize("name", available())
+def test_subnets_are_bound_to_zone_ids_never_to_names(assembly: Assemblies, name: str) -> None:
+    synthesised = assembly(name)
+    zones = synthesised.environment.network.zones
+    for prefix in (18, 24, 28):
+        subnets = _subnets(synthesised.templates["network"], prefix).values()
+        assert sorted(subnet["AvailabilityZoneId"] for subnet in subnets) == sorted(zones)
+        assert not any("AvailabilityZone" in subnet for subnet in subnets)
+
+
+@pytest.mark.parametrize("name", available())
+def test_subnets_lie_in_the_vpc_and_do_not_overlap(assembly: Assemblies, name: str) -> None:
+    network = assembly(name).templates["network"]
+    vpc = IPv4Network(network.only("AWS::EC2::VPC")["CidrBlock"])
+    blocks = [IPv4Network(subnet["CidrBlock"]) for subnet in network.properties("AWS::EC2::Subnet")]
+    assert all(block.subnet_of(vpc) for block in blocks)
+    assert not any(one.overlaps(other) for one, other in combinations(blocks, 2))
+
+
+def test_nodes_and_control_plane_have_no_way_in_from_the_internet(dev: Assembly) -> None:
+    network = dev.templates["network"]
+    private = _private_tables(network)
+    for prefix in (18, 28):
+        for id, subnet in _subnets(network, prefix).items():
+            assert subnet["MapPublicIpOnLaunch"] is False
+            assert _table_of(network, id) in private
+
+
+def test_one_nat_gateway_serves_all_zones_unless_each_has_its_own(dev: Assembly, prod: Assembly) -> None:
+    assert len(set(_private_tables(dev.templates["network"]).values())) == 1
+    network = prod.templates["network"]
+    tables = _private_tables(network)
+    gateways = network.all("AWS::EC2::NatGateway")
+    assert sorted(tables.values()) == sorted(gateways)
+    zone_of = {id: s["Properties"]["AvailabilityZoneId"] for id, s in network.all("AWS::EC2::Subnet").items()}
+    for id in _subnets(network, 18):
+        gateway = gateways[tables[_table_of(network, id)]]["Properties"]
+        assert zone_of[gateway["SubnetId"]["Fn::GetAtt"][0]] == zone_of[id]
+
+
+def test_s3_and_dynamodb_are_reached_past_the_nat_gateway(dev: Assembly) -> None:
+    network = dev.templates["network"]
+    endpoints = {e["ServiceName"].rsplit(".", 1)[1]: e for e in network.properties("AWS::EC2::VPCEndpoint")}
+    assert sorted(endpoints) == ["dynamodb", "s3"]
+    for endpoint in endpoints.values():
+        assert endpoint["VpcEndpointType"] == "Gateway"
+        tables = {table["Fn::GetAtt"][0] for table in endpoint["RouteTableIds"]}
+        assert tables == set(_private_tables(network))
+
+
+def test_shared_security_group_has_exactly_its_three_rules_and_none_inline(dev: Assembly) -> None:
+    network = dev.templates["network"]
+    [(group, resource)] = network.all("AWS::EC2::SecurityGroup").items()
+    assert not {"SecurityGroupIngress", "SecurityGroupEgress"} & set(resource["Properties"])
+    itself = {"Fn::GetAtt": [group, "GroupId"]}
+    ingress = network.only("AWS::EC2::SecurityGroupIngress")
+    assert (ingress["GroupId"], ingress["IpProtocol"]) == (itself, "-1")
+    assert ingress["SourceSecurityGroupId"] == itself
+    to_self, to_anywhere = sorted(
+        network.properties("AWS::EC2::SecurityGroupEgress"), key=lambda rule: "CidrIp" in rule
+    )
+    assert (to_self["GroupId"], to_self["IpProtocol"], to_self["DestinationSecurityGroupId"]) == (itself, "-1", itself)
+    assert (to_anywhere["GroupId"], to_anywhere["IpProtocol"], to_anywhere["CidrIp"]) == (itself, "-1", ANYWHERE)
+
+
+def test_no_other_stack_adds_a_security_group_rule(dev: Assembly) -> None:
+    for part, template in dev.templates.items():
+        rules = template.all("AWS::EC2::SecurityGroupIngress") | template.all("AWS::EC2::SecurityGroupEgress")
+        assert part == "network" or not rules
+
+
+def test_flow_logs_record_all_traffic_and_expire(dev: Assembly) -> None:
+    network = dev.templates["network"]
+    assert network.only("AWS::EC2::FlowLog")["TrafficType"] == "ALL"
+    assert network.only("AWS::Logs::LogGroup")["RetentionInDays"] == 30
