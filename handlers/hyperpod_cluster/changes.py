@@ -48,7 +48,12 @@ def update_request(desired: Fields, live: Fields, previous: Fields) -> dict[str,
     Raises Refused for what cannot be changed.
     """
     _refuse_fixed(desired, live)
-    groups = {group["InstanceGroupName"]: group for group in live.get("InstanceGroups", [])}
+    groups = {
+        group["InstanceGroupName"]: group
+        for group in live.get("InstanceGroups", [])
+        # A deleted group is listed until its last node is gone.
+        if group.get("Status") != "Deleting"
+    }
     wanted = {group["InstanceGroupName"]: group for group in desired["InstanceGroups"]}
     before = {group.get("InstanceGroupName"): group for group in previous.get("InstanceGroups", [])}
     for name in wanted.keys() & groups.keys():

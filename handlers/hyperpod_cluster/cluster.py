@@ -8,7 +8,6 @@ provisioning they come and go by themselves, and a wait longer than CloudFormati
 
 import logging
 import re
-import time
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -43,7 +42,7 @@ def create(request: Request, hyperpod: HyperPod) -> Answer:
     except ClientError as error:
         if code(error) != "ResourceInUse" or not _adopted(name, request, hyperpod):
             raise
-    return {"PhysicalResourceId": name, "AcceptedAt": time.time()}
+    return {"PhysicalResourceId": name, "AcceptedAt": hyperpod.now()}
 
 
 def _adopted(name: str, request: Request, hyperpod: HyperPod) -> bool:
@@ -66,7 +65,7 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     """Done when InService; raises with the events' text when the cluster failed or is gone."""
     cluster = hyperpod.find(request.physical_id)
     if cluster is None:
-        if time.time() - request.accepted_at < CONSISTENCY_SECONDS:
+        if hyperpod.now() - request.accepted_at < CONSISTENCY_SECONDS:
             return {"IsComplete": False}
         raise Refused(f"HyperPod cluster {request.physical_id} is gone: it was deleted while it was being created")
     if cluster["ClusterStatus"] == "Deleting":
@@ -81,7 +80,7 @@ def update(request: Request, hyperpod: HyperPod) -> Answer:
     wanted = update_request(desired, cluster, request.old_properties)
     sent = wanted is None or _sent(wanted, cluster, hyperpod)
     _apply_tags(desired, request, hyperpod, cluster["ClusterArn"])
-    return {"PhysicalResourceId": request.physical_id, "AcceptedAt": time.time(), "UpdateDeferred": not sent}
+    return {"PhysicalResourceId": request.physical_id, "AcceptedAt": hyperpod.now(), "UpdateDeferred": not sent}
 
 
 def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
@@ -97,7 +96,7 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
         return answer
     if request.deferred:
         _sent(missing, cluster, hyperpod)
-    elif time.time() - request.accepted_at > CONSISTENCY_SECONDS:
+    elif hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
     return {"IsComplete": False}
 

@@ -5,7 +5,6 @@ below the 4,096 bytes that a response may have (the framework appends where the 
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Protocol
@@ -91,11 +90,7 @@ def _shortened(text: str) -> str:
 
 
 def _hyperpod(context: LambdaContext) -> HyperPod:
-    return HyperPod(
-        _client(),
-        time_left=lambda: context.get_remaining_time_in_millis() / 1000,
-        sleep=time.sleep,
-    )
+    return HyperPod(_client(), time_left=lambda: context.get_remaining_time_in_millis() / 1000)
 
 
 # Made once per execution environment: parsing the service model takes longer than most calls.

@@ -1,5 +1,6 @@
 """SageMaker's HyperPod API as far as these resources use it: every call they make stands here, nothing else does."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,21 @@ def make_client() -> Any:
 class HyperPod:
     """The API with patience: what passes by itself is tried again as long as the invocation's time allows.
 
-    `client` is a boto3 SageMaker client or its like; `time_left` and `sleep` count in seconds.
+    `client` is a boto3 SageMaker client; `now` is in seconds since the epoch, `time_left` and `sleep` in seconds.
     """
 
-    def __init__(self, client: Any, *, time_left: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        time_left: Callable[[], float],
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
         self._time_left = time_left
         self._sleep = sleep
+        self.now = now
 
     @property
     def model(self) -> ServiceModel:

@@ -55,7 +55,7 @@ class ClusterProvider(Construct):
 
     def __init__(self, scope: Construct, id: str, *, execution_role: iam.IRole, eks_cluster: eks.Cluster) -> None:
         super().__init__(scope, id)
-        with packed_handlers() as code:
+        with _packed_handlers() as code:
             on_event = self._function("OnEvent", code, "on_event", Duration.minutes(3))
             is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
         for function in (on_event, is_complete):
@@ -148,16 +148,21 @@ class ClusterProvider(Construct):
 
 
 @contextmanager
-def packed_handlers(source: Path = HANDLERS) -> Iterator[lambda_.Code]:
-    """Code of the handlers with the pinned botocore's SageMaker model; valid until its functions are constructed.
-
-    Lambda's own SDK can be older than a field of the request. The folder's content, and so the asset's hash,
-    depends on nothing but the sources and the pinned botocore: bytecode stays out.
-    """
+def _packed_handlers() -> Iterator[lambda_.Code]:
+    """Code of the handlers, valid until its functions are constructed: CDK copies it then."""
     with TemporaryDirectory() as directory:
-        package = Path(directory) / source.name
-        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-        model = package / "models" / Path(SERVICE_MODEL).relative_to("data")
-        model.parent.mkdir(parents=True)
-        model.write_bytes(importlib.resources.files("botocore").joinpath(SERVICE_MODEL).read_bytes())
+        pack_handlers(Path(directory))
         yield lambda_.Code.from_asset(directory)
+
+
+def pack_handlers(directory: Path, source: Path = HANDLERS) -> None:
+    """Fill an empty directory with what Lambda gets: the package, and the pinned botocore's SageMaker model in it.
+
+    Lambda's own SDK can be older than a field of the request. The content, and so the asset's hash, depends on
+    nothing but the sources and the pinned botocore: bytecode stays out.
+    """
+    package = directory / source.name
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    model = package / "models" / Path(SERVICE_MODEL).relative_to("data")
+    model.parent.mkdir(parents=True)
+    model.write_bytes(importlib.resources.files("botocore").joinpath(SERVICE_MODEL).read_bytes())

@@ -1,0 +1,1 @@
+"""The Lambda handlers, against the HyperPod simulator."""

@@ -1,0 +1,127 @@
+"""Custom::HyperPodCluster, Delete, and the teardown guard."""
+
+from typing import Any
+
+import pytest
+
+from handlers.hyperpod_cluster import index
+from rehearsal.account.hyperpod.bench import HyperPodBench
+from tests.handlers.framework import MARKER, STACK_ID, CloudFormation, Properties
+
+OTHER_STACK = STACK_ID[:-1] + "2"
+TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
+
+
+def clusters(sagemaker: Any) -> list[str]:
+    return [cluster["ClusterName"] for cluster in sagemaker.list_clusters()["ClusterSummaries"]]
+
+
+def test_delete_is_done_when_the_cluster_is_gone(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    cloudformation.create(properties)
+    bench.advance(minutes=60)
+    response = cloudformation.delete("ml-cluster")
+    assert response.succeeded
+    assert response.polls > 20
+    assert clusters(sagemaker) == []
+
+
+def test_delete_sends_one_call_and_reads_no_property(cloudformation: CloudFormation, properties: Properties) -> None:
+    cloudformation.create(properties)
+    cloudformation.calls.clear()
+    assert cloudformation.delete("ml-cluster", {"Config": "of an older version"}).succeeded
+    assert cloudformation.calls.count("DeleteCluster") == 1
+
+
+@pytest.mark.parametrize(
+    "physical_id", ["ml-cluster", "rayhp-dev-hyperpod-ClusterEB0386A7-1A2B3C4D5E6F", "AWSCDK::Framework::MISSING"]
+)
+def test_delete_of_what_does_not_exist_succeeds(cloudformation: CloudFormation, physical_id: str) -> None:
+    response = cloudformation.delete(physical_id)
+    assert (response.succeeded, response.physical_id) == (True, physical_id)
+
+
+def test_cluster_of_another_stack_is_never_deleted(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+) -> None:
+    cloudformation.create(properties, StackId=OTHER_STACK)
+    assert cloudformation.delete("ml-cluster").succeeded
+    assert cloudformation.delete("teardown", **TEARDOWN).succeeded
+    assert "DeleteCluster" not in cloudformation.calls
+    assert clusters(sagemaker) == ["ml-cluster"]
+
+
+def test_cluster_without_owner_is_not_deleted_and_that_is_said(
+    cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    sagemaker.create_cluster(**bench.request())
+    response = cloudformation.delete("ml-cluster")
+    assert not response.succeeded
+    assert response.reason.startswith("HyperPod cluster ml-cluster carries no tag that names its stack")
+    assert "DeleteCluster" not in cloudformation.calls
+
+
+def test_delete_of_a_cluster_that_is_being_created_waits_and_deletes_it(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+) -> None:
+    cloudformation.client.killed_after = "DescribeCluster"
+    assert cloudformation.create(properties).physical_id == "ml-cluster"
+    assert sagemaker.describe_cluster(ClusterName="ml-cluster")["ClusterStatus"] == "Creating"
+    assert cloudformation.delete("ml-cluster").succeeded
+    assert clusters(sagemaker) == []
+
+
+def test_delete_of_a_failed_cluster_removes_it(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    bench.fault(fail_creation="No capacity.")
+    failed = cloudformation.create(properties)
+    assert cloudformation.delete(failed.physical_id).succeeded
+    assert clusters(sagemaker) == []
+
+
+def test_second_delivery_of_a_delete_waits_for_the_same_end(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+) -> None:
+    arn = cloudformation.create(properties).data["ClusterArn"]
+    sagemaker.delete_cluster(ClusterName=arn)
+    assert cloudformation.delete("ml-cluster").succeeded
+    assert clusters(sagemaker) == []
+
+
+def test_handler_killed_after_create_cluster_leaks_nothing(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+) -> None:
+    guard = cloudformation.create({}, **TEARDOWN)
+    cloudformation.client.killed_after = "CreateCluster"
+    failed = cloudformation.create(properties)
+    assert (failed.succeeded, failed.physical_id) == (False, MARKER)
+    assert cloudformation.delete(failed.physical_id).succeeded
+    assert clusters(sagemaker) == ["ml-cluster"], "CloudFormation's Delete never reaches the handler"
+    assert cloudformation.delete(guard.physical_id, **TEARDOWN).succeeded
+    assert clusters(sagemaker) == []
+
+
+def test_teardown_does_nothing_until_it_is_deleted(cloudformation: CloudFormation, properties: Properties) -> None:
+    guard = cloudformation.create({}, **TEARDOWN)
+    assert (guard.succeeded, guard.polls) == (True, 1)
+    updated = cloudformation.update(guard.physical_id, {}, {}, **TEARDOWN)
+    assert (updated.succeeded, updated.physical_id) == (True, guard.physical_id)
+    assert cloudformation.calls == []
+
+
+def test_teardown_without_leftovers_is_done_at_once(cloudformation: CloudFormation) -> None:
+    response = cloudformation.delete("teardown", **TEARDOWN)
+    assert (response.succeeded, response.polls) == (True, 1)
+
+
+def test_teardown_waits_for_a_leftover_that_is_still_being_created(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+) -> None:
+    cloudformation.client.killed_after = "CreateCluster"
+    cloudformation.create(properties)
+    response = cloudformation.delete("teardown", **TEARDOWN)
+    assert response.succeeded
+    assert clusters(sagemaker) == []
+    assert cloudformation.calls.count("DeleteCluster") > 1, "a cluster in Creating refuses its deletion"

@@ -1,0 +1,112 @@
+"""What Lambda gets: the package alone, on an SDK that may be older than the request's fields."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import botocore
+import pytest
+
+from stacks.constructs.cluster_provider import SERVICE_MODEL, pack_handlers
+
+NEWER_FIELDS = {
+    "CreateClusterRequest": ["NodeProvisioningMode"],
+    "ClusterInstanceGroupSpecification": ["MinInstanceCount", "KubernetesConfig"],
+}
+PROGRAM = """
+import json, sys
+from pathlib import Path
+import botocore.loaders
+botocore.loaders.Loader.BUILTIN_DATA_PATH = sys.argv[1]
+from botocore.stub import Stubber
+from hyperpod_cluster import service
+from hyperpod_cluster.properties import create_request
+if sys.argv[2] == "unpacked":
+    service.MODELS = Path("/nowhere")
+client = service.make_client()
+request = create_request(json.loads(sys.argv[3]), client.meta.service_model)
+with Stubber(client) as stub:
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
+    stub.add_response("create_cluster", {"ClusterArn": arn}, request)
+    client.create_cluster(**request)
+print(json.dumps(request))
+"""
+PROPERTIES = {
+    "ClusterName": "ml-cluster",
+    "NodeProvisioningMode": "Continuous",
+    "InstanceGroups": [
+        {
+            "InstanceGroupName": "workers",
+            "InstanceType": "ml.g5.2xlarge",
+            "InstanceCount": "2",
+            "MinInstanceCount": "1",
+            "ThreadsPerCore": "1",
+            "ExecutionRole": "arn:aws:iam::111122223333:role/execution",
+            "KubernetesConfig": {"Labels": {"team": "vision"}},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    (tmp_path / "package").mkdir()
+    pack_handlers(tmp_path / "package")
+    return tmp_path / "package"
+
+
+@pytest.fixture
+def older_data(tmp_path: Path) -> Path:
+    """The data of a botocore whose SageMaker model lacks newer fields."""
+    pinned = Path(botocore.__file__).parent
+    model = json.loads(gzip.decompress((pinned / SERVICE_MODEL).read_bytes()))
+    for shape, fields in NEWER_FIELDS.items():
+        for name in fields:
+            del model["shapes"][shape]["members"][name]
+    data = tmp_path / "older"
+    folder = data / Path(SERVICE_MODEL).parent.relative_to("data")
+    folder.mkdir(parents=True)
+    for entry in (pinned / "data").iterdir():
+        if entry.name != "sagemaker":
+            (data / entry.name).symlink_to(entry)
+    for entry in (pinned / SERVICE_MODEL).parent.iterdir():
+        if not entry.name.startswith("service-2"):
+            (folder / entry.name).symlink_to(entry)
+    (folder / "service-2.json").write_text(json.dumps(model))
+    return data
+
+
+def run(package: Path, data: Path, models: str) -> "subprocess.CompletedProcess[str]":
+    # From the package's folder, with nothing of this repository on the path.
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(data), models, json.dumps(PROPERTIES)],
+        cwd=package,
+        env={"PATH": os.environ["PATH"], "AWS_DEFAULT_REGION": "us-west-2", "AWS_EC2_METADATA_DISABLED": "true"},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_older_sdk_does_not_know_the_newer_fields(package: Path, older_data: Path) -> None:
+    result = run(package, older_data, "unpacked")
+    assert "unknown field 'NodeProvisioningMode'" in result.stderr
+
+
+def test_packed_model_teaches_an_older_sdk_the_newer_fields(package: Path, older_data: Path) -> None:
+    result = run(package, older_data, "packed")
+    assert result.returncode == 0, result.stderr
+    request: dict[str, Any] = json.loads(result.stdout)
+    group = request["InstanceGroups"][0]
+    assert (request["NodeProvisioningMode"], group["MinInstanceCount"]) == ("Continuous", 1)
+    assert group["KubernetesConfig"] == {"Labels": {"team": "vision"}}
+
+
+def test_package_has_the_entry_points_and_no_bytecode(package: Path) -> None:
+    assert (package / "hyperpod_cluster" / "index.py").is_file()
+    assert (package / "hyperpod_cluster" / "models" / Path(SERVICE_MODEL).relative_to("data")).is_file()
+    assert not [path for path in package.rglob("*") if "pyc" in path.name]

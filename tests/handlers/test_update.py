@@ -1,0 +1,250 @@
+"""Custom::HyperPodCluster, Update: a test per row of the table in handlers/hyperpod_cluster/changes.py."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from rehearsal.account.hyperpod.bench import HyperPodBench
+from tests.handlers.framework import CloudFormation, Properties, Response
+
+Change = Callable[[Properties], Any]
+CHANGING = {"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"}
+
+
+@pytest.fixture
+def created(cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench) -> Properties:
+    """Properties of a cluster all of whose nodes run."""
+    assert cloudformation.create(properties).succeeded
+    bench.advance(minutes=120)
+    cloudformation.calls.clear()
+    return properties
+
+
+@pytest.fixture
+def change(cloudformation: CloudFormation, created: Properties) -> Callable[[Change], Response]:
+    """Apply a change to the properties and send the update."""
+
+    def changed(edit: Change) -> Response:
+        new = deepcopy(created)
+        edit(new)
+        return cloudformation.update("ml-cluster", new, created)
+
+    return changed
+
+
+def groups_of(sagemaker: Any) -> dict[str, dict[str, Any]]:
+    cluster = sagemaker.describe_cluster(ClusterName="ml-cluster")
+    return {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
+
+
+def changing(calls: list[str]) -> list[str]:
+    return [call for call in calls if call in CHANGING]
+
+
+def test_count_is_changed_by_one_update(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, sagemaker: Any
+) -> None:
+    response = change(lambda new: new["InstanceGroups"][1].update(InstanceCount=3))
+    assert (response.succeeded, response.physical_id) == (True, "ml-cluster")
+    assert response.data["ClusterName"] == "ml-cluster"
+    assert changing(cloudformation.calls) == ["UpdateCluster"]
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 3
+
+
+def test_every_group_goes_with_its_threads_per_core(
+    change: Callable[[Change], Response], sagemaker: Any, created: Properties
+) -> None:
+    change(lambda new: new["InstanceGroups"][0].update(InstanceCount=2))
+    assert {group["ThreadsPerCore"] for group in groups_of(sagemaker).values()} == {1}
+
+
+def test_equal_cluster_is_success_without_a_call_that_changes(
+    cloudformation: CloudFormation, created: Properties
+) -> None:
+    assert cloudformation.update("ml-cluster", created, created).succeeded
+    assert changing(cloudformation.calls) == []
+
+
+def test_new_group_is_added_in_place(
+    change: Callable[[Change], Response], bench: HyperPodBench, sagemaker: Any
+) -> None:
+    assert change(lambda new: new["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1))).succeeded
+    assert groups_of(sagemaker)["more"]["TargetCount"] == 1
+
+
+def test_missing_group_is_deleted_with_its_nodes(
+    change: Callable[[Change], Response], bench: HyperPodBench, sagemaker: Any
+) -> None:
+    assert change(lambda new: new["InstanceGroups"].pop()).succeeded
+    bench.advance(minutes=60)
+    assert list(groups_of(sagemaker)) == ["head-group"]
+
+
+def test_renamed_group_is_one_update_that_adds_and_deletes(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    assert change(lambda new: new["InstanceGroups"][1].update(InstanceGroupName="workers-2")).succeeded
+    assert changing(cloudformation.calls) == ["UpdateCluster"]
+    bench.advance(minutes=120)
+    assert list(groups_of(sagemaker)) == ["head-group", "workers-2"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks/v2", "OnCreate": "on_create.sh"}},
+        {"InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": 1000}}]},
+        {"OnStartDeepHealthChecks": ["InstanceStress"]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_other_field_of_a_group_is_changed_in_place(
+    change: Callable[[Change], Response], bench: HyperPodBench, sagemaker: Any, fields: dict[str, Any]
+) -> None:
+    bench.client("s3").put_object(Bucket="sagemaker-scripts", Key="eks/v2/on_create.sh", Body=b"#!/bin/bash\n")
+    assert change(lambda new: new["InstanceGroups"][1].update(fields)).succeeded
+    assert fields.items() <= groups_of(sagemaker)["worker-group-1"].items()
+
+
+def test_field_of_a_group_that_is_taken_away_is_noticed(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    old = deepcopy(properties)
+    old["InstanceGroups"][1]["OnStartDeepHealthChecks"] = ["InstanceStress"]
+    cloudformation.create(old)
+    bench.advance(minutes=240)
+    cloudformation.update("ml-cluster", properties, old)
+    assert changing(cloudformation.calls) == ["CreateCluster", "UpdateCluster"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("InstanceType", "ml.g5.2xlarge"),
+        ("ExecutionRole", "arn:aws:iam::111122223333:role/other"),
+        ("ThreadsPerCore", 2),
+        ("OverrideVpcConfig", {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"]}),
+        ("CapacityRequirements", {"Spot": {}}),
+    ],
+)
+def test_fixed_field_of_a_group_is_refused_with_advice(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, field: str, value: Any
+) -> None:
+    response = change(lambda new: new["InstanceGroups"][1].update({field: value}))
+    assert not response.succeeded
+    assert response.reason.startswith(f"{field} of instance group worker-group-1 cannot be changed from ")
+    assert response.reason.endswith("give the group another name, which makes new nodes and removes the old ones")
+    assert changing(cloudformation.calls) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ClusterName": "other"},
+        {"VpcConfig": {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"]}},
+        {"Orchestrator": {"Eks": {"ClusterArn": "arn:aws:eks:us-west-2:111122223333:cluster/other"}}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_fixed_field_of_the_cluster_is_refused_with_advice(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, fields: dict[str, Any]
+) -> None:
+    response = change(lambda new: new.update(fields))
+    assert response.physical_id == "ml-cluster"
+    assert response.reason.startswith(f"{next(iter(fields))} of HyperPod cluster ml-cluster cannot be changed from ")
+    assert response.reason.endswith("destroy this stack and what depends on it, then deploy again")
+    assert changing(cloudformation.calls) == []
+
+
+def test_node_recovery_is_changed_in_place_and_back_by_leaving_it_out(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, sagemaker: Any, created: Properties
+) -> None:
+    off = deepcopy(created) | {"NodeRecovery": "None"}
+    assert change(lambda new: new.update(off)).succeeded
+    assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "None"
+    without = {key: value for key, value in off.items() if key != "NodeRecovery"}
+    assert cloudformation.update("ml-cluster", without, off).succeeded
+    assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "Automatic"
+
+
+def test_provisioning_mode_cannot_be_taken_away(change: Callable[[Change], Response]) -> None:
+    response = change(lambda new: new.pop("NodeProvisioningMode"))
+    assert response.reason == "NodeProvisioningMode cannot be taken away from a HyperPod cluster once it is set"
+
+
+def test_tags_are_changed_by_the_calls_for_tags(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, sagemaker: Any
+) -> None:
+    response = change(lambda new: new.update(Tags=[{"Key": "team", "Value": "vision"}]))
+    tags = {tag["Key"] for tag in sagemaker.list_tags(ResourceArn=response.data["ClusterArn"])["Tags"]}
+    assert changing(cloudformation.calls) == ["AddTags", "DeleteTags"]
+    assert tags == {"team", "hyperpod-cluster:stack-id", "hyperpod-cluster:logical-id"}
+
+
+def test_update_is_refused_while_nodes_are_in_deep_health_checks(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    properties["InstanceGroups"][1]["OnStartDeepHealthChecks"] = ["InstanceStress"]
+    cloudformation.create(properties)
+    bench.advance(minutes=30)
+    new = deepcopy(properties)
+    new["InstanceGroups"][1]["InstanceCount"] = 4
+    response = cloudformation.update("ml-cluster", new, properties)
+    assert response.reason == (
+        "HyperPod cluster ml-cluster takes no update while 2 of its nodes are in deep health checks "
+        "(worker-group-1): wait until they have passed (ops wait), then deploy again"
+    )
+    # CloudFormation's rollback then asks for what is there already.
+    assert cloudformation.update("ml-cluster", properties, new).succeeded
+
+
+def test_update_of_a_busy_cluster_is_sent_when_it_is_free(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, sagemaker: Any
+) -> None:
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+    response = change(lambda new: new["InstanceGroups"][1].update(InstanceCount=3))
+    assert response.succeeded
+    assert response.polls > 100
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 3
+    # The refused one, and the one that was taken.
+    assert changing(cloudformation.calls) == ["UpdateCluster", "UpdateCluster"]
+
+
+def test_rollback_restores_what_an_accepted_update_changed(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, created: Properties, sagemaker: Any
+) -> None:
+    grown = deepcopy(created)
+    grown["InstanceGroups"][1]["InstanceCount"] = 5
+    assert change(lambda new: new.update(grown)).succeeded
+    assert cloudformation.update("ml-cluster", created, grown).succeeded
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 2
+
+
+def test_update_that_the_service_takes_back_is_a_failure(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    del properties["NodeProvisioningMode"]
+    assert cloudformation.create(properties).succeeded
+    bench.fault(capacity={"ml.p5.48xlarge": 2})
+    new = deepcopy(properties)
+    new["InstanceGroups"][1]["InstanceCount"] = 4
+    response = cloudformation.update("ml-cluster", new, properties)
+    assert response.reason.splitlines()[0].startswith(
+        "HyperPod cluster ml-cluster accepted the update but did not keep it: "
+    )
+
+
+def test_cluster_that_was_deleted_behind_the_stack_is_told(
+    change: Callable[[Change], Response], bench: HyperPodBench, sagemaker: Any
+) -> None:
+    sagemaker.delete_cluster(ClusterName="ml-cluster")
+    bench.advance(minutes=60)
+    response = change(lambda new: new["InstanceGroups"][1].update(InstanceCount=3))
+    assert response.reason.startswith("HyperPod cluster ml-cluster does not exist any more: destroy this stack")
+
+
+def test_old_properties_in_another_shape_do_not_disturb(cloudformation: CloudFormation, created: Properties) -> None:
+    old = {"ClusterName": "ml-cluster", "Config": '{"groups": []}', "InstanceGroups": [{"Name": "x", "Count": 1}]}
+    assert cloudformation.update("ml-cluster", created, old).succeeded
