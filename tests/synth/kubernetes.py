@@ -1,0 +1,57 @@
+"""Reads what a template gives to kubectl and Helm."""
+
+import json
+from typing import Any
+
+from tests.synth.synthesis import Template
+
+MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
+RELEASE = "Custom::AWSCDK-EKS-HelmChart"
+
+Object = dict[str, Any]
+
+
+def text(value: Any) -> str:
+    """A string property whose intrinsic functions are written as JSON between `<` and `>`."""
+    if isinstance(value, str):
+        return value
+    _, parts = value["Fn::Join"]
+    return "".join(
+        part if isinstance(part, str) else f"<{json.dumps(part).replace(chr(34), chr(39))}>" for part in parts
+    )
+
+
+def objects(template: Template) -> dict[str, list[Object]]:
+    """Kubernetes objects of each manifest resource, by logical id."""
+    return {id: json.loads(text(r["Properties"]["Manifest"])) for id, r in template.all(MANIFEST).items()}
+
+
+def id_of(template: Template, kind: str, name: str) -> str:
+    """Logical id of the manifest that holds an object."""
+    [found] = [
+        id
+        for id, items in objects(template).items()
+        if any(item["kind"] == kind and item["metadata"]["name"] == name for item in items)
+    ]
+    return found
+
+
+def release_id(template: Template, name: str) -> str:
+    """Logical id of a Helm release."""
+    [found] = [id for id, r in template.all(RELEASE).items() if r["Properties"]["Release"] == name]
+    return found
+
+
+def needs(template: Template, later: str, earlier: str) -> bool:
+    """Whether `later` is created after, and so deleted before, `earlier`."""
+    resource = template.body["Resources"][later]
+    direct = resource.get("DependsOn", [])
+    return earlier in direct or any(needs(template, id, earlier) for id in direct)
+
+
+def trust(role: Object) -> Object:
+    """A role's trust policy, given as text; `${Issuer}` and `${Provider}` stay."""
+    body, values = role["AssumeRolePolicyDocument"]["Fn::Sub"]
+    for name in ("Namespace", "ServiceAccount"):
+        body = body.replace(f"${{{name}}}", values[name])
+    return dict(json.loads(body))

@@ -1,0 +1,52 @@
+"""Where a stack's charts come from, and what happens when there are none."""
+
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+
+from config import charts_lock
+from config.charts_lock import ChartError
+from stacks.constructs.chart_asset import chart_asset
+
+
+def stack(tmp_path: Path, **context: str) -> cdk.Stack:
+    named = {key.replace("_", "-"): value for key, value in context.items()}
+    return cdk.Stack(cdk.App(context=named, outdir=str(tmp_path / "cdk.out")), "stack")
+
+
+def test_a_chart_that_is_not_cached_names_the_command_that_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path / "empty"))
+    with pytest.raises(ChartError, match=r"kuberay-operator: .* run `ops charts fetch`"):
+        chart_asset(stack(tmp_path), "kuberay-operator")
+
+
+def test_a_cached_chart_leaves_no_mark_and_gives_the_same_asset_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpack(name: str, directory: Path) -> Path:
+        (directory / name).mkdir()
+        (directory / name / "Chart.yaml").write_text("name: x")
+        return directory / name
+
+    monkeypatch.setattr(charts_lock, "unpack", unpack)
+    first, second = (stack(tmp_path / out) for out in ("one", "two"))
+    assert chart_asset(first, "x").asset_hash == chart_asset(second, "x").asset_hash
+    assert first.node.try_find_child("RehearsalOnly") is None
+
+
+def test_stand_ins_that_were_not_made_name_the_command_that_makes_them(tmp_path: Path) -> None:
+    with pytest.raises(ChartError, match=r"python -m rehearsal\.stand_ins"):
+        chart_asset(stack(tmp_path, charts="stand-in", stand_in_charts=str(tmp_path)), "kuberay-operator")
+
+
+def test_stand_ins_need_their_directory(tmp_path: Path) -> None:
+    with pytest.raises(ChartError, match="needs stand-in-charts=DIRECTORY"):
+        chart_asset(stack(tmp_path, charts="stand-in"), "kuberay-operator")
+
+
+def test_another_source_of_charts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ChartError, match="charts='latest'; allowed: stand-in"):
+        chart_asset(stack(tmp_path, charts="latest"), "kuberay-operator")

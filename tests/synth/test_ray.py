@@ -1,0 +1,96 @@
+"""Promises of the ray stack."""
+
+import pytest
+
+from config import naming
+from k8s_charts.assembly import image_build
+from tests.synth.kubernetes import Object, id_of, needs, objects, trust
+from tests.synth.synthesis import Assembly, Template
+
+
+@pytest.fixture(scope="session")
+def ray(dev: Assembly) -> Template:
+    return dev.templates["ray"]
+
+
+def role_of(template: Template, account: str) -> Object:
+    """The role that a service account's annotation names."""
+    [item] = objects(template)[id_of(template, "ServiceAccount", account)]
+    annotation = item["metadata"]["annotations"]["eks.amazonaws.com/role-arn"]
+    [properties] = [r["Properties"] for id, r in template.all("AWS::IAM::Role").items() if id in annotation]
+    return dict(properties)
+
+
+def statements_of(role: Object) -> list[Object]:
+    return [statement for policy in role["Policies"] for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def test_ray_cluster_comes_after_its_volume_account_policies_and_namespace(ray: Template) -> None:
+    cluster = id_of(ray, "RayCluster", "rayml")
+    for kind, name in (
+        ("PersistentVolumeClaim", "fsx-claim"),
+        ("ServiceAccount", "ray"),
+        ("NetworkPolicy", "default-deny"),
+        ("Namespace", "ray"),
+    ):
+        assert needs(ray, cluster, id_of(ray, kind, name))
+
+
+def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) -> None:
+    artifact = dev.manifest["artifacts"][naming.stack(dev.environment, "ray")]
+    assert naming.stack(dev.environment, "platform") in artifact["dependencies"]
+
+
+def test_each_ray_cluster_is_a_resource_of_its_own(ray: Template) -> None:
+    """kubectl prunes no RayClusters: one that leaves the environment must be deleted by CloudFormation."""
+    [items] = [items for items in objects(ray).values() if any(item["kind"] == "RayCluster" for item in items)]
+    assert len(items) == 1
+
+
+def test_volume_is_the_environments_file_system(ray: Template, dev: Assembly) -> None:
+    [volume, claim] = objects(ray)[id_of(ray, "PersistentVolume", "ray-fsx-claim")]
+    csi = volume["spec"]["csi"]
+    for value in (csi["volumeHandle"], csi["volumeAttributes"]["dnsname"], csi["volumeAttributes"]["mountname"]):
+        export = value.split("'")[3]
+        assert dev.imported({"Fn::ImportValue": export})[1]["Type"] == "AWS::FSx::FileSystem"
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+
+
+def test_ray_clusters_run_the_tag_that_the_build_pushes(ray: Template, dev: Assembly) -> None:
+    build = image_build(dev.environment, context="")
+    [cluster] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
+    assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] == build.image
+    [job] = [item for items in objects(ray).values() for item in items if item["kind"] == "Job"]
+    assert build.tag in job["metadata"]["name"]
+
+
+@pytest.mark.parametrize(("account", "namespace"), [("ray", "ray"), ("image-builder", "image-build")])
+def test_a_role_is_taken_by_its_own_pods_only(ray: Template, account: str, namespace: str) -> None:
+    [statement] = trust(role_of(ray, account))["Statement"]
+    assert statement["Condition"]["StringEquals"] == {
+        "${Issuer}:aud": "sts.amazonaws.com",
+        "${Issuer}:sub": f"system:serviceaccount:{namespace}:{account}",
+    }
+
+
+def test_ray_pods_reach_their_prefix_of_the_data_bucket_and_nothing_else(ray: Template, dev: Assembly) -> None:
+    bucket = f"arn:aws:s3:::{naming.data_bucket(dev.environment)}"
+    look, use = statements_of(role_of(ray, "ray"))
+    assert (look["Action"], look["Resource"]) == ("s3:ListBucket", bucket)
+    assert look["Condition"] == {"StringLike": {"s3:prefix": "ray/*"}}
+    assert use["Resource"] == f"{bucket}/ray/*"
+    assert all(action.startswith("s3:") and "*" not in action for action in use["Action"])
+
+
+def test_image_build_reads_its_context_and_pushes_to_the_one_repository(ray: Template, dev: Assembly) -> None:
+    read, push, log_in = statements_of(role_of(ray, "image-builder"))
+    assert read["Action"] == "s3:GetObject"
+    assert read["Resource"].endswith(".zip")
+    assert dev.imported(push["Resource"])[1]["Type"] == "AWS::ECR::Repository"
+    assert not any("*" in action or "Delete" in action for action in push["Action"])
+    assert (log_in["Action"], log_in["Resource"]) == ("ecr:GetAuthorizationToken", "*")
+
+
+def test_image_build_has_its_account_first(ray: Template) -> None:
+    [job] = [id for id, items in objects(ray).items() if items[0]["kind"] == "Job"]
+    assert needs(ray, job, id_of(ray, "ServiceAccount", "image-builder"))
