@@ -1,5 +1,6 @@
 """`python -m rehearsal`: what `make rehearse`, `make rehearse-down` and `make check` call."""
 
+import signal
 import subprocess
 import sys
 from typing import Annotated
@@ -25,6 +26,8 @@ def run(
     """Deploy, watch, change and destroy an environment without an AWS account."""
     from rehearsal.story.run import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
+    # Whoever ends the rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     _end_earlier()
     try:
         code = tell(env, console, keep=keep)

@@ -6,13 +6,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import boto3
 
 from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
 from rehearsal.paths import REPOSITORY
 from rehearsal.processes import Child, Supervisor, free_port
+
+
+# A simulated minute takes half a second: FSx's ten minutes and HyperPod's twenty would be the whole rehearsal.
+_CLOCK_SCALE: Final = 120
 
 
 class EmbeddedAccount:
@@ -36,6 +40,7 @@ class EmbeddedAccount:
             "--region": self.region,
             "--directory": self.directory,
             "--binaries": self._binaries,
+            "--clock-scale": _CLOCK_SCALE,
         }.items():
             argv += [option, str(value)]
         env = child_environment(self.directory, region=self.region, account_id=self.account_id)

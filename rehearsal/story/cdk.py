@@ -1,5 +1,7 @@
 """The real CDK CLI, with nothing of the caller's environment."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -66,6 +68,7 @@ def run(
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            start_new_session=True,
         ) as process,
     ):
         try:
@@ -74,7 +77,8 @@ def run(
                 lines.append(line)
                 echo(line.rstrip())
         except BaseException:
-            process.terminate()
+            # The CLI's own children (synthesis) share its session and end with it.
+            os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode not in expect:
         tail = "".join(lines[-25:])

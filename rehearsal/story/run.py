@@ -19,7 +19,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
-from rehearsal.story import timeline, verdict
+from rehearsal.story import owner, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, CommandFailure, run
 from rehearsal.story.cluster import Cluster, NotReached, has, is_whole, wait_for
@@ -65,6 +65,7 @@ class Story:
                 self.directory / "account", built.directory, account_id=environment.account, region=environment.region
             )
             self.account.start(self.supervisor)
+            owner.make_roles(self.account, environment)
             step.see(f"account {environment.account} at {self.account.endpoint}")
         with self.narrator.step("project and charts") as step:
             self.project = Project(self.directory / "project")
@@ -121,7 +122,7 @@ class Story:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
             argv += ["--timeout", str(timeout_minutes), "--interval", "1"]
             log = self.supervisor.logs / "ops-wait.log"
-            environment = self.child_environment() | self._as_admin()
+            environment = self.child_environment() | dict(owner.admin_credentials(self.account, self.environment))
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.narrator.echo)
             step.see(printed.splitlines()[-1])
 
@@ -185,6 +186,8 @@ class Story:
         """Sort what is left; with `protected`, exactly the protected stacks must be."""
         with self.narrator.step("inventory") as step:
             stacks = [naming.stack(self.environment, stack) for stack in PROTECTED] if protected else []
+            if not protected:
+                owner.remove_roles(self.account, self.environment)
             leftovers = verdict.sort_leftovers(self.account.inventory(), stacks)
             kept = {item["owner"] for item in leftovers.protected}
             if kept != set(stacks):
@@ -234,16 +237,6 @@ class Story:
     def _calls(self, api: str) -> int:
         entries = self.account.journal()
         return sum(e["kind"] == "api" and e["operation"] == api and "refused" not in e for e in entries)
-
-    def _as_admin(self) -> dict[str, str]:
-        """Credentials of the environment's first admin role, which the account's owner keeps outside the stacks."""
-        role = self.environment.access.admins[0]
-        keys = self.account.client("sts").assume_role(RoleArn=role, RoleSessionName="rehearsal")["Credentials"]
-        return {
-            "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": keys["SessionToken"],
-        }
 
 
 def tell(environment_name: str, console: Console, *, keep: bool) -> int:
