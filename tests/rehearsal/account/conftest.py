@@ -11,6 +11,7 @@ from rehearsal import isolation
 from rehearsal.account.context import Account
 from rehearsal.account.server import AccountServer, make_account
 from rehearsal.processes import free_port
+from tests.rehearsal.account.stacks import FakeFunctions, Stacks
 
 ACCOUNT_ID = "111122223333"
 REGION = "us-west-2"
@@ -43,7 +44,11 @@ def account(account_server: AccountServer) -> Iterator[Account]:
     from moto.core.base_backend import BackendDict
 
     yield account_server.account
-    BackendDict.reset()
+    account_server.account.stacks.clear()
+    # moto's own reset makes every backend anew only to drop it: nearly a second per test.
+    for backends in BackendDict._instances:
+        backends.clear()
+    BackendDict._instances.clear()
 
 
 @pytest.fixture
@@ -55,3 +60,17 @@ def clients(account: Account) -> Clients:
         region_name=REGION,
     )
     return lambda service: session.client(service, endpoint_url=account.endpoint)
+
+
+@pytest.fixture
+def stacks(clients: Clients) -> Stacks:
+    """Deploys stacks to the account."""
+    return Stacks(clients("cloudformation"))
+
+
+@pytest.fixture
+def functions(account: Account, monkeypatch: pytest.MonkeyPatch) -> FakeFunctions:
+    """Functions that the test writes itself, in place of deployed ones."""
+    fake = FakeFunctions()
+    monkeypatch.setattr(account, "functions", fake)
+    return fake

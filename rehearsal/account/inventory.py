@@ -1,0 +1,123 @@
+"""Everything that exists in the account, and whose it is.
+
+A resource belongs to the stack that made it, to a service that made it behind one's back, to the bootstrap, or to
+nobody. Nothing is there by default: the account starts without a default VPC.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rehearsal.account.inventory_sources import Found, found_in_account
+
+if TYPE_CHECKING:
+    from rehearsal.account.context import Account
+
+NOBODY = "nobody"
+BOOTSTRAP = "bootstrap"
+BOOTSTRAP_STACK = "CDKToolkit"
+_CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One resource.
+
+    `owner` is a stack's name, "background:" and the ARN of the service's resource that made it, "bootstrap" or
+    "nobody". `type` is CloudFormation's (moto's for services that the project does not use), `id` what `Ref`
+    returns; `note` says what is worth knowing: a key's pending deletion, what lies in a bucket.
+    """
+
+    service: str
+    type: str
+    id: str
+    arn: str
+    owner: str
+    note: str
+
+
+def collect(account: "Account") -> list[Item]:
+    """Return every resource of the account, sorted by service, type and id."""
+    found = [*found_in_account(), *_of_eks(account), *_stacks(account)]
+    owners = _Owners.of(account, found)
+    items = [Item(_service(one), one.type, one.id, one.arn, owners.of_resource(one), owners.note(one)) for one in found]
+    return sorted(items, key=lambda item: (item.service, item.type, item.id))
+
+
+@dataclass
+class _Owners:
+    """Who made what: by type and id from stacks, by id alone from custom resources and services."""
+
+    by_resource: dict[tuple[str, str], str] = field(default_factory=dict)
+    by_custom_resource: dict[str, str] = field(default_factory=dict)
+    by_service: dict[str, str] = field(default_factory=dict)
+    by_arn: Mapping[str, Found] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, account: "Account", found: list[Found]) -> "_Owners":
+        owners = cls(by_arn={one.arn: one for one in found})
+        for stack, resource in account.stacks.owners():
+            name = _stack_owner(stack.name)
+            if resource.type.startswith(_CUSTOM):
+                owners.by_custom_resource[resource.physical_id] = name
+            else:
+                owners.by_resource[resource.type, resource.physical_id] = name
+        for made in account.background.all():
+            owners.by_service[made.identifier] = made.maker_arn
+        return owners
+
+    def of_resource(self, one: Found) -> str:
+        if one.type == "AWS::CloudFormation::Stack":
+            return _stack_owner(one.id)
+        if owner := self.by_resource.get((one.type, one.id)):
+            return owner
+        if maker := self._maker(one):
+            return f"background:{maker}"
+        if one.part_of in self.by_arn:
+            return self.of_resource(self.by_arn[one.part_of])
+        return self.by_custom_resource.get(one.id) or self.by_custom_resource.get(one.arn) or NOBODY
+
+    def note(self, one: Found) -> str:
+        maker = self._maker(one)
+        gone = maker is not None and (one.type, one.id) not in self.by_resource and maker not in self.by_arn
+        notes = (
+            one.note,
+            f"part of {one.part_of.rsplit(':', 1)[1]}" if one.part_of else "",
+            "its maker is gone" if gone else "",
+        )
+        return "; ".join(note for note in notes if note)
+
+    def _maker(self, one: Found) -> str | None:
+        return self.by_service.get(one.id) or self.by_service.get(one.arn)
+
+
+def _stack_owner(name: str) -> str:
+    return BOOTSTRAP if name == BOOTSTRAP_STACK else name
+
+
+def _service(one: Found) -> str:
+    """The service's short name: ec2 of AWS::EC2::VPC, sqs of moto's sqs:queue."""
+    return (one.type.split("::")[1] if "::" in one.type else one.type.split(":")[0]).lower()
+
+
+def _stacks(account: "Account") -> Iterator[Found]:
+    for stack in account.stacks.living():
+        yield Found("AWS::CloudFormation::Stack", stack.name, stack.stack_id, stack.status)
+
+
+def _of_eks(account: "Account") -> Iterator[Found]:
+    """What EKS keeps in a cluster: add-ons, access entries, pod identities."""
+    from rehearsal.account.services.eks.service import service_of  # noqa: PLC0415 - Kubernetes only where EKS is
+
+    eks = service_of(account)
+    for cluster in list(eks.backend.clusters.values()):
+        for name in eks.addons.names(cluster.name):
+            addon = eks.addons.get(cluster.name, name)
+            yield Found("AWS::EKS::Addon", f"{cluster.name}|{name}", addon["addonArn"])
+        for entry in eks.entries.all(cluster.name):
+            # EKS and HyperPod make the entries of their nodes' roles themselves.
+            part_of = cluster.arn if entry.type in ("EC2_LINUX", "HYPERPOD_LINUX") else ""
+            yield Found("AWS::EKS::AccessEntry", f"{entry.principal_arn}|{cluster.name}", entry.arn, part_of=part_of)
+        for association in eks.pod_identities.all(cluster.name):
+            arn = association["associationArn"]
+            yield Found("AWS::EKS::PodIdentityAssociation", arn, arn)

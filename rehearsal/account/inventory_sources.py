@@ -1,0 +1,226 @@
+"""What exists in moto's backends, service by service, of every region.
+
+A source takes one backend (one service, account and region) and yields what exists in it. The type is
+CloudFormation's and the id what `Ref` returns, so that the engine's records can be matched. Parts of a resource
+(routes, rules, associations, versions) are no resources of their own; what AWS itself provides (managed policies,
+managed keys, prefix lists, public images and parameters) and the mark of the embedded account are left out.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from moto.core.base_backend import BackendDict
+
+from config.charts_lock import STAND_IN_MARKER
+
+
+class Found(NamedTuple):
+    """One resource. `part_of` is the ARN of the resource that it was made with, if it was not made by itself."""
+
+    type: str
+    id: str
+    arn: str
+    note: str = ""
+    part_of: str = ""
+
+
+Source = Callable[[Any], Iterator[Found]]
+
+
+def found_in_account() -> Iterator[Found]:
+    """Yield every resource of every service, account and region of this process."""
+    seen: set[str] = set()
+    for backends in list(BackendDict._instances):
+        for of_account in list(backends.values()):
+            for backend in list(of_account.values()):
+                source = SOURCES.get(backends.service_name, _tagged)
+                for found in source(backend):
+                    if found.arn not in seen:
+                        seen.add(found.arn)
+                        yield found
+
+
+def _arn(backend: Any, service: str, resource: str) -> str:
+    return f"arn:{backend.partition}:{service}:{backend.region_name}:{backend.account_id}:{resource}"
+
+
+def _ec2(backend: Any) -> Iterator[Found]:
+    def found(kind: str, arn_kind: str, identifier: str, note: str = "", vpc: str | None = None) -> Found:
+        part_of = _arn(backend, "ec2", f"vpc/{vpc}") if vpc else ""
+        arn = _arn(backend, "ec2", f"{arn_kind}/{identifier}")
+        return Found(f"AWS::EC2::{kind}", identifier, arn, note, part_of)
+
+    for kind, arn_kind, resources in (
+        ("VPC", "vpc", backend.vpcs.values()),
+        ("Subnet", "subnet", backend.describe_subnets()),
+        ("InternetGateway", "internet-gateway", backend.internet_gateways.values()),
+        ("NatGateway", "natgateway", (each for each in backend.nat_gateways.values() if each.state != "deleted")),
+        ("FlowLog", "vpc-flow-log", backend.flow_logs.values()),
+        ("LaunchTemplate", "launch-template", backend.launch_templates.values()),
+    ):
+        yield from (found(kind, arn_kind, each.id) for each in resources)
+    for table in backend.route_tables.values():
+        yield found("RouteTable", "route-table", table.id, vpc=table.vpc_id if table.main_association_id else None)
+    for acl in backend.network_acls.values():
+        yield found("NetworkAcl", "network-acl", acl.id, vpc=acl.vpc_id if acl.default else None)
+    for group in backend.describe_security_groups():
+        vpc = group.vpc_id if group.is_default else None
+        yield found("SecurityGroup", "security-group", group.id, group.name, vpc)
+    for address in backend.addresses:
+        arn = _arn(backend, "ec2", f"elastic-ip/{address.allocation_id}")
+        yield Found("AWS::EC2::EIP", address.public_ip, arn)
+    for endpoint in backend.vpc_end_points.values():
+        yield found("VPCEndpoint", "vpc-endpoint", endpoint.id, endpoint.service_name)
+    for interface in backend.enis.values():
+        yield found("NetworkInterface", "network-interface", interface.id, interface.description)
+    yield from _other_ec2(backend)
+
+
+def _other_ec2(backend: Any) -> Iterator[Found]:
+    """Kinds of EC2 that the stacks do not use, by moto's own listing."""
+    listed = {
+        "flow-logs",
+        "image",
+        "internet-gateway",
+        "managed-prefix-lists",
+        "natgateway",
+        "network-interface",
+        "route-table",
+        "security-group",
+        "snapshot",
+        "subnet",
+        "vpc",
+    }
+    for tagged in _tagged(backend):
+        kind, identifier = tagged.arn.rsplit(":", 1)[1].split("/", 1)
+        if kind not in listed:
+            yield tagged._replace(id=identifier)
+
+
+def _s3(backend: Any) -> Iterator[Found]:
+    for bucket in backend.buckets.values():
+        versions = sum(len(bucket.keys.getlist(key)) for key in bucket.keys)
+        note = f"{versions} object versions" if versions else "empty"
+        yield Found("AWS::S3::Bucket", bucket.name, f"arn:{backend.partition}:s3:::{bucket.name}", note)
+
+
+def _ecr(backend: Any) -> Iterator[Found]:
+    for repository in backend.repositories.values():
+        note = f"{len(repository.images)} images"
+        yield Found("AWS::ECR::Repository", repository.name, repository.arn, note)
+
+
+def _iam(backend: Any) -> Iterator[Found]:
+    for role in backend.roles.values():
+        yield Found("AWS::IAM::Role", role.name, role.arn)
+    for policy in backend.managed_policies.values():
+        if policy.arn.split(":")[4] != "aws":
+            yield Found("AWS::IAM::ManagedPolicy", policy.arn, policy.arn)
+    for profile in backend.instance_profiles.values():
+        yield Found("AWS::IAM::InstanceProfile", profile.name, profile.arn)
+    for provider in backend.open_id_providers.values():
+        yield Found("AWS::IAM::OIDCProvider", provider.arn, provider.arn)
+    for user in backend.users.values():
+        yield Found("AWS::IAM::User", user.name, user.arn)
+    for group in backend.groups.values():
+        yield Found("AWS::IAM::Group", group.name, group.arn)
+
+
+def _lambda(backend: Any) -> Iterator[Found]:
+    for function in backend.list_functions():
+        yield Found("AWS::Lambda::Function", function.function_name, function.function_arn)
+    for layer in backend._layers.list_layers():
+        for version in backend._layers.get_layer_versions(layer["LayerName"]):
+            yield Found("AWS::Lambda::LayerVersion", version.arn, version.arn)
+
+
+def _stepfunctions(backend: Any) -> Iterator[Found]:
+    for machine in backend.state_machines:
+        yield Found("AWS::StepFunctions::StateMachine", machine.arn, machine.arn)
+
+
+def _logs(backend: Any) -> Iterator[Found]:
+    for group in backend.groups.values():
+        yield Found("AWS::Logs::LogGroup", group.name, group.arn)
+
+
+def _kms(backend: Any) -> Iterator[Found]:
+    for key in backend.keys.values():
+        if key.key_manager == "CUSTOMER":
+            pending = key.key_state == "PendingDeletion"
+            yield Found("AWS::KMS::Key", key.id, key.arn, PENDING_DELETION if pending else "")
+            for alias in key.aliases:
+                yield Found("AWS::KMS::Alias", alias, _arn(backend, "kms", alias))
+
+
+def _ssm(backend: Any) -> Iterator[Found]:
+    for name, versions in list(backend._parameters.items()):
+        if versions and name != STAND_IN_MARKER and not name.startswith("/aws/service/"):
+            yield Found("AWS::SSM::Parameter", name, _arn(backend, "ssm", f"parameter/{name.lstrip('/')}"))
+
+
+def _sns(backend: Any) -> Iterator[Found]:
+    for topic in backend.topics.values():
+        yield Found("AWS::SNS::Topic", topic.arn, topic.arn)
+    for subscription in backend.subscriptions.values():
+        yield Found("AWS::SNS::Subscription", subscription.arn, subscription.arn, subscription.endpoint)
+
+
+def _events(backend: Any) -> Iterator[Found]:
+    for bus in backend.event_buses.values():
+        if bus.name != "default":
+            yield Found("AWS::Events::EventBus", bus.name, bus.arn)
+        for rule in bus.rules.values():
+            yield Found("AWS::Events::Rule", rule.name, rule.arn)
+
+
+def _fsx(backend: Any) -> Iterator[Found]:
+    for identifier, system in backend.file_systems.items():
+        yield Found("AWS::FSx::FileSystem", identifier, system.resource_arn, "DELETING" if system.deleting else "")
+    for identifier, one in backend.__dict__.get("associations", {}).items():
+        yield Found("AWS::FSx::DataRepositoryAssociation", identifier, one.resource_arn)
+
+
+def _eks(backend: Any) -> Iterator[Found]:
+    for cluster in backend.clusters.values():
+        yield Found("AWS::EKS::Cluster", cluster.name, cluster.arn)
+        for group in cluster.nodegroups.values():
+            yield Found("AWS::EKS::Nodegroup", f"{cluster.name}/{group.nodegroup_name}", group.arn)
+
+
+def _sagemaker(backend: Any) -> Iterator[Found]:
+    for cluster in backend.clusters.values():
+        yield Found("AWS::SageMaker::Cluster", cluster.name, cluster.arn)
+    yield from (found for found in _tagged(backend) if ":cluster/" not in found.arn)
+
+
+def _tagged(backend: Any) -> Iterator[Found]:
+    """Any other service: what moto lists for the tagging API."""
+    listing = getattr(backend, "iter_tagged_resources", None)
+    for tagged in listing() if listing else ():
+        yield Found(tagged.resource_type, tagged.arn, tagged.arn)
+
+
+def _nothing(_backend: Any) -> Iterator[Found]:
+    yield from ()
+
+
+PENDING_DELETION = "pending deletion"
+
+SOURCES: dict[str, Source] = {
+    "cloudformation": _nothing,  # the engine keeps its stacks itself
+    "ec2": _ec2,
+    "ecr": _ecr,
+    "eks": _eks,
+    "events": _events,
+    "fsx": _fsx,
+    "iam": _iam,
+    "kms": _kms,
+    "lambda": _lambda,
+    "logs": _logs,
+    "s3": _s3,
+    "sagemaker": _sagemaker,
+    "sns": _sns,
+    "ssm": _ssm,
+    "stepfunctions": _stepfunctions,
+}
