@@ -111,6 +111,16 @@ def unpack(name: str, directory: Path, cached: Path | None = None) -> Path:
     return _pack_folder(chart, directory / chart.name, cached)
 
 
+def all_cached() -> bool:
+    """Whether the cache holds every chart of the lock, unaltered."""
+    try:
+        for chart in locked().values():
+            verify(chart, cache_directory())
+    except ChartError:
+        return False
+    return True
+
+
 def verify(chart: Archive | GitFolder, cached: Path) -> None:
     """Raise ChartError unless the cache holds exactly this chart, its dependencies included."""
     path = cached / chart.file_name

@@ -117,6 +117,14 @@ def test_fetched_charts_are_taken_from_the_cache_from_then_on(cache: Path, publi
     assert not [path for path in cache.iterdir() if path.name.startswith("tmp")]
 
 
+def test_a_rehearsal_can_ask_whether_the_publishers_charts_are_there(publishers: Publishers) -> None:
+    assert not charts_lock.all_cached()
+    list(charts.fetch(publishers.mirror))
+    assert charts_lock.all_cached()
+    (charts_lock.cache_directory() / "dependency-1.0.0.tgz").unlink()
+    assert not charts_lock.all_cached()
+
+
 def test_unpacked_folder_has_its_dependencies_and_not_the_dropped_one(cache: Path, tmp_path: Path) -> None:
     chart = charts_lock.unpack("folder", tmp_path / "out")
     assert (chart / "charts" / "dependency-1.0.0.tgz").is_file()
