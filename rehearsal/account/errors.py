@@ -20,13 +20,15 @@ def code_of(error: BaseException) -> str | None:
 def reason_of(error: BaseException) -> str:
     """Return what CloudFormation would show for `error`.
 
-    moto's exceptions carry the service's own text in `message`, boto3's in their string. Anything else is a
+    moto's exceptions carry the service's own text in `message`, boto3's in their response. Anything else is a
     fault of the rehearsal and says so, so that it is not taken for AWS's refusal.
     """
     if isinstance(error, ResourceFailure):
         return str(error)
     code = code_of(error)
-    message = getattr(error, "message", None) or str(error)
+    response = getattr(error, "response", None)
+    told = response.get("Error", {}).get("Message") if isinstance(response, dict) else None
+    message = getattr(error, "message", None) or told or str(error)
     if code:
         return f"{message} (Service error: {code})"
     return f"Internal failure of the embedded account: {type(error).__name__}: {error}"

@@ -38,7 +38,7 @@ def _make_client(service: str, endpoint: str, region: str) -> Any:
         aws_secret_access_key="cloudformation",  # noqa: S106 - the embedded account takes any
         region_name=region,
     )
-    config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
+    config = Config(retries={"mode": "standard", "total_max_attempts": 1}, s3={"addressing_style": "path"})
     return session.client(service, endpoint_url=endpoint, config=config)
 
 
