@@ -55,6 +55,8 @@ lock: setup ## lock the Python dependencies anew from requirements*.in
 	@for set in setup "" dev; do name=requirements$${set:+-$$set}; \
 	  $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --no-header $$name.in -o $$name.txt; done
+	@$(VENV)/uv pip compile --quiet --python-version 3.10 --python-platform x86_64-manylinux_2_31 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header ray_image/requirements.in -o ray_image/requirements.txt
 
 .PHONY: clean
 clean: ## remove what can be made again (.rehearsal keeps the built binaries: `rm -rf .rehearsal` removes them too)

@@ -14,7 +14,6 @@ from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_enviro
 from rehearsal.paths import REPOSITORY
 from rehearsal.processes import Child, Supervisor, free_port
 
-
 # A simulated minute takes half a second: FSx's ten minutes and HyperPod's twenty would be the whole rehearsal.
 _CLOCK_SCALE: Final = 120
 

@@ -12,7 +12,7 @@ from typing import Final
 from rich.console import Console
 
 import config
-from config import Environment, naming
+from config import Environment, charts_lock, naming
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from rehearsal.isolation import child_environment
 from rehearsal.kubernetes import binaries
@@ -79,6 +79,11 @@ class Story:
             )
 
     def _charts(self, built: binaries.Binaries, see: Callable[[str], None]) -> Mapping[str, str]:
+        """The publishers' charts when they are cached, else stand-ins; returns the context that says so."""
+        if charts_lock.all_cached():
+            self.charts = "the publishers', from the cache of `ops charts fetch`"
+            see(self.charts)
+            return {}
         stand_ins = self.directory / "stand-in-charts"
         build_stand_ins(stand_ins, built)
         self.charts = "generated stand-ins (`ops charts fetch` brings the publishers')"
@@ -92,6 +97,7 @@ class Story:
             endpoint=self.account.endpoint,
             region=self.environment.region,
             account_id=self.environment.account,
+            extra={charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory())},
         )
 
     # -- steps

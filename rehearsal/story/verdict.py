@@ -19,7 +19,7 @@ REAL: Final = (
 SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
     "kubelets (kwok): containers do not run, GPUs, EFA and FSx are not there",
-    "the image build: its Job completes, a stand-in puts the tag into the repository",
+    "the image build: its Job is marked complete, no image is made",
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",
     "NetworkPolicies: accepted, not enforced",
 )
