@@ -9,7 +9,7 @@ from typing import Any
 
 from moto.core.config import default_user_config
 from moto.iam.access_control import IAMPolicy, PermissionResult
-from moto.iam.models import iam_backends
+from moto.iam.models import IAMBackend, iam_backends
 from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
 
 from rehearsal.account.context import Account
@@ -23,8 +23,23 @@ _POLICIES_PER_ROLE = 10
 
 
 def load_managed_policies() -> None:
-    """Let moto know the policies that AWS manages; it reads this when an account's IAM is first used."""
+    """Let moto know the policies that AWS manages, and keep what it reads of them.
+
+    moto reads three megabytes again whenever an account's IAM is emptied, which is most of the time of a test.
+    """
     default_user_config["iam"]["load_aws_managed_policies"] = True
+    read = IAMBackend._init_aws_policies
+    kept: dict[tuple[str, str], list[Any]] = {}
+
+    def policies_of_aws(backend: Any) -> list[Any]:
+        where = backend.account_id, backend.region_name
+        if where not in kept:
+            kept[where] = read(backend)
+        for policy in kept[where]:
+            policy.attachment_count = 0
+        return kept[where]
+
+    IAMBackend._init_aws_policies = policies_of_aws
 
 
 def backend_of(account: Account) -> Any:

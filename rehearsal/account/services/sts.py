@@ -6,12 +6,12 @@ moto hands out credentials for any ARN and never reads a web identity token.
 from fnmatch import fnmatchcase
 from typing import Any
 
-from moto.core.exceptions import ServiceException
 from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
 from rehearsal.account.context import Account
 from rehearsal.account.services.iam import backend_of, find_role, listed, statements
+from rehearsal.account.services.refusal import Refusal
 
 _WEB_IDENTITY = "sts:AssumeRoleWithWebIdentity"
 
@@ -80,9 +80,9 @@ def _hold(conditions: dict[str, dict[str, Any]], claims: dict[str, str]) -> bool
     )
 
 
-def _denied(message: str) -> ServiceException:
-    return ServiceException("AccessDenied", message)
+def _denied(message: str) -> Refusal:
+    return Refusal("AccessDenied", message)
 
 
-def _invalid_token(message: str) -> ServiceException:
-    return ServiceException("InvalidIdentityToken", message)
+def _invalid_token(message: str) -> Refusal:
+    return Refusal("InvalidIdentityToken", message)

@@ -50,9 +50,7 @@ def test_update_changes_trust_policies_and_attachments(
     assert [policy["PolicyName"] for policy in attached] == ["AmazonSSMManagedInstanceCore"]
 
 
-def test_role_with_a_foreign_policy_cannot_be_deleted(
-    account: Account, clients: Clients, resources: Resources
-) -> None:
+def test_role_with_a_foreign_policy_cannot_be_deleted(account: Account, clients: Clients, resources: Resources) -> None:
     role = make_role(account, "r", "lambda.amazonaws.com")
     clients("iam").put_role_policy(RoleName="r", PolicyName="by-hand", PolicyDocument=json.dumps(READ))
 
@@ -144,9 +142,7 @@ def test_allowed_actions_follow_the_policies(account: Account) -> None:
                 "PolicyName": "deny",
                 "PolicyDocument": {
                     "Version": "2012-10-17",
-                    "Statement": [
-                        {"Effect": "Deny", "Action": "s3:*", "Resource": "arn:aws:s3:::data/secret"}
-                    ],
+                    "Statement": [{"Effect": "Deny", "Action": "s3:*", "Resource": "arn:aws:s3:::data/secret"}],
                 },
             },
         ],

@@ -121,9 +121,7 @@ def test_function_in_a_vpc_needs_permission_for_interfaces(account: Account, cli
         make_function(account, HELLO, VpcConfig={"SubnetIds": [subnet], "SecurityGroupIds": [group]})
 
 
-def test_permission_comes_and_goes_with_its_resource(
-    account: Account, clients: Clients, resources: Resources
-) -> None:
+def test_permission_comes_and_goes_with_its_resource(account: Account, clients: Clients, resources: Resources) -> None:
     make_function(account, HELLO)
     permission = resources.create(
         "AWS::Lambda::Permission",

@@ -79,9 +79,7 @@ def test_crash_is_reported_with_its_exit_status(account: Account) -> None:
     assert "exit status 3" in payload["errorMessage"]
 
 
-def test_nothing_of_the_callers_environment_is_inherited(
-    account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_the_callers_environment_is_inherited(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "real-account")
     monkeypatch.setenv("KUBECONFIG", "/home/someone/.kube/config")
     code = "import os\ndef handler(event, context):\n    return dict(os.environ)\n"
@@ -179,15 +177,9 @@ def test_api_reports_function_errors_and_the_log_tail(account: Account, clients:
     assert answer["LogResult"]
 
 
-def test_event_invocation_is_tried_again_while_it_fails(
-    account: Account, clients: Clients, tmp_path: Path
-) -> None:
+def test_event_invocation_is_tried_again_while_it_fails(account: Account, clients: Clients, tmp_path: Path) -> None:
     tries = tmp_path / "tries"
-    code = (
-        "def handler(event, context):\n"
-        f"    open({str(tries)!r}, 'a').write('x')\n"
-        "    raise RuntimeError('again')\n"
-    )
+    code = f"def handler(event, context):\n    open({str(tries)!r}, 'a').write('x')\n    raise RuntimeError('again')\n"
     make_function(account, {"main.py": code})
     Resources(account).create(
         "AWS::Lambda::EventInvokeConfig",

@@ -64,7 +64,12 @@ def test_repository_with_images_stays_unless_it_empties(
     account: Account, clients: Clients, resources: Resources
 ) -> None:
     repository = resources.create("AWS::ECR::Repository", IMMUTABLE)
-    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": {"digest": "sha256:1"}, "layers": []}
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": {"digest": "sha256:1"},
+        "layers": [],
+    }
     ecr = clients("ecr")
     ecr.put_image(repositoryName="ray", imageManifest=json.dumps(manifest), imageTag="v1")
 

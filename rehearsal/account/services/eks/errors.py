@@ -1,23 +1,23 @@
 """EKS's own refusals, as the API and CloudFormation show them."""
 
-from moto.core.exceptions import ServiceException
+from rehearsal.account.services.refusal import Refusal
 
 
-def invalid_parameter(message: str) -> ServiceException:
+def invalid_parameter(message: str) -> Refusal:
     """A parameter that EKS does not accept."""
-    return ServiceException("InvalidParameterException", message)
+    return Refusal("InvalidParameterException", message)
 
 
-def invalid_request(message: str) -> ServiceException:
+def invalid_request(message: str) -> Refusal:
     """A request that does not fit the state of the resource."""
-    return ServiceException("InvalidRequestException", message)
+    return Refusal("InvalidRequestException", message)
 
 
-def in_use(message: str) -> ServiceException:
+def in_use(message: str) -> Refusal:
     """The name is taken, or something still uses the resource."""
-    return ServiceException("ResourceInUseException", message)
+    return Refusal("ResourceInUseException", message)
 
 
-def not_found(message: str) -> ServiceException:
+def not_found(message: str) -> Refusal:
     """There is no such resource."""
-    return ServiceException("ResourceNotFoundException", message)
+    return Refusal("ResourceNotFoundException", message)
