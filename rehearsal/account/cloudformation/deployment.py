@@ -111,7 +111,9 @@ class Deployment:
         wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
         if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
             if existing is not None and existing.handle is not None:
-                self.base.superseded.append(existing)
+                # What an earlier attempt left behind may have the name that is wanted now.
+                self._actions.delete([existing], keep=lambda _: False)
+                self.base.made = [made for made in self.base.made if made is not existing]
             self._create(wanted)
             return
         changes = property_changes(wanted.type, existing.properties, properties, self._types)

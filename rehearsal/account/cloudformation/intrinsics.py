@@ -105,7 +105,10 @@ class Intrinsics:
                 return self._evaluate(value)
             if name not in self._functions:
                 raise invalid(f"Template error: unsupported intrinsic function {name}")
-            return self._functions[name](value[name])
+            try:
+                return self._functions[name](value[name])
+            except (TypeError, IndexError, KeyError, ValueError) as error:
+                raise invalid(f"Template error: {name} does not have the arguments it needs: {value}") from error
         if isinstance(value, dict):
             resolved = {key: self.resolve(item) for key, item in value.items()}
             return {key: item for key, item in resolved.items() if item is not NO_VALUE}
@@ -175,10 +178,8 @@ class Intrinsics:
         return self._surroundings.ref(name)
 
     def _get_att(self, argument: Any) -> Any:
-        if isinstance(argument, list) and not isinstance(argument[1], str):
-            argument = [argument[0], self._text(argument[1])]
         reference = _attribute_reference(argument)
-        return self._surroundings.attribute(reference.name, reference.attribute or "")
+        return self._surroundings.attribute(reference.name, self._text(reference.attribute))
 
     def _branch(self, argument: Any) -> Any:
         if not (isinstance(argument, list) and len(argument) == 3):

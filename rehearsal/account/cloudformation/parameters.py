@@ -11,6 +11,7 @@ from rehearsal.account.cloudformation.template import Template
 
 _FROM_SSM = "AWS::SSM::Parameter::Value<"
 HIDDEN = "****"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class ParameterStore(Protocol):
@@ -83,7 +84,7 @@ def resolve(template: Template, texts: Mapping[str, str], store: ParameterStore)
     values = {}
     for name, slot in declared.items():
         _check(name, slot, given[name])
-        values[name] = _value(name, slot["Type"], given[name], store)
+        values[name] = _value(slot["Type"], given[name], store)
     return Parameters(
         given={name: given[name] for name in declared},
         values=values,
@@ -96,7 +97,7 @@ def _is_true(value: Any) -> bool:
     return str(value).lower() == "true"
 
 
-def _value(name: str, kind: str, text: str, store: ParameterStore) -> Any:
+def _value(kind: str, text: str, store: ParameterStore) -> Any:
     if kind.startswith(_FROM_SSM):
         found = store.ssm_parameter(text)
         if found is None:
@@ -104,11 +105,6 @@ def _value(name: str, kind: str, text: str, store: ParameterStore) -> Any:
         return found.split(",") if "List<" in kind or "CommaDelimitedList" in kind else found
     if kind == "CommaDelimitedList" or kind.startswith("List<"):
         return [item.strip() for item in text.split(",")]
-    if kind == "Number":
-        try:
-            float(text)
-        except ValueError:
-            raise invalid(f"Parameter '{name}' must be a number.") from None
     return text
 
 
@@ -128,6 +124,8 @@ def _problem(name: str, slot: dict[str, Any], text: str) -> str | None:
     pattern = slot.get("AllowedPattern")
     if pattern and not re.fullmatch(pattern, text):
         return f"Parameter {name} failed to satisfy constraint: must match pattern {pattern}"
+    if slot["Type"] == "Number" and not _NUMBER.fullmatch(text):
+        return f"Parameter '{name}' must be a number."
     for key, breaks_limit, rule in _LIMITS:
         if key in slot and breaks_limit(text, float(slot[key])):
             return f"Parameter '{name}' {rule.format(slot[key])}"

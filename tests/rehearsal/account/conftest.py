@@ -42,6 +42,7 @@ def account_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account
 def account(account_server: AccountServer) -> Iterator[Account]:
     """The served account; what a test made in moto's backends is forgotten afterwards."""
     from moto.core.base_backend import BackendDict
+    from moto.s3.models import s3_backends
 
     yield account_server.account
     account_server.account.stacks.clear()
@@ -49,17 +50,23 @@ def account(account_server: AccountServer) -> Iterator[Account]:
     for backends in BackendDict._instances:
         backends.clear()
     BackendDict._instances.clear()
+    s3_backends.bucket_accounts.clear()
 
 
-@pytest.fixture
-def clients(account: Account) -> Clients:
-    """Return boto3 clients of the account: `clients("s3")`."""
-    session: Any = boto3.Session(  # its stubs know client() by literal service names only
+@pytest.fixture(scope="session")
+def aws_session() -> Any:  # boto3's stubs know client() by literal service names only
+    """One boto3 session: each new one reads the services' models again, half a second for EC2."""
+    return boto3.Session(
         aws_access_key_id=isolation.DUMMY_ACCESS_KEY,
         aws_secret_access_key=isolation.DUMMY_SECRET_KEY,
         region_name=REGION,
     )
-    return lambda service: session.client(service, endpoint_url=account.endpoint)
+
+
+@pytest.fixture
+def clients(account: Account, aws_session: Any) -> Clients:
+    """Return boto3 clients of the account: `clients("s3")`."""
+    return lambda service: aws_session.client(service, endpoint_url=account.endpoint)
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""The account as a process of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from rehearsal.isolation import child_environment
+from rehearsal.processes import free_port
+
+
+def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", "111122223333"]
+    argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory), *more]
+    environment = child_environment(directory, region="us-west-2", account_id="111122223333")
+    return subprocess.Popen(
+        argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
+    )
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Any, int]]:
+    port = free_port()
+    process = start(tmp_path, port)
+    yield process, port
+    process.kill()
+    process.communicate()
+
+
+def test_ready_line_routes_and_orderly_end(served: tuple[Any, int], tmp_path: Path) -> None:
+    process, port = served
+    assert json.loads(process.stdout.readline()) == {"ready": True, "port": port}
+    base = f"http://127.0.0.1:{port}/_rehearsal"
+    assert requests.get(f"{base}/health", timeout=5).json()["account"] == "111122223333"
+    assert requests.get(f"{base}/journal?since=0", timeout=5).json() == []
+    missing = requests.get(f"{base}/nothing", timeout=5)
+    assert (missing.status_code, missing.json()) == (404, {"error": "no route GET /_rehearsal/nothing"})
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert (tmp_path / "logs" / "account.log").exists()
+
+
+def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = start(tmp_path, taken.getsockname()[1])
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1].startswith("the embedded account could not start: port ")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])
+def test_wrong_argument_is_named(tmp_path: Path, more: tuple[str, str]) -> None:
+    process = start(tmp_path, free_port(), *more)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert more[0] in errors

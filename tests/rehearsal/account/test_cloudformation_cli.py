@@ -1,0 +1,127 @@
+"""The engine under the real CDK CLI: bootstrap, deploy, diff, update, destroy of a small app of two stacks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.isolation import child_environment
+from rehearsal.processes import free_port
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
+ACCOUNT_ID, REGION = "111122223333", "us-west-2"
+
+
+def template(**resources: Any) -> dict[str, Any]:
+    return {
+        "Parameters": {
+            "BootstrapVersion": {
+                "Type": "AWS::SSM::Parameter::Value<String>",
+                "Default": "/cdk-bootstrap/hnb659fds/version",
+            }
+        },
+        "Resources": resources,
+    }
+
+
+def producer(display_name: str) -> dict[str, Any]:
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": display_name}}
+    export = {"Value": {"Fn::GetAtt": ["T", "TopicName"]}, "Export": {"Name": "producer:topic"}}
+    return {**template(T=topic), "Outputs": {"Topic": export}}
+
+
+CONSUMER = template(
+    P={"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": {"Fn::ImportValue": "producer:topic"}}}
+)
+
+
+class Cdk:
+    """Runs the CDK CLI on a cloud assembly of two stacks, `producer` and `consumer`."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self._directory = directory
+        self._environment = child_environment(
+            directory, endpoint=f"http://localhost:{port}", region=REGION, account_id=ACCOUNT_ID
+        )
+        self.assembly = directory / "cdk.out"
+        self.assembly.mkdir()
+
+    def write(self, first: dict[str, Any], second: dict[str, Any]) -> None:
+        """Write the assembly, as `cdk synth` would."""
+        role = "arn:${AWS::Partition}:iam::111122223333:role/cdk-hnb659fds-{}-role-111122223333-us-west-2"
+        artifacts = {}
+        for name, body, needs in (("producer", first, []), ("consumer", second, ["producer"])):
+            (self.assembly / f"{name}.template.json").write_text(json.dumps(body))
+            artifacts[name] = {
+                "type": "aws:cloudformation:stack",
+                "environment": "aws://111122223333/us-west-2",
+                "dependencies": needs,
+                "properties": {
+                    "templateFile": f"{name}.template.json",
+                    "validateOnSynth": False,
+                    "assumeRoleArn": role.replace("{}", "deploy"),
+                    "cloudFormationExecutionRoleArn": role.replace("{}", "cfn-exec"),
+                },
+            }
+        manifest = {"version": "36.0.0", "artifacts": artifacts}
+        (self.assembly / "manifest.json").write_text(json.dumps(manifest))
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run one command; returns what it printed."""
+        argv = ["node", str(CLI), "--app", str(self.assembly), "--no-color", *arguments]
+        done = subprocess.run(argv, env=self._environment, cwd=self._directory, capture_output=True, text=True)  # noqa: PLW1510
+        output = done.stdout + done.stderr
+        assert done.returncode == code, output
+        return output
+
+
+@pytest.fixture
+def cdk(tmp_path: Path) -> Iterator[Cdk]:
+    port = free_port()
+    argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", ACCOUNT_ID]
+    argv += ["--region", REGION, "--directory", str(tmp_path), "--binaries", str(tmp_path)]
+    environment = child_environment(tmp_path, region=REGION, account_id=ACCOUNT_ID)
+    process = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["ready"]
+    yield Cdk(tmp_path, port)
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(10) == 0
+    process.stdout.close()
+
+
+def test_real_cdk_cli_deploys_compares_updates_and_destroys(cdk: Cdk) -> None:
+    cdk.write(producer("one"), CONSUMER)
+    everything = ("deploy", "--all", "--require-approval", "never")
+    assert "bootstrapped." in cdk.run("bootstrap", "aws://111122223333/us-west-2")
+
+    assert "✅  consumer" in cdk.run(*everything)
+    assert "Number of stacks with differences: 0" in cdk.run("diff", "--all")
+    assert cdk.run(*everything).count("(no changes)") == 2
+
+    cdk.write(producer("two"), CONSUMER)
+    shown = cdk.run("diff", "--all")
+    assert "[-] one" in shown
+    assert "Number of stacks with differences: 1" in shown
+    assert "UPDATE_COMPLETE" in cdk.run(*everything)
+
+    refusal = cdk.run("destroy", "producer", "--exclusively", "--force", code=1)
+    assert "Cannot delete export producer:topic as it is in use by consumer." in refusal
+    assert "✅  producer: destroyed" in cdk.run("destroy", "--all", "--force")
+
+
+def test_failed_deployment_is_told_with_its_reason(cdk: Cdk) -> None:
+    cdk.write(producer("one"), template(T={"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "no name"}}))
+    cdk.run("bootstrap", "aws://111122223333/us-west-2")
+    output = cdk.run("deploy", "consumer", "--exclusively", "--require-approval", "never", code=1)
+    assert "Topic names must be made up of" in output
+    assert "ROLLBACK_COMPLETE" in output
