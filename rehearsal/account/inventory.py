@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rehearsal.account.inventory_sources import Found, found_in_account
+from rehearsal.account.inventory_sources import PENDING_DELETION, Found, found_in_account
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 NOBODY = "nobody"
 BOOTSTRAP = "bootstrap"
 BOOTSTRAP_STACK = "CDKToolkit"
+KEPT_BY_KMS = "background:kms"
+"""Owner of a deleted key: nobody can delete one at once, KMS keeps it for its pending window, free of charge."""
+
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
+_MADE_BY_CUSTOM_RESOURCES = ("AWS::SageMaker::Cluster", "AWS::IAM::OIDCProvider")
+"""Types that custom resources make, with the resource's name or ARN as their physical id."""
 
 
 @dataclass(frozen=True)
 class Item:
     """One resource.
 
-    `owner` is a stack's name, "background:" and the ARN of the service's resource that made it, "bootstrap" or
-    "nobody". `type` is CloudFormation's (moto's for services that the project does not use), `id` what `Ref`
-    returns; `note` says what is worth knowing: a key's pending deletion, what lies in a bucket.
+    `owner` is a stack's name, "background:" and the ARN of the service's resource that made it ("background:kms"
+    for a key that waits for its deletion), "bootstrap" or "nobody". `type` is CloudFormation's (moto's for
+    services that the project does not use), `id` what `Ref` returns; `note` says what is worth knowing: what lies
+    in a bucket, of what a resource is a part, that its maker is gone.
     """
 
     service: str
@@ -73,9 +79,12 @@ class _Owners:
             return owner
         if maker := self._maker(one):
             return f"background:{maker}"
+        if one.note == PENDING_DELETION:
+            return KEPT_BY_KMS
         if one.part_of in self.by_arn:
             return self.of_resource(self.by_arn[one.part_of])
-        return self.by_custom_resource.get(one.id) or self.by_custom_resource.get(one.arn) or NOBODY
+        by_custom_resource = self.by_custom_resource if one.type in _MADE_BY_CUSTOM_RESOURCES else {}
+        return by_custom_resource.get(one.id, NOBODY)
 
     def note(self, one: Found) -> str:
         maker = self._maker(one)

@@ -18,6 +18,7 @@ def install(account: Account) -> None:
     """Put the simulation in the place of moto's FSx, which knows neither life cycles nor associations."""
     serve(account)
     service = FsxService(account)
+    account.at_end.callback(service.close)
     for operation, answer in _operations(service).items():
         setattr(FSxResponse, operation, _route(answer))
 

@@ -32,6 +32,12 @@ class FsxService:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._lock = threading.RLock()
+        self._timers: set[threading.Timer] = set()
+
+    def close(self) -> None:
+        """Forget the deletions that are going on."""
+        for timer in list(self._timers):
+            timer.cancel()
 
     @property
     def _backend(self) -> Any:
@@ -158,9 +164,14 @@ class FsxService:
         self._backend.tagger.tag_resource(record.resource_arn, list(record.request.get("Tags") or []))
 
     def _start_deletion(self, record: Record, end: Callable[[], object]) -> None:
+        def finish() -> None:
+            self._timers.discard(timer)
+            end()
+
         record.deleting = True
-        timer = threading.Timer(self._real(DELETION).total_seconds(), end)
+        timer = threading.Timer(self._real(DELETION).total_seconds(), finish)
         timer.daemon = True
+        self._timers.add(timer)
         timer.start()
 
     def _finish_deletion(self, identifier: str) -> None:

@@ -3,14 +3,17 @@
 import json
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 import requests
 
+from rehearsal.account import inventory
 from rehearsal.account.context import Account
 from rehearsal.account.inventory import Item, collect
+from rehearsal.account.inventory_sources import Found
 from tests.rehearsal.account.conftest import Clients
 
 TRUST = json.dumps(
@@ -224,10 +227,22 @@ def test_retained_resource_is_nobodys_after_its_stack(account: Account, clients:
     assert owners(account) == {"AWS::SNS::Topic": "nobody"}
 
 
-def test_deleted_key_is_listed_as_pending(account: Account, clients: Clients) -> None:
+def test_custom_resource_owns_the_cluster_that_it_made(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abc"
+    cluster = Found("AWS::SageMaker::Cluster", "ml-cluster", arn)
+    namesake = Found("AWS::ECR::Repository", "ml-cluster", "arn:aws:ecr:us-west-2:111122223333:repository/ml-cluster")
+    made = SimpleNamespace(type="Custom::HyperPodCluster", physical_id="ml-cluster")
+    monkeypatch.setattr(inventory, "found_in_account", lambda: iter([cluster, namesake]))
+    monkeypatch.setattr(account.stacks, "owners", lambda: iter([(SimpleNamespace(name="hyperpod"), made)]))
+    assert owners(account) == {"AWS::SageMaker::Cluster": "hyperpod", "AWS::ECR::Repository": "nobody"}
+
+
+def test_deleted_key_is_kms_own_until_it_goes(account: Account, clients: Clients) -> None:
     key = clients("kms").create_key()["KeyMetadata"]["KeyId"]
+    assert of_type(account, "AWS::KMS::Key")[0].owner == "nobody"
     clients("kms").schedule_key_deletion(KeyId=key)
-    assert of_type(account, "AWS::KMS::Key")[0].note == "pending deletion"
+    item = of_type(account, "AWS::KMS::Key")[0]
+    assert (item.owner, item.note) == ("background:kms", "pending deletion")
 
 
 def test_interface_of_a_service_belongs_to_its_maker(account: Account, clients: Clients) -> None:
