@@ -144,6 +144,7 @@ class NodegroupResource(ResourceModel):
             "ForceUpdateEnabled",
             "InstanceTypes",
             "Labels",
+            "LaunchTemplate",
             "NodeRole",
             "NodegroupName",
             "ReleaseVersion",

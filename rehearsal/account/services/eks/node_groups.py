@@ -15,6 +15,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from config.capacity import allocatable
 from config.catalogue import GPU_RESOURCE, InstanceType
 from rehearsal.account.context import Account
+from rehearsal.account.services.eks import launch_templates
 from rehearsal.account.services.eks.checks import find_subnets
 from rehearsal.account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
 from rehearsal.account.services.iam import find_role, trusts
@@ -73,13 +74,14 @@ class NodeGroups:
                 f"NodeGroup already exists with name {request['nodegroupName']} and cluster name {cluster_name}"
             )
         self._check(cluster, request)
+        template = self._launch_template(cluster, request)
         group = self._service.backend.create_nodegroup(
             cluster_name=cluster_name,
             nodegroup_name=request["nodegroupName"],
             node_role=request["nodeRole"],
             subnets=list(request["subnets"]),
             scaling_config=_scaling(request.get("scalingConfig")),
-            disk_size=int(request.get("diskSize", _DEFAULT_DISK_GIB)),
+            disk_size=template.root_volume_gib or int(request.get("diskSize", _DEFAULT_DISK_GIB)),
             instance_types=list(request.get("instanceTypes") or _DEFAULT_INSTANCE_TYPES),
             ami_type=request.get("amiType", _AMI_TYPES[0]),
             labels=dict(request.get("labels") or {}),
@@ -90,6 +92,7 @@ class NodeGroups:
             release_version=request.get("releaseVersion", f"{cluster.version}-rehearsal"),
         )
         group.remote_access = None
+        group.security_groups = list(template.security_groups)
         group.resources = {"autoScalingGroups": [{"name": f"eks-{group.nodegroup_name}-{group.uuid}"}]}
         group.update_config = dict(request.get("updateConfig") or {"maxUnavailable": 1})
         try:
@@ -151,14 +154,14 @@ class NodeGroups:
                 self._account.background.drop(node.interface_id)
 
     def _add_node(self, group: Any, index: int) -> _Node:
-        account, cluster = self._account, self._service.cluster(group.cluster_name)
+        account = self._account
         subnet = find_subnets(account, group.subnets)[index % len(group.subnets)]
         instance_id = f"i-{uuid.uuid4().hex[:17]}"
         interface = account.background.network_interface(
             maker_arn=group.arn,
             description=f"primary interface of {instance_id}, node group {group.nodegroup_name}",
             subnet_id=subnet.id,
-            security_group_ids=[cluster.resources_vpc_config["clusterSecurityGroupId"]],
+            security_group_ids=group.security_groups,
         )
         domain = "ec2.internal" if account.region == "us-east-1" else f"{account.region}.compute.internal"
         node = _Node(f"ip-{interface.private_ip_address.replace('.', '-')}.{domain}", interface.id)
@@ -198,10 +201,19 @@ class NodeGroups:
             raise invalid_parameter(f"amiType {ami_type}: {', '.join(_AMI_TYPES)} are allowed")
         if request.get("capacityType", "ON_DEMAND") not in ("ON_DEMAND", "SPOT"):
             raise invalid_parameter(f"capacityType {request['capacityType']}: ON_DEMAND or SPOT")
-        for key in ("launchTemplate", "remoteAccess"):
-            if request.get(key):
-                raise invalid_parameter(f"{key}: the rehearsal's node groups use EKS's own launch template")
+        if request.get("remoteAccess"):
+            raise invalid_parameter("remoteAccess: the rehearsal's nodes have no key pairs")
         self._check_role(request["nodeRole"])
+
+    def _launch_template(self, cluster: Any, request: Mapping[str, Any]) -> launch_templates.LaunchTemplate:
+        """The request's own template, or EKS's, whose nodes carry the cluster's security group."""
+        cluster_group = cluster.resources_vpc_config["clusterSecurityGroupId"]
+        if specification := request.get("launchTemplate"):
+            template = launch_templates.read(self._account, specification, request)
+            if template.security_groups:
+                return template
+            return launch_templates.LaunchTemplate((cluster_group,), template.root_volume_gib)
+        return launch_templates.LaunchTemplate((cluster_group,), None)
 
     def _check_role(self, role_arn: str) -> None:
         """Nodes whose role lacks EKS's or ECR's policies never join: EKS gives up after half an hour."""
