@@ -30,7 +30,7 @@ _BUILT_IN_ROLES: Final = {
 }
 _READ: Final = ["get", "list", "watch"]
 _ALL: Final = ["*"]
-# AWS documents what these are for, not rule by rule: see docs/unverified-on-aws.md.
+# AWS documents what these are for, not rule by rule: these rules are not verified on AWS.
 _OWN_RULES: Final = {
     "AmazonEKSAdminViewPolicy": [{"apiGroups": ["*"], "resources": ["*"], "verbs": _READ}],
     "AmazonSagemakerHyperpodTrainingPolicy": [
