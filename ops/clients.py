@@ -5,20 +5,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import boto3
 import kubernetes
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.config import Config
 from botocore.signers import RequestSigner
 
 from config import Environment, naming
+from ops.refusals import Unreachable, in_plain_words
 
+# Seconds to connect and to read: an address that the allow-list does not hold gets no answer at all.
+REQUEST_TIMEOUT: Final = (10, 30)
+_AWS: Final = Config(
+    connect_timeout=REQUEST_TIMEOUT[0],
+    read_timeout=REQUEST_TIMEOUT[1],
+    retries={"mode": "standard", "total_max_attempts": 3},
+)
 _TOKEN_SECONDS: Final = 60
-
-
-class Unreachable(Exception):
-    """The account or the cluster cannot be used; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,28 @@ class Clients:
     """The two APIs of one environment."""
 
     sagemaker: Any
-    ecr: Any
     kubernetes: kubernetes.client.ApiClient
+
+
+class Account:
+    """The environment's AWS account, with the caller's own credentials."""
+
+    def __init__(self, environment: Environment) -> None:
+        """Raise Unreachable when there are no credentials, or they belong to another account."""
+        with in_plain_words():
+            self.session = boto3.Session(region_name=environment.region)
+            identity = self.client("sts").get_caller_identity()
+        if identity["Account"] != environment.account:
+            raise Unreachable(
+                f"the AWS credentials are of account {identity['Account']} ({identity['Arn']}); "
+                f"environment {environment.name} is in {environment.account}"
+            )
+
+    def client(self, service: str) -> Any:
+        """A client that gives up in seconds, not in minutes."""
+        # The overloads of boto3's types are for literal names.
+        untyped: Any = self.session
+        return untyped.client(service, config=_AWS)
 
 
 @contextmanager
@@ -35,45 +60,33 @@ def connect(environment: Environment) -> Iterator[Clients]:
     """Yield clients of the environment, with the caller's own AWS credentials.
 
     Raises Unreachable when there are no credentials, they belong to another account, or the EKS cluster does
-    not exist or refuses the caller.
+    not exist yet.
     """
-    session = boto3.Session(region_name=environment.region)
-    try:
-        account = session.client("sts").get_caller_identity()["Account"]
-        if account != environment.account:
-            raise Unreachable(
-                f"the credentials are of account {account}; environment {environment.name} is in {environment.account}"
-            )
-        cluster = session.client("eks").describe_cluster(name=naming.eks_cluster(environment))["cluster"]
-    except ClientError as error:
-        raise Unreachable(f"{error.operation_name}: {error.response['Error']['Message']}") from error
-    except BotoCoreError as error:
-        raise Unreachable(str(error)) from error
-
-    with tempfile.NamedTemporaryFile(suffix=".crt") as authority:
+    account = Account(environment)
+    with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
+        cluster = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))["cluster"]
+        if not cluster.get("endpoint"):
+            raise Unreachable(f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet")
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
-        configuration = kubernetes.client.Configuration()
-        configuration.host = cluster["endpoint"]
-        configuration.ssl_ca_cert = authority.name
-        # Tokens live for minutes, a wait for hours: each request signs its own.
-        configuration.refresh_api_key_hook = lambda settings: settings.api_key.update(
-            authorization=f"Bearer {_token(session, cluster['name'])}"
-        )
-        configuration.api_key["authorization"] = f"Bearer {_token(session, cluster['name'])}"
+        configuration = kubernetes.client.Configuration(host=cluster["endpoint"], ssl_ca_cert=authority.name, retries=1)
+        sign = partial(_token, account.session, account.client("sts"), cluster["name"])
+        # The client sends a token only when there is one to begin with. They live for minutes, a wait for hours:
+        # so that each request signs its own.
+        configuration.api_key["authorization"] = sign()
+        configuration.refresh_api_key_hook = lambda settings: settings.api_key.update(authorization=sign())
         with kubernetes.client.ApiClient(configuration) as api:
-            yield Clients(session.client("sagemaker"), session.client("ecr"), api)
+            yield Clients(account.client("sagemaker"), api)
 
 
-def _token(session: boto3.Session, cluster: str) -> str:
-    """Return a token for the EKS API: a presigned GetCallerIdentity bound to the cluster's name.
+def _token(session: boto3.Session, sts: Any, cluster: str) -> str:
+    """Return a bearer token for the EKS API: a presigned GetCallerIdentity bound to the cluster's name.
 
     Source: kubernetes-sigs/aws-iam-authenticator, "API Authorization from Outside a Cluster".
     """
     credentials = session.get_credentials()
     if credentials is None:
         raise Unreachable("there are no AWS credentials")
-    sts = session.client("sts")
     signer = RequestSigner(
         sts.meta.service_model.service_id,
         sts.meta.region_name,
@@ -94,4 +107,4 @@ def _token(session: boto3.Session, cluster: str) -> str:
         expires_in=_TOKEN_SECONDS,
         operation_name="",
     )
-    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+    return "Bearer k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")

@@ -2,49 +2,76 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Final
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
-from ops.readiness import Item, State
+from ops.items import Item, State
+from ops.refusals import NoAnswer
 
 _STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.FAILED: "bold red"}
 _SIGN: Final = {State.READY: "✔", State.WAITING: "…", State.FAILED: "✘"}
 
+Observe = Callable[[], list[Item]]
 
-def table(items: list[Item]) -> Table:
+
+def table(items: list[Item], caption: str | None = None) -> Table:
     """Draw the items, one a row."""
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "what", "name", "state"):
-        drawn.add_column(column)
+    drawn = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
+    for column in ("", "what", "name"):
+        drawn.add_column(column, no_wrap=True)
+    drawn.add_column("state")
     for item in items:
         style = _STYLE[item.state]
-        drawn.add_row(f"[{style}]{_SIGN[item.state]}[/]", item.kind, item.name, item.detail)
+        drawn.add_row(f"[{style}]{_SIGN[item.state]}[/]", item.kind, item.name, escape(item.detail))
     return drawn
 
 
-def wait(observe: Callable[[], list[Item]], console: Console, *, timeout: float, interval: float) -> bool:
-    """Observe every `interval` seconds until all items are ready (True), one failed or `timeout` passed (False).
+def wait(observe: Observe, console: Console, *, timeout: float, interval: float) -> list[Item]:
+    """Observe every `interval` seconds until all items are ready, one failed or `timeout` seconds passed.
 
-    On a terminal the table is redrawn in place; elsewhere a line is printed for each item that changes.
+    Return what was seen last. On a terminal the table is redrawn in place; elsewhere a line is printed for each item
+    that changes. Once it has seen something, a look that gets no answer is repeated instead of ending the wait.
     """
-    deadline = time.monotonic() + timeout
-    seen: dict[tuple[str, str], Item] = {}
-    with Live(console=console, transient=False, auto_refresh=False) as live:
+    started = time.monotonic()
+    live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+    items: list[Item] = []
+    trouble = ""
+    with live or nullcontext():
         while True:
-            items = observe()
-            if console.is_terminal:
-                live.update(table(items), refresh=True)
+            before, last_trouble = items, trouble
+            items, trouble = _look(observe, before)
+            waited = time.monotonic() - started
+            if live:
+                caption = trouble or f"{waited / 60:.0f} min; Ctrl-C ends the looking, nothing else"
+                live.update(table(items, caption), refresh=True)
             else:
-                for item in items:
-                    if seen.get((item.kind, item.name)) != item:
-                        console.print(f"{_SIGN[item.state]} {item.kind} {item.name}: {item.detail}")
-                seen = {(item.kind, item.name): item for item in items}
+                _print_lines(console, [_line(item) for item in items if item not in before])
+                _print_lines(console, [trouble] if trouble and trouble != last_trouble else [])
             states = {item.state for item in items}
-            if states <= {State.READY}:
-                return True
-            if State.FAILED in states or time.monotonic() > deadline:
-                return False
-            time.sleep(interval)
+            if states <= {State.READY} or State.FAILED in states or waited >= timeout:
+                return items
+            time.sleep(min(interval, timeout - waited))
+
+
+def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
+    try:
+        return observe(), ""
+    except NoAnswer as error:
+        if not before:
+            raise
+        return before, f"no answer, trying again: {error}"
+
+
+def _line(item: Item) -> str:
+    return f"{_SIGN[item.state]} {item.kind} {item.name}: {item.detail}"
+
+
+def _print_lines(console: Console, lines: list[str]) -> None:
+    """A line stays a line, however narrow the place that it goes to."""
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)

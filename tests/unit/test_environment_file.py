@@ -108,7 +108,7 @@ def test_the_name_inside_must_be_the_file_s(dev: Any) -> None:
 def test_an_environment_cannot_be_changed_after_it_was_read() -> None:
     environment = load("dev")
     with pytest.raises(ValueError, match="frozen"):
-        environment.region = "eu-west-1"
+        environment.region = "eu-west-1"  # type: ignore[misc]  # mypy refuses it as well
 
 
 def test_no_such_file_lists_the_environments_there_are() -> None:

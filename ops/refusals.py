@@ -1,0 +1,98 @@
+"""What the AWS SDK and the Kubernetes client raise, in words that say what to do."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import urllib3
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoCredentialsError,
+)
+from botocore.exceptions import ConnectionError as AwsConnectionError
+from kubernetes.client import ApiException
+
+_LOG_IN_AGAIN: Final = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_THROTTLED: Final = {"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"}
+
+
+class Unreachable(Exception):
+    """The account or the cluster cannot be used; the message says which, why, and what to do."""
+
+
+class NoAnswer(Unreachable):
+    """There was no usable answer this time; another try may get one."""
+
+
+@contextmanager
+def in_plain_words() -> Iterator[None]:
+    """Raise Unreachable for what the two clients raise inside."""
+    try:
+        yield
+    except ClientError as error:
+        raise _aws_refusal(error) from error
+    except NoCredentialsError as error:
+        raise Unreachable("there are no AWS credentials: log in, or set AWS_PROFILE") from error
+    except (AwsConnectionError, HTTPClientError) as error:
+        raise NoAnswer(f"AWS does not answer: {error}") from error
+    except BotoCoreError as error:
+        raise Unreachable(f"the AWS credentials cannot be used: {error}") from error
+    except ApiException as error:
+        raise _kubernetes_refusal(error) from error
+    except urllib3.exceptions.HTTPError as error:
+        raise NoAnswer(
+            f"the Kubernetes API does not answer ({_innermost(error)}); "
+            "is your address in eks.public_access_cidrs of the environment?"
+        ) from error
+
+
+def _aws_refusal(error: ClientError) -> Unreachable:
+    answer = error.response["Error"]
+    code, message = answer.get("Code", "Unknown"), answer.get("Message", "no reason given")
+    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    if code in _LOG_IN_AGAIN:
+        return Unreachable(f"AWS does not accept the credentials ({code}: {message}): log in again")
+    if error.operation_name == "DescribeCluster" and code == "ResourceNotFoundException":
+        return Unreachable(f"there is no EKS cluster yet ({message.rstrip('.')}): deploy the eks stack")
+    told = f"AWS refuses {error.operation_name} ({code}): {message}"
+    return NoAnswer(told) if status >= 500 or code in _THROTTLED else Unreachable(told)
+
+
+def _kubernetes_refusal(error: ApiException) -> Unreachable:
+    match error.status:
+        case 401:
+            return Unreachable(
+                "the Kubernetes API does not know you (401): your IAM role must be under access.admins of the "
+                "environment, and the eks stack deployed since"
+            )
+        case 403:
+            return Unreachable(
+                f"the Kubernetes API refuses this (403): {_message(error)}; "
+                "your IAM role must be under access.admins of the environment"
+            )
+        case status:
+            told = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"
+            return NoAnswer(told) if not status or status >= 500 or status == 429 else Unreachable(told)
+
+
+def _message(error: ApiException) -> str:
+    """The `message` of the Status object that the API server answers with."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.body or "no reason given")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    reason = getattr(error, "reason", None)
+    return _innermost(reason) if isinstance(reason, BaseException) else error

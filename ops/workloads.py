@@ -1,0 +1,94 @@
+"""What runs on the nodes: the image build, the volume, the RayClusters."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from config import Environment
+from config.model import RayCluster
+from k8s_charts.names import IMAGE_BUILD_NAMESPACE
+from ops.clients import REQUEST_TIMEOUT
+from ops.items import Item, State
+
+
+def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
+    """The newest build of the Ray image; a changed image is another Job."""
+    batch = kubernetes.client.BatchV1Api(api)
+    jobs = batch.list_namespaced_job(IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT).items
+    if not jobs:
+        repository = environment.image.repository
+        return Item("Ray image", repository, State.WAITING, "no build Job: deploy the ray stack")
+    job = max(jobs, key=lambda job: job.metadata.creation_timestamp)
+    name = job.metadata.name
+    conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
+    if "Complete" in conditions:
+        return Item("Ray image", name, State.READY, "built")
+    logs = f"`kubectl logs -n {IMAGE_BUILD_NAMESPACE} job/{name} --all-containers`"
+    if failed := conditions.get("Failed"):
+        return Item("Ray image", name, State.FAILED, f"{failed.message or failed.reason}; see {logs}")
+    tries = f"; {job.status.failed} failed before, see {logs}" if job.status.failed else ""
+    return Item("Ray image", name, State.WAITING, f"{'building' if job.status.active else 'not started'}{tries}")
+
+
+def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
+    """The claim of the file system that Ray's pods mount."""
+    name, namespace = environment.fsx.claim, environment.ray.namespace
+    core = kubernetes.client.CoreV1Api(api)
+    read = core.read_namespaced_persistent_volume_claim
+    found = _or_none(partial(read, name, namespace, _request_timeout=REQUEST_TIMEOUT))
+    phase = found.status.phase if found else "does not exist: deploy the ray stack"
+    return Item("volume claim", f"{namespace}/{name}", State.READY if phase == "Bound" else State.WAITING, phase)
+
+
+def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Item]:
+    """Each RayCluster, with what keeps its first waiting pod."""
+    custom = kubernetes.client.CustomObjectsApi(api)
+    namespace = environment.ray.namespace
+    for wanted in environment.ray.clusters:
+        read = partial(custom.get_namespaced_custom_object, "ray.io", "v1", namespace, "rayclusters", wanted.name)
+        found = _or_none(partial(read, _request_timeout=REQUEST_TIMEOUT))
+        if found is None:
+            detail = "does not exist: deploy the ray stack"
+            yield Item("RayCluster", f"{namespace}/{wanted.name}", State.WAITING, detail)
+        else:
+            yield _ray_cluster(wanted, namespace, found.get("status", {}), kubernetes.client.CoreV1Api(api))
+
+
+def _ray_cluster(wanted: RayCluster, namespace: str, status: dict[str, Any], core: kubernetes.client.CoreV1Api) -> Item:
+    name = f"{namespace}/{wanted.name}"
+    replicas = sum(group.replicas for group in wanted.workers)
+    # availableWorkerReplicas counts Terminating pods too (kuberay#4078): a lost node shows in the groups above.
+    available = status.get("availableWorkerReplicas", 0)
+    told = [f"{status.get('state') or 'starting'}, {available} of {replicas} workers"]
+    if status.get("state") == "ready" and available == replicas:
+        return Item("RayCluster", name, State.READY, told[0])
+    if reason := status.get("reason"):
+        told.append(reason)
+    selector = f"ray.io/cluster={wanted.name}"
+    pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    told += [f"{pod.metadata.name}: {hindrance}" for pod in pods if (hindrance := _hindrance(pod))][:1]
+    return Item("RayCluster", name, State.WAITING, "; ".join(told))
+
+
+def _hindrance(pod: Any) -> str:
+    """Why a pod does not run, in the scheduler's or the kubelet's words; empty when they say nothing."""
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return str(condition.message or condition.reason)
+    for container in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
+        waiting = container.state.waiting
+        if waiting and waiting.reason != "PodInitializing":
+            return f"{waiting.reason}: {waiting.message}" if waiting.message else str(waiting.reason)
+    return ""
+
+
+def _or_none(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except ApiException as error:
+        if error.status == 404:
+            return None
+        raise

@@ -1,0 +1,89 @@
+"""The answers of an environment `dev` that is ready, for tests to take something away from."""
+
+from typing import Any
+
+from tests.unit.fake_apis import Apis
+
+JOBS = "/apis/batch/v1/namespaces/image-build/jobs"
+NODES = "/api/v1/nodes"
+CLAIM = "/api/v1/namespaces/ray/persistentvolumeclaims/fsx-claim"
+RAY_CLUSTER = "/apis/ray.io/v1/namespaces/ray/rayclusters/rayml"
+PODS = "/api/v1/namespaces/ray/pods"
+HEAD, WORKERS = "head-group", "worker-group-1"
+COUNTS = {HEAD: 1, WORKERS: 4}
+
+
+def make_ready(apis: Apis) -> None:
+    """Fill in what a running `dev` answers, and nothing else."""
+    apis.aws.clear()
+    apis.kubernetes.clear()
+    apis.tokens.clear()
+    apis.account = "111122223333"
+    apis.aws["DescribeEksCluster"] = {
+        "cluster": {
+            "name": "rayhp-dev",
+            "status": "ACTIVE",
+            "endpoint": apis.endpoint,
+            "certificateAuthority": {"data": ""},
+        }
+    }
+    apis.aws["DescribeCluster"] = {
+        "ClusterArn": "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl",
+        "ClusterName": "ml-cluster",
+        "ClusterStatus": "InService",
+        "NodeProvisioningMode": "Continuous",
+        "InstanceGroups": [group(name, count) for name, count in COUNTS.items()],
+    }
+    apis.aws["ListClusterNodes"] = {
+        "ClusterNodeSummaries": [node(name) for name, count in COUNTS.items() for _ in range(count)]
+    }
+    # One list for each group's selector, which is not looked at here: the head's first.
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 4)]
+    apis.kubernetes[JOBS] = {"items": [job(succeeded=1, conditions=[condition("Complete")])]}
+    apis.kubernetes[CLAIM] = {"metadata": {"name": "fsx-claim"}, "status": {"phase": "Bound"}}
+    apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 4}}
+    apis.kubernetes[PODS] = {"items": []}
+
+
+def group(name: str, current: int, target: int | None = None) -> dict[str, Any]:
+    """An instance group of DescribeCluster."""
+    return {"InstanceGroupName": name, "CurrentCount": current, "TargetCount": current if target is None else target}
+
+
+def node(name: str, status: str = "Running", message: str | None = None) -> dict[str, Any]:
+    """A node of ListClusterNodes, in instance group `name`."""
+    state = {"Status": status} | ({"Message": message} if message else {})
+    return {
+        "InstanceGroupName": name,
+        "InstanceId": "i-0123456789abcdef0",
+        "InstanceType": "ml.m5.2xlarge",
+        "LaunchTime": 1_760_000_000,
+        "InstanceStatus": state,
+    }
+
+
+def nodes(*items: dict[str, Any]) -> dict[str, Any]:
+    """A list of Kubernetes nodes."""
+    return {"items": list(items)}
+
+
+def usable_node(*, ready: bool = True, health: str | None = "Schedulable", deep: str | None = None) -> dict[str, Any]:
+    """A Kubernetes node with HyperPod's labels."""
+    labels = {"node-health-status": health, "deep-health-check-status": deep}
+    return {
+        "metadata": {
+            "name": "hyperpod-i-0123456789abcdef0",
+            "labels": {f"sagemaker.amazonaws.com/{key}": value for key, value in labels.items() if value},
+        },
+        "status": {"conditions": [condition("Ready", status=str(ready))]},
+    }
+
+
+def job(name: str = "ray-image-1", created: str = "2026-11-01T10:00:00Z", **status: Any) -> dict[str, Any]:
+    """An image build."""
+    return {"metadata": {"name": name, "creationTimestamp": created}, "status": status}
+
+
+def condition(kind: str, status: str = "True", message: str = "") -> dict[str, Any]:
+    """A condition of a Kubernetes object."""
+    return {"type": kind, "status": status, "message": message}

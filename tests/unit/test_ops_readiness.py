@@ -1,0 +1,245 @@
+"""What `ops wait` and `ops status` say of each thing that must be ready."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import config
+from ops.clients import Clients
+from ops.items import Item, State
+from ops.readiness import observe
+from tests.unit.fake_apis import Apis, aws_error
+from tests.unit.running_environment import (
+    CLAIM,
+    HEAD,
+    JOBS,
+    NODES,
+    PODS,
+    RAY_CLUSTER,
+    WORKERS,
+    condition,
+    group,
+    job,
+    node,
+    nodes,
+    usable_node,
+)
+
+DEV = config.load("dev")
+Look = Callable[[], dict[tuple[str, str], Item]]
+
+
+@pytest.fixture
+def look(apis: Apis, clients: Clients) -> Look:
+    """Observe `dev` and return the items by kind and name."""
+    return lambda: {(item.kind, item.name): item for item in observe(DEV, clients)}
+
+
+def workers(apis: Apis, *listed: dict[str, Any], current: int, target: int = 4) -> None:
+    """Let the worker group have these nodes."""
+    apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1), group(WORKERS, current, target)]
+    apis.aws["ListClusterNodes"]["ClusterNodeSummaries"] = [node(HEAD), *listed]
+
+
+def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
+    items = look()
+    assert {item.state for item in items.values()} == {State.READY}
+    assert [(kind, name, item.detail) for (kind, name), item in items.items()] == [
+        ("HyperPod cluster", "ml-cluster", "InService"),
+        ("instance group", HEAD, "1 of 1 nodes: 1 Running"),
+        ("instance group", WORKERS, "4 of 4 nodes: 4 Running"),
+        ("Kubernetes nodes", HEAD, "1 of 1 Ready and Schedulable"),
+        ("Kubernetes nodes", WORKERS, "4 of 4 Ready and Schedulable"),
+        ("Ray image", "ray-image-1", "built"),
+        ("volume claim", "ray/fsx-claim", "Bound"),
+        ("RayCluster", "ray/rayml", "ready, 4 of 4 workers"),
+    ]
+
+
+def test_every_request_to_kubernetes_carries_a_fresh_eks_token(look: Look, apis: Apis) -> None:
+    look()
+    assert len(apis.tokens) == 5
+    assert all(token.startswith("Bearer k8s-aws-v1.") for token in apis.tokens)
+
+
+def test_a_cluster_that_does_not_exist_is_waited_for(look: Look, apis: Apis) -> None:
+    apis.aws["DescribeCluster"] = aws_error("ResourceNotFound", "Cluster with name ml-cluster not found")
+    items = look()
+    assert items["HyperPod cluster", "ml-cluster"].state is State.WAITING
+    assert items["HyperPod cluster", "ml-cluster"].detail == "does not exist: deploy the hyperpod stack"
+    assert ("instance group", WORKERS) not in items
+
+
+@pytest.mark.parametrize("status", ["Creating", "Updating", "RollingBack", "SystemUpdating", "Deleting"])
+def test_a_cluster_in_transition_is_waited_for(look: Look, apis: Apis, status: str) -> None:
+    apis.aws["DescribeCluster"]["ClusterStatus"] = status
+    item = look()["HyperPod cluster", "ml-cluster"]
+    assert (item.state, item.detail) == (State.WAITING, status)
+
+
+def test_a_failed_cluster_says_why_and_is_not_waited_for(look: Look, apis: Apis) -> None:
+    apis.aws["DescribeCluster"] |= {"ClusterStatus": "Failed", "FailureMessage": "EFA health checks did not run"}
+    item = look()["HyperPod cluster", "ml-cluster"]
+    assert (item.state, item.detail) == (State.FAILED, "Failed: EFA health checks did not run")
+
+
+def test_nodes_in_deep_health_checks_count_but_are_not_ready(look: Look, apis: Apis) -> None:
+    checked = node(WORKERS, "DeepHealthCheckInProgress")
+    workers(apis, node(WORKERS), node(WORKERS), checked, checked, current=4)
+    item = look()["instance group", WORKERS]
+    assert item.state is State.WAITING
+    assert item.detail == "4 of 4 nodes: 2 Running, 2 DeepHealthCheckInProgress"
+
+
+def test_a_shortage_shows_the_group_s_newest_event(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1)
+    apis.aws["ListClusterEvents"] = {
+        "Events": [
+            {
+                "EventId": "1",
+                "EventTime": 1_760_000_000,
+                "Description": "Insufficient capacity for ml.p5.48xlarge in usw2-az2",
+            }
+        ]
+    }
+    item = look()["instance group", WORKERS]
+    assert item.state is State.WAITING
+    assert item.detail.startswith("1 of 4 nodes: 1 Running; ")
+    assert item.detail.endswith(" Insufficient capacity for ml.p5.48xlarge in usw2-az2")
+
+
+def test_events_are_asked_for_under_continuous_provisioning_only(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1)
+    del apis.aws["DescribeCluster"]["NodeProvisioningMode"]
+    apis.aws["ListClusterEvents"] = aws_error("ValidationException", "needs NodeProvisioningMode Continuous")
+    assert look()["instance group", WORKERS].detail == "1 of 4 nodes: 1 Running"
+
+
+def test_a_node_s_message_is_shown(look: Look, apis: Apis) -> None:
+    failed = node(WORKERS, "Failure", "Lifecycle scripts did not run successfully")
+    workers(apis, *[node(WORKERS)] * 3, failed, current=4)
+    item = look()["instance group", WORKERS]
+    assert item.state is State.WAITING
+    assert item.detail == (
+        "4 of 4 nodes: 3 Running, 1 Failure; i-0123456789abcdef0: Lifecycle scripts did not run successfully"
+    )
+
+
+def test_a_count_that_was_not_deployed_yet_is_named(look: Look, apis: Apis) -> None:
+    workers(apis, *[node(WORKERS)] * 3, current=3, target=3)
+    item = look()["instance group", WORKERS]
+    assert item.state is State.WAITING
+    assert item.detail == "3 of 3 nodes: 3 Running; the environment says 4: deploy the hyperpod stack"
+
+
+def test_a_group_that_the_cluster_lacks_is_named(look: Look, apis: Apis) -> None:
+    apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1)]
+    assert look()["instance group", WORKERS].detail == "not in the cluster: deploy the hyperpod stack"
+
+
+def test_all_pages_of_a_big_cluster_s_nodes_are_counted(look: Look, apis: Apis) -> None:
+    first = {"ClusterNodeSummaries": [node(HEAD), *[node(WORKERS)] * 2], "NextToken": "2"}
+    apis.aws["ListClusterNodes"] = [first, {"ClusterNodeSummaries": [node(WORKERS)] * 2}]
+    assert look()["instance group", WORKERS].state is State.READY
+
+
+@pytest.mark.parametrize(
+    ("hindered", "told"),
+    [
+        (usable_node(health="Unschedulable", deep="InProgress"), "1 in deep health checks"),
+        (usable_node(ready=False), "1 not Ready"),
+        (usable_node(health="UnschedulablePendingReplacement"), "1 UnschedulablePendingReplacement"),
+        (usable_node(health=None), "1 without a health status"),
+    ],
+)
+def test_a_node_that_pods_cannot_use_says_why(look: Look, apis: Apis, hindered: dict[str, Any], told: str) -> None:
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 3, hindered)]
+    item = look()["Kubernetes nodes", WORKERS]
+    assert (item.state, item.detail) == (State.WAITING, f"3 of 4 Ready and Schedulable; {told}")
+
+
+def test_a_running_image_build_is_waited_for(look: Look, apis: Apis) -> None:
+    apis.kubernetes[JOBS] = {"items": [job(active=1)]}
+    assert look()["Ray image", "ray-image-1"].detail == "building"
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 4)]
+    apis.kubernetes[JOBS] = {"items": [job(active=1, failed=1)]}
+    item = look()["Ray image", "ray-image-1"]
+    assert item.state is State.WAITING
+    assert item.detail.startswith("building; 1 failed before, see `kubectl logs -n image-build job/ray-image-1")
+
+
+def test_a_failed_image_build_shows_the_job_s_message_and_where_the_log_is(look: Look, apis: Apis) -> None:
+    message = "Job has reached the specified backoff limit"
+    apis.kubernetes[JOBS] = {"items": [job(failed=3, conditions=[condition("Failed", message=message)])]}
+    item = look()["Ray image", "ray-image-1"]
+    assert item.state is State.FAILED
+    assert item.detail == f"{message}; see `kubectl logs -n image-build job/ray-image-1 --all-containers`"
+
+
+def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:
+    failed = job("ray-image-1", "2026-11-01T10:00:00Z", conditions=[condition("Failed")])
+    built = job("ray-image-2", "2026-11-02T10:00:00Z", conditions=[condition("Complete")])
+    apis.kubernetes[JOBS] = {"items": [built, failed]}
+    items = look()
+    assert ("Ray image", "ray-image-1") not in items
+    assert items["Ray image", "ray-image-2"].state is State.READY
+
+
+def test_what_the_ray_stack_makes_is_waited_for_until_it_is_deployed(look: Look, apis: Apis) -> None:
+    del apis.kubernetes[RAY_CLUSTER], apis.kubernetes[CLAIM]
+    apis.kubernetes[JOBS] = {"items": []}
+    items = look()
+    assert items["Ray image", "aws-ray-custom"].detail == "no build Job: deploy the ray stack"
+    for item in (items["volume claim", "ray/fsx-claim"], items["RayCluster", "ray/rayml"]):
+        assert (item.state, item.detail) == (State.WAITING, "does not exist: deploy the ray stack")
+
+
+def test_a_claim_without_a_volume_is_waited_for(look: Look, apis: Apis) -> None:
+    apis.kubernetes[CLAIM]["status"]["phase"] = "Pending"
+    item = look()["volume claim", "ray/fsx-claim"]
+    assert (item.state, item.detail) == (State.WAITING, "Pending")
+
+
+def test_a_ray_cluster_that_just_began_is_waited_for(look: Look, apis: Apis) -> None:
+    del apis.kubernetes[RAY_CLUSTER]["status"]
+    item = look()["RayCluster", "ray/rayml"]
+    assert (item.state, item.detail) == (State.WAITING, "starting, 0 of 4 workers")
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (
+            {
+                "conditions": [
+                    condition("PodScheduled", "False", "0/7 nodes are available: 4 Insufficient nvidia.com/gpu.")
+                ]
+            },
+            "0/7 nodes are available: 4 Insufficient nvidia.com/gpu.",
+        ),
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]},
+            "ImagePullBackOff: not found",
+        ),
+        (
+            {"initContainerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
+            "CrashLoopBackOff",
+        ),
+    ],
+)
+def test_a_short_ray_cluster_tells_what_keeps_a_pod(look: Look, apis: Apis, status: dict[str, Any], told: str) -> None:
+    apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 3}}
+    for key in ("containerStatuses", "initContainerStatuses"):
+        for container in status.get(key, []):
+            container |= {"name": "ray", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+    waiting = {"metadata": {"name": "rayml-gpu-group-worker-x"}, "status": status}
+    apis.kubernetes[PODS] = {"items": [{"metadata": {"name": "rayml-head"}, "status": {}}, waiting]}
+    item = look()["RayCluster", "ray/rayml"]
+    assert item.state is State.WAITING
+    assert item.detail == f"ready, 3 of 4 workers; rayml-gpu-group-worker-x: {told}"
+
+
+def test_the_operator_s_own_reason_is_shown(look: Look, apis: Apis) -> None:
+    apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "failed", "reason": "quota exceeded"}}
+    assert look()["RayCluster", "ray/rayml"].detail == "failed, 0 of 4 workers; quota exceeded"
