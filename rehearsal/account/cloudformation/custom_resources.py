@@ -33,6 +33,9 @@ MAX_RESPONSE_BYTES = 4096
 DEFAULT_TIMEOUT = 3600.0
 """Seconds that CloudFormation waits for the answer without a ServiceTimeout; real ones here, not scaled."""
 
+LATENCY = 3.0
+"""Most seconds (real ones) that CloudFormation lets pass after an answer: a function ends, and logs, by then."""
+
 INVOCATIONS = 3
 """Lambda's asynchronous invocation tries a failing function twice more, after one and two minutes."""
 
@@ -125,8 +128,11 @@ class CustomResources:
         fallback = physical_id or f"{target.stack_name}-{target.logical_id}-{suffix()}"
         pending = self._pending[token] = _Pending()
         try:
-            threading.Thread(target=self._invoke, args=(function, event, pending), daemon=True).start()
-            pending.answered.wait(float(properties.get("ServiceTimeout", DEFAULT_TIMEOUT)))
+            invocation = threading.Thread(target=self._invoke, args=(function, event, pending), daemon=True)
+            invocation.start()
+            if pending.answered.wait(float(properties.get("ServiceTimeout", DEFAULT_TIMEOUT))):
+                # Else its log group, deleted next, would come back with the last lines.
+                invocation.join(LATENCY)
         finally:
             del self._pending[token]
         return _read(event, pending, CustomHandle(fallback, {}, request_id, target))
