@@ -7,12 +7,13 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Request, Response
+
+from rehearsal.account import inventory
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -75,7 +76,6 @@ class ControlRoutes:
         return self._account.journal.entries(request.args.get("since", 0, int), request.args.get("kind"))
 
     def _inventory(self, _request: Request, _rest: str) -> Any:
-        inventory = import_module("rehearsal.account.inventory")
         return [vars(item) for item in inventory.collect(self._account)]
 
 

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from werkzeug.serving import BaseWSGIServer, make_server
@@ -26,8 +25,6 @@ EXTENSIONS = (
     "rehearsal.account.hyperpod",
 )
 """Modules with `install(account)`, in the order of installation."""
-
-_log = logging.getLogger(__name__)
 
 
 class AccountServer:
@@ -74,9 +71,6 @@ class AccountServer:
 def install_extensions(account: Account) -> None:
     """Call `install` of every extension."""
     for name in EXTENSIONS:
-        if find_spec(name) is None:
-            _log.warning("extension %s is not in the tree", name)
-            continue
         import_module(name).install(account)
 
 

@@ -253,6 +253,7 @@ def test_cloudformation_makes_changes_and_deletes_a_cluster(eks: Eks) -> None:
         "ResourcesVpcConfig": {"SubnetIds": eks.subnets, "EndpointPrivateAccess": "true"},
     }
     cluster = resources.create("AWS::EKS::Cluster", properties)
+    assert cluster.is_created()
     group = resources.create(
         "AWS::EKS::Nodegroup",
         {

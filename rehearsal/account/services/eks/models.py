@@ -2,8 +2,6 @@
 
 from typing import Any, Self
 
-from moto.cloudformation.models import cloudformation_backends
-
 from rehearsal.account.context import Account
 from rehearsal.account.services.eks.service import service_of
 from rehearsal.account.services.resource_model import (
@@ -60,14 +58,15 @@ def _request(declaration: Declaration) -> dict[str, Any]:
 
 def _principal_of_stack(declaration: Declaration) -> str | None:
     """The role that CloudFormation works with in this stack: EKS takes it for the creator."""
-    backend = cloudformation_backends[declaration.account.account_id][declaration.account.region]
-    stack = backend.stacks.get(declaration.stack_id)
-    return str(stack.role_arn) if stack is not None and stack.role_arn else None
+    stack = declaration.account.stacks.find(declaration.stack_id)
+    return stack.desired.role_arn if stack is not None else None
 
 
 @cloudformation_model("AWS::EKS::Cluster", name_property="Name")
 class ClusterResource(ResourceModel):
-    """A cluster; creation ends when its control plane runs."""
+    """A cluster; creation ends when its control plane runs. Starting and stopping it blocks nothing else."""
+
+    runs_unlocked = True
 
     KNOWN = frozenset(
         {
@@ -93,8 +92,11 @@ class ClusterResource(ResourceModel):
         service = service_of(declaration.account)
         request = _cluster_request(declaration)
         service.create_cluster(request, _principal_of_stack(declaration))
-        service.wait_until_active(request["name"])
         return cls(declaration.account, request["name"])
+
+    def is_created(self) -> bool:
+        service_of(self.account).wait_until_active(self.physical_resource_id)
+        return True
 
     def update(self, declaration: Declaration) -> None:
         service, name, request = service_of(self.account), self.physical_resource_id, _cluster_request(declaration)
