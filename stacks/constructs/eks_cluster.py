@@ -1,6 +1,6 @@
 """The EKS control plane."""
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -54,6 +54,8 @@ class EksCluster(Construct):
                 description=f"Kubernetes secrets of {name}",
                 enable_key_rotation=True,
                 removal_policy=RemovalPolicy.DESTROY,
+                # AWS's shortest: what it encrypted goes with the cluster.
+                pending_window=Duration.days(7),
             ),
             bootstrap_cluster_creator_admin_permissions=False,
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
