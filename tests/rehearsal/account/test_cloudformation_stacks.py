@@ -128,6 +128,36 @@ def test_resource_that_fails_after_it_was_made_is_deleted(
     assert Removed.names == ["fleet"]
 
 
+class StillUsed(Exception):
+    """EC2's refusal to delete what something else uses."""
+
+    code = "DependencyViolation"
+
+
+def test_deletion_is_tried_again_while_something_still_uses_the_resource(
+    stacks: Stacks, slow: type[Slow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[str] = []
+
+    def remove(self: Slow) -> None:
+        tries.append(self.physical_resource_id)
+        if len(tries) < 3:
+            raise StillUsed("resource fleet has a dependent object")
+
+    monkeypatch.setattr(slow, "remove", remove)
+    stacks.deploy("s", of(F=FLEET))
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+    assert len(tries) == 3
+
+
+def test_dynamic_references_are_resolved(stacks: Stacks, clients: Clients) -> None:
+    clients("ssm").put_parameter(Name="/size", Value="small", Type="String")
+    clients("secretsmanager").create_secret(Name="login", SecretString='{"user": "ray"}')
+    value = "{{resolve:ssm:/size}}-{{resolve:secretsmanager:login:SecretString:user}}"
+    stacks.deploy("s", of(P=parameter(value, Name="/p")))
+    assert clients("ssm").get_parameter(Name="/p")["Parameter"]["Value"] == "small-ray"
+
+
 def test_resources_without_the_condition_are_not_made(stacks: Stacks, clients: Clients) -> None:
     template = {
         "Parameters": {"On": {"Type": "String", "Default": "no"}},
