@@ -103,9 +103,9 @@ def write_manifests(
     for name in [env] if env else config.available():
         environment = _load(name)
         stale += manifests.stale(environment) if check_only else manifests.write(environment)
-    verb = "is stale" if check_only else "written"
     for path in stale:
-        console.print(f"{path} {verb}")
+        verb = "is stale" if check_only else "written" if path.exists() else "removed"
+        console.print(f"{path} {verb}", soft_wrap=True, markup=False, highlight=False)
     if check_only and stale:
         _fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
 
@@ -119,7 +119,7 @@ def fetch_charts(
 
     try:
         for line in charts.fetch(mirror=mirror):
-            console.print(line)
+            console.print(line, soft_wrap=True, highlight=False)
     except charts.ChartError as error:
         _fail(str(error))
 
@@ -128,17 +128,24 @@ def fetch_charts(
 def review(
     base: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Checkout to compare this one with.")],
     context: Annotated[list[str] | None, typer.Option("--context", "-c", help="KEY=VALUE for both syntheses.")] = None,
+    comment: Annotated[bool, typer.Option("--comment", help="Cut it to what a comment on GitHub holds.")] = False,
 ) -> None:
     """Print, as Markdown, what this checkout changes against another: templates and manifests, no credentials."""
-    from ops.review import ReviewError  # noqa: PLC0415
+    from ops.review import ReviewError, cut  # noqa: PLC0415
     from ops.review import review as compare  # noqa: PLC0415
 
-    pairs = dict(pair.partition("=")[::2] for pair in context or [])
+    pairs = {}
+    for pair in context or []:
+        key, separator, value = pair.partition("=")
+        if not key or not separator:
+            _fail(f"--context {pair!r} must be KEY=VALUE")
+        pairs[key] = value
     try:
-        # Markdown for a machine to post: not wrapped, not styled.
-        typer.echo(compare(base.resolve(), context=pairs))
+        text = compare(base.resolve(), context=pairs)
     except ReviewError as error:
         _fail(str(error))
+    # Markdown for a machine to post: not wrapped, not styled.
+    typer.echo(cut(text) if comment else text, nl=False)
 
 
 @app.command()

