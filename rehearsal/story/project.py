@@ -42,6 +42,9 @@ class Project:
         """Raise the count of the last instance group and of the Ray workers on it; return group, before, after."""
         file = self.directory / "environments" / f"{environment}.yaml"
         yaml = YAML()
+        # As the files are written, so that the edit changes the counts only, as a user's would.
+        yaml.preserve_quotes = True
+        yaml.indent(sequence=4, offset=2)
         document = yaml.load(file)
         group = document["hyperpod"]["instance_groups"][-1]
         before = group["count"]
