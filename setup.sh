@@ -49,7 +49,7 @@ fi
 printf 'setup: Python packages\n'
 "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.txt
-.venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes "$lock" requirements-setup.txt
+.venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements-setup.txt
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 
 printf 'setup: Node packages\n'

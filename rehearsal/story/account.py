@@ -14,8 +14,9 @@ from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_enviro
 from rehearsal.paths import REPOSITORY
 from rehearsal.processes import Child, Supervisor, free_port
 
-# A simulated minute takes half a second: FSx's ten minutes and HyperPod's twenty would be the whole rehearsal.
-_CLOCK_SCALE: Final = 120
+# A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
+# rehearsal.
+_CLOCK_SCALE: Final = 300
 
 
 class EmbeddedAccount:

@@ -35,15 +35,26 @@ class Cdk:
         self._echo = echo
         self._runs = 0
 
-    def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
+    def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,), again: bool = False) -> str:
         """Run `cdk verb arguments` and return what it printed.
 
+        With `again` the last synthesis is used (`--app cdk.out`): for what changes nothing in the environment.
         Raises CommandFailure when the exit code is not one of `expect`.
         """
+        source = ["--app", "cdk.out"] if again else self._context
+        return self._run(self._project, verb, *arguments, *source, expect=expect)
+
+    def bootstrap(self, account_id: str, region: str) -> str:
+        """Run `cdk bootstrap`, from a folder without an app: inside one it would be synthesised first."""
+        empty = self._project.parent / "no-app"
+        empty.mkdir(exist_ok=True)
+        return self._run(empty, "bootstrap", f"aws://{account_id}/{region}")
+
+    def _run(self, directory: Path, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
         self._runs += 1
-        argv = ["node", str(_CLI), verb, *arguments, *self._context, "--no-color", "--no-notices"]
+        argv = ["node", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
         log = self._logs / f"cdk-{self._runs:02}-{verb}.log"
-        return run(argv, cwd=self._project, env=self._env, log=log, echo=self._echo, expect=expect)
+        return run(argv, cwd=directory, env=self._env, log=log, echo=self._echo, expect=expect)
 
 
 def run(

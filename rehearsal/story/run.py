@@ -86,7 +86,7 @@ class Story:
             return {}
         stand_ins = self.directory / "stand-in-charts"
         build_stand_ins(stand_ins, built)
-        self.charts = "generated stand-ins (`ops charts fetch` brings the publishers')"
+        self.charts = "generated stand-ins (`ops charts fetch` brings the publishers' own)"
         see(self.charts)
         return {"charts": "stand-in", "stand-in-charts": str(stand_ins)}
 
@@ -104,7 +104,7 @@ class Story:
 
     def bootstrap(self) -> None:
         with self.narrator.step("cdk bootstrap"):
-            self.cdk("bootstrap", f"aws://{self.environment.account}/{self.environment.region}")
+            self.cdk.bootstrap(self.environment.account, self.environment.region)
 
     def deploy(self, title: str, *stacks: str) -> None:
         with self.narrator.step(title):
@@ -167,23 +167,25 @@ class Story:
     def ray_stack_alone(self) -> None:
         stack = naming.stack(self.environment, "ray")
         with self.narrator.step("the ray stack alone: destroyed, deployed again") as step:
-            self.cdk("destroy", stack, "--force")
+            self.cdk("destroy", stack, "--force", again=True)
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
                 if cluster.ray_status(wanted.name) or cluster.ray_pods(wanted.name):
                     raise Broken(f"RayCluster {wanted.name} is still there after {stack} was destroyed")
             step.see("no RayCluster, no Ray pod was left")
-            self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events")
+            self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
     def destroy(self) -> None:
         """All that is not protected; a protected environment refuses the rest."""
         if not self.environment.protect:
             with self.narrator.step("cdk destroy --all"):
-                self.cdk("destroy", "--all", "--force")
+                self.cdk("destroy", "--all", "--force", again=True)
             return
         with self.narrator.step("cdk destroy (the protected stacks stay)") as step:
-            self.cdk("destroy", *(naming.stack(self.environment, stack) for stack in UNPROTECTED), "--force")
-            printed = self.cdk("destroy", "--all", "--force", expect=(1,))
+            self.cdk(
+                "destroy", *(naming.stack(self.environment, stack) for stack in UNPROTECTED), "--force", again=True
+            )
+            printed = self.cdk("destroy", "--all", "--force", expect=(1,), again=True)
             if "TerminationProtection is enabled" not in printed:
                 raise Broken(f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}")
             step.see("`cdk destroy --all` is refused: storage and network are protected")

@@ -58,33 +58,32 @@ def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequen
 def show(console: Console, leftovers: Leftovers, charts: str) -> None:
     """Print the verdict table."""
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
-    for row in REAL:
-        table.add_row("[green]real[/]", row)
-    for row in SIMULATED:
-        table.add_row("[yellow]simulated[/]", row)
-    table.add_row("charts", charts)
-    for name, items in (
-        ("left: protected", leftovers.protected),
-        ("left: bootstrap", leftovers.bootstrap),
-        ("left by AWS itself", leftovers.background),
-        ("[red]left, unexpected[/]", leftovers.unexpected),
-    ):
-        for line in _summary(items):
-            table.add_row(name, line)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    _section(table, "[green]real[/]", REAL)
+    _section(table, "[yellow]simulated[/]", [*SIMULATED, f"Helm charts: {charts}"])
+    _section(table, "left: protected stacks", _summary(leftovers.protected))
+    _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))
+    _section(table, "left by AWS itself", _summary(leftovers.background))
+    _section(table, "[red]left, unexpected[/]", _summary(leftovers.unexpected))
     style = "red" if leftovers.nobody else "green"
     table.add_row(f"[{style}]resources made by nobody[/]", f"[{style}]{len(leftovers.nobody)}[/]")
-    for item in leftovers.nobody:
-        table.add_row("", f"{item['type']} {item['id']}")
+    _section(table, "", _summary(leftovers.nobody))
     console.print(table)
 
 
+def _section(table: Table, title: str, rows: Sequence[str]) -> None:
+    for number, row in enumerate(rows):
+        table.add_row("" if number else title, row)
+
+
 def _summary(items: Sequence[dict[str, Any]]) -> list[str]:
-    """One line for each owner and type, with the reason when there is one."""
-    grouped: dict[tuple[str, str, str], list[str]] = {}
+    """One line for each type, with the reason when there is one."""
+    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
     for item in items:
-        grouped.setdefault((item["owner"], item["type"], item.get("note") or ""), []).append(item["id"])
+        grouped[item["type"].removeprefix("AWS::").replace("::", " "), item.get("note") or ""].append(item["id"])
     lines = []
-    for (owner, kind, note), names in grouped.items():
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lines.append(f"{owner}: {kind} {shown}" + (f" ({note})" if note else ""))
+    for (kind, note), names in sorted(grouped.items()):
+        shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+        lines.append(f"{kind}: {shown}" + (f" ({note})" if note else ""))
     return lines

@@ -1,14 +1,16 @@
 """Step Functions: state machines really execute, which CDK's provider framework needs to wait.
 
-Task retries (how the framework polls) take their real time; Wait states follow the account's clock.
+Wait states and the pauses between retries (how the framework polls) follow the account's clock.
 """
 
 import time
 import uuid
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, Final, Self
 
 import moto.stepfunctions.models as moto_models
 from moto.core.config import default_user_config
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 
@@ -22,6 +24,9 @@ from rehearsal.account.services.resource_model import (
     serve,
 )
 
+_LEAST_PAUSE: Final = 0.5
+"""Real seconds: each try is a function's process, which costs as much."""
+
 
 def install(account: Account) -> None:
     """Use moto's executing backend everywhere, and let it accept executions without a name."""
@@ -31,6 +36,7 @@ def install(account: Account) -> None:
     moto_models.stepfunctions_backends = stepfunctions_parser_backends
     _name_executions()
     _scale_waits(account)
+    _scale_retries(account)
 
 
 def _name_executions() -> None:
@@ -52,6 +58,15 @@ def _scale_waits(account: Account) -> None:
             env.program_state_event.wait(left)
 
     WaitFunction._wait_interval = wait
+
+
+def _scale_retries(account: Account) -> None:
+    """Replace the real seconds between two tries of a task by simulated ones, with a pause that spares the machine."""
+
+    def sleep(seconds: float) -> None:
+        time.sleep(max(_LEAST_PAUSE, seconds / account.clock.scale))
+
+    retrier_decl.time = SimpleNamespace(sleep=sleep)
 
 
 @cloudformation_model("AWS::StepFunctions::StateMachine", name_property="StateMachineName")
