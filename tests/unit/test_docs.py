@@ -1,0 +1,182 @@
+"""What the documentation says is there: links, commands, records, figures."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import config
+from config import costs, naming, versions
+from ops.__main__ import app
+
+REPOSITORY = Path(__file__).parents[2]
+README = (REPOSITORY / "README.md").read_text()
+UNVERIFIED = (REPOSITORY / "docs" / "unverified-on-aws.md").read_text()
+ADRS = sorted((REPOSITORY / "docs" / "adr").glob("*.md"))
+
+
+@cache
+def tracked() -> list[Path]:
+    """Files of the repository, those included that are about to be committed."""
+    listing = ["git", "-C", str(REPOSITORY), "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [REPOSITORY / name for name in names if (REPOSITORY / name).is_file()]
+
+
+PAGES = [path for path in tracked() if path.suffix == ".md"]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def code(text: str) -> Iterator[str]:
+    """Each line of shell blocks and each inline code of a Markdown text."""
+    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
+        yield from (line.partition("#")[0].strip() for line in block.splitlines())
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def commands(program: str, *pages: Path) -> list[str]:
+    """Calls of a program in these pages."""
+    found = {snippet for page in pages for snippet in code(page.read_text()) if snippet.startswith(f"{program} ")}
+    return sorted(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file in tracked() or any(other.is_relative_to(file) for other in tracked()), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("command", commands("ops", *PAGES))
+def test_every_call_of_ops_is_one_that_it_takes(command: str) -> None:
+    """Down to the options' names: what is called with a wrong one is refused before anything is done."""
+    words = shlex.split(command)[1:]
+    group: Any = typer.main.get_command(app)
+    if words == ["…"]:
+        return
+    while hasattr(group, "commands"):
+        assert words, f"{command}: a command is missing"
+        assert words[0] in group.commands, command
+        group = group.commands[words.pop(0)]
+    known = {name for parameter in group.params for name in parameter.opts}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize("command", commands("make", *PAGES))
+def test_every_target_of_make_exists(command: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    words = [word for word in command.split()[1:] if "=" not in word]
+    assert words
+    assert set(words) <= targets
+
+
+@pytest.mark.parametrize("command", commands("cdk", *PAGES))
+def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
+    parts = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+    stacks = {naming.stack(config.load(name), part) for name in config.available() for part in parts}
+    assert set(re.findall(r"rayhp-\S+", command)) <= stacks
+    assert set(re.findall(r"environment=(\S+)", command)) <= set(config.available())
+
+
+def test_make_lists_all_its_targets() -> None:
+    make = ["make", "-C", str(REPOSITORY)]
+    listed = subprocess.run(make, check=True, capture_output=True, text=True).stdout
+    targets = re.findall(r"^\.PHONY: ([a-z-]+)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert {"rehearse", "rehearse-down", "test", "check"} <= set(targets)
+    assert [target for target in targets if target != "help" and f"make {target} " not in listed] == []
+
+
+def test_directories_of_the_house_exist() -> None:
+    house = README.partition("## The house")[2]
+    names = re.findall(r"`([a-z0-9_/]+/)`", house)
+    assert len(names) > 8
+    assert [name for name in names if not (REPOSITORY / name).is_dir()] == []
+
+
+def test_the_readme_s_costs_are_the_estimates() -> None:
+    """To the dollar, rounded."""
+    sentence = re.sub(r"\n> ", " ", README.partition("**Cost.**")[2].partition("`ops check`")[0])
+    stated = [int(figure) for figure in re.findall(r"US\$ (\d+)", sentence)]
+    estimates = [costs.estimate(config.load(name)) for name in ("dev", "small")]
+    assert stated == [round(sum(line.usd_per_hour or 0 for line in lines)) for lines in estimates]
+
+
+def test_the_readme_s_versions_are_the_pinned_ones() -> None:
+    assert f"KubeRay operator {versions.KUBERAY}" in README
+    assert f"Ray {versions.RAY}" in README
+
+
+def test_decision_records_are_numbered_without_gap_or_double() -> None:
+    numbers = [int(path.name[:4]) for path in ADRS]
+    assert numbers == list(range(1, len(ADRS) + 1))
+
+
+@pytest.mark.parametrize("record", ADRS, ids=lambda path: path.stem)
+def test_a_decision_record_says_why_what_and_what_follows(record: Path) -> None:
+    text = record.read_text()
+    assert text.startswith(f"# {record.name[:4]}. ")
+    positions = [text.find(f"**{part}.**") for part in ("Why", "Decision", "What follows")]
+    assert -1 not in positions
+    assert positions == sorted(positions)
+    assert len(text.splitlines()) <= 20
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_records_that_are_mentioned_exist(page: Path) -> None:
+    numbers = {path.name[:4] for path in ADRS}
+    assert {f"{int(number):04}" for number in re.findall(r"\bADR (\d+)", page.read_text())} <= numbers
+
+
+def test_an_unverified_assumption_has_a_place_a_command_and_a_way_out() -> None:
+    rows = [
+        line.split(" | ") for line in UNVERIFIED.splitlines() if line.startswith("| ") and "| used in |" not in line
+    ]
+    assert len(rows) > 40
+    for row in rows:
+        assert len(row) == 4, row
+        [place] = re.findall(r"`([^`]+)`", row[1])
+        assert (REPOSITORY / place).exists(), place
+        assert all(cell.strip("| ") for cell in row), row
+
+
+def test_what_the_code_calls_unverified_is_listed() -> None:
+    """A comment that says so is no place where anyone looks before a first deployment."""
+    sources = [path for path in tracked() if path.suffix in {".py", ".yaml", ".sh"} and "tests" not in path.parts]
+    saying = [path.relative_to(REPOSITORY) for path in sources if "not verified" in path.read_text()]
+    assert saying
+    assert [str(path) for path in saying if f"`{path}`" not in UNVERIFIED] == []
+
+
+def test_no_file_names_a_place_of_this_machine_or_a_package_registry() -> None:
+    """A clone works wherever it lies, and with whatever registry its machine uses."""
+    registries = r"registry\.npmjs\.|\bpypi\.org|files\.pythonhosted|proxy\.golang\.|deb\.debian\."
+    forbidden = re.compile(f"{re.escape(str(REPOSITORY))}/|{re.escape(str(Path.home()))}/|{registries}")
+    found = [
+        (str(path.relative_to(REPOSITORY)), match[0])
+        for path in tracked()
+        if path != Path(__file__)
+        for match in forbidden.finditer(path.read_text(errors="replace"))
+    ]
+    assert found == []
+
+
+def test_lock_files_hold_no_download_address() -> None:
+    assert '"resolved"' not in (REPOSITORY / "package-lock.json").read_text()
+    for path in REPOSITORY.glob("requirements*.txt"):
+        lines = path.read_text().splitlines()
+        assert [line for line in lines if "://" in line or line.startswith(("--index", "--extra", "--find"))] == []
