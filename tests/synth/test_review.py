@@ -1,0 +1,57 @@
+"""`ops review` with the real CDK CLI: what a pull request would show."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.synth.synthesis import CHARTS, REPOSITORY
+
+PARTS = ("app.py", "cdk.json", "config", "handlers", "k8s_charts", "lifecycle_scripts", "ops", "ray_image", "stacks")
+
+
+def checkout(directory: Path) -> Path:
+    """A copy of the project with environment dev only, its manifests, and the locked CDK CLI."""
+    directory.mkdir()
+    for part in (*PARTS, "manifests/dev"):
+        source, target = REPOSITORY / part, directory / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, target)
+    (directory / "environments").mkdir()
+    shutil.copy2(REPOSITORY / "environments" / "dev.yaml", directory / "environments")
+    (directory / "node_modules").symlink_to(REPOSITORY / "node_modules")
+    return directory
+
+
+def change(file: Path, before: str, after: str) -> None:
+    """Edit a file as a user would."""
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after, 1))
+
+
+@pytest.mark.slow
+def test_a_pull_request_shows_a_changed_count_in_template_and_manifest(tmp_path: Path) -> None:
+    for name in CHARTS:
+        (tmp_path / "charts" / name).mkdir(parents=True)
+        (tmp_path / "charts" / name / "Chart.yaml").write_text(f"apiVersion: v2\nname: {name}\nversion: 0.0.0\n")
+    base, head = checkout(tmp_path / "base"), checkout(tmp_path / "head")
+    change(head / "environments" / "dev.yaml", "count: 4", "count: 5")
+    change(head / "manifests" / "dev" / "ray" / "clusters" / "rayml.yaml", "replicas: 4", "replicas: 5")
+
+    context = ["-c", "charts=stand-in", "-c", f"stand-in-charts={tmp_path / 'charts'}"]
+    command = [sys.executable, "-m", "ops", "review", str(base), *context]
+    result = subprocess.run(command, cwd=head, capture_output=True, text=True, check=False, timeout=300)
+
+    assert result.returncode == 0, result.stderr
+    print(result.stdout)
+    assert "Stack rayhp-dev-hyperpod" in result.stdout
+    assert "\n" + "-      " in result.stdout or "[-] 4" in result.stdout, result.stdout
+    assert "InstanceCount" in result.stdout
+    assert "-      replicas: 4\n+      replicas: 5" in result.stdout
+    for untouched in ("rayhp-dev-network", "rayhp-dev-storage", "rayhp-dev-eks", "rayhp-dev-platform"):
+        assert untouched not in result.stdout
