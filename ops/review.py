@@ -68,14 +68,17 @@ def _templates(base: Path, head: Path, name: str, scratch: Path, context: Mappin
             changed.append(f"Stack {template.name.removesuffix('.template.json')} is new")
         elif json.loads(before.read_text()) != json.loads(template.read_text()):
             stack = template.name.removesuffix(".template.json")
-            changed.append(
-                _cdk(head, "diff", stack, "--exclusively", "--app", str(head_out), "--template", str(before))
-            )
+            changed.append(_difference(head, stack, head_out, before))
     if base_out:
         gone = {path.name for path in base_out.glob("*.template.json")}
         gone -= {path.name for path in head_out.glob("*.template.json")}
         changed += [f"Stack {name.removesuffix('.template.json')} is removed" for name in sorted(gone)]
     return "\n".join(changed)
+
+
+def _difference(head: Path, stack: str, head_out: Path, before: Path) -> str:
+    printed = _cdk(head, "diff", stack, "--exclusively", "--app", str(head_out), "--template", str(before))
+    return "\n".join(line for line in printed.splitlines() if line.strip() and "Number of stacks" not in line) + "\n"
 
 
 def _synthesise(checkout: Path, name: str, out: Path, context: Mapping[str, str]) -> Path:
