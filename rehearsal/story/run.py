@@ -14,7 +14,7 @@ from rich.console import Console
 import config
 from config import Environment, charts_lock, naming
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from rehearsal.isolation import child_environment
+from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
@@ -47,6 +47,7 @@ class Story:
         self.supervisor = Supervisor(self.directory)
         self.narrator = Narrator(console)
         self.console = console
+        self.built: binaries.Binaries
         self.account: EmbeddedAccount
         self.project: Project
         self.cdk: Cdk
@@ -57,19 +58,19 @@ class Story:
     def prepare(self) -> None:
         """Build what has to be built, start the account, copy the project."""
         with self.narrator.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
-            built = binaries.ensure(BINARIES, self.console.print)
-            step.see(f"binaries in {built.directory}")
+            self.built = binaries.ensure(BINARIES, self.console.print)
+            step.see(f"binaries in {self.built.directory}")
         with self.narrator.step("embedded AWS account") as step:
             environment = self.environment
             self.account = EmbeddedAccount(
-                self.directory / "account", built.directory, account_id=environment.account, region=environment.region
+                self.directory / "account", self.built.directory, account_id=environment.account, region=environment.region
             )
             self.account.start(self.supervisor)
             owner.make_roles(self.account, environment)
             step.see(f"account {environment.account} at {self.account.endpoint}")
         with self.narrator.step("project and charts") as step:
             self.project = Project(self.directory / "project")
-            context = self._charts(built, step.see)
+            context = self._charts(step.see)
             self.cdk = Cdk(
                 self.project.directory,
                 self.supervisor.logs,
@@ -78,14 +79,14 @@ class Story:
                 echo=self.narrator.echo,
             )
 
-    def _charts(self, built: binaries.Binaries, see: Callable[[str], None]) -> Mapping[str, str]:
+    def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
         """The publishers' charts when they are cached, else stand-ins; returns the context that says so."""
         if charts_lock.all_cached():
             self.charts = "the publishers', from the cache of `ops charts fetch`"
             see(self.charts)
             return {}
         stand_ins = self.directory / "stand-in-charts"
-        build_stand_ins(stand_ins, built)
+        build_stand_ins(stand_ins, self.built)
         self.charts = "generated stand-ins (`ops charts fetch` brings the publishers' own)"
         see(self.charts)
         return {"charts": "stand-in", "stand-in-charts": str(stand_ins)}
@@ -132,16 +133,18 @@ class Story:
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.narrator.echo)
             step.see(printed.splitlines()[-1])
 
-    def ray_is_ready(self, workers: int) -> None:
+    def ray_is_ready(self) -> None:
+        """Every RayCluster of the environment, with each worker on a node of its own."""
         with self.narrator.step("RayClusters ready") as step:
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
+                workers = sum(group.replicas for group in wanted.workers)
                 looks = partial(cluster.ray_status, wanted.name)
                 wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers), timeout=90)
                 pods = cluster.ray_pods(wanted.name)
-                gpu_nodes = {node for group, nodes in pods.items() if group != "headgroup" for node in nodes}
-                if len(gpu_nodes) != workers:
-                    raise Broken(f"{workers} workers must be on {workers} nodes, they are on {len(gpu_nodes)}: {pods}")
+                nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
+                if len(nodes) != workers:
+                    raise Broken(f"{workers} workers must be on {workers} nodes, they are on {len(nodes)}: {pods}")
                 step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one a node")
 
     def diff_is_clean(self) -> None:
@@ -233,6 +236,20 @@ class Story:
             self.console.print(f"    {line}")
         self.console.print(f"    drawn in {page}")
 
+    def say_how_to_look(self) -> None:
+        """What a person needs to look at a rehearsal that stays."""
+        name = naming.eks_cluster(self.environment)
+        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To look at it:[/]")
+        for line in (
+            f"export KUBECONFIG={self.account.admin_kubeconfig(name)}",
+            f"{self.built['kubectl']} get pods --all-namespaces",
+            f"export AWS_ENDPOINT_URL={self.account.endpoint} AWS_REGION={self.environment.region} "
+            f"AWS_ACCESS_KEY_ID={DUMMY_ACCESS_KEY} AWS_SECRET_ACCESS_KEY={DUMMY_SECRET_KEY}",
+            f"aws sagemaker describe-cluster --cluster-name {self.environment.hyperpod.cluster_name}",
+        ):
+            self.console.print(f"    {line}", soft_wrap=True)
+        self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
+
     def report(self) -> None:
         """Leave the steps' times for `make bench`."""
         steps = [{"title": step.title, "seconds": round(step.seconds, 2)} for step in self.narrator.steps]
@@ -267,21 +284,21 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
 
 
 def _steps(story: Story, console: Console, *, keep: bool) -> None:
-    workers = sum(group.replicas for group in story.environment.ray.clusters[0].workers)
     story.prepare()
     story.bootstrap()
     story.deploy("cdk deploy --all")
     story.nodes_join()
     story.ops_wait()
-    story.ray_is_ready(workers)
+    story.ray_is_ready()
     if keep:
+        story.say_how_to_look()
         return
     story.diff_is_clean()
     story.grow()
     story.ops_wait()
-    story.ray_is_ready(workers + 1)
+    story.ray_is_ready()
     story.ray_stack_alone()
-    story.ray_is_ready(workers + 1)
+    story.ray_is_ready()
     story.destroy()
     leftovers = story.take_inventory(story.environment.protect)
     if story.environment.protect:
