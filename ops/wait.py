@@ -24,7 +24,7 @@ def table(items: list[Item], caption: str | None = None) -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
     for column in ("", "what", "name"):
         drawn.add_column(column, no_wrap=True)
-    drawn.add_column("state")
+    drawn.add_column("state", overflow="fold")
     for item in items:
         style = _STYLE[item.state]
         drawn.add_row(f"[{style}]{_SIGN[item.state]}[/]", item.kind, item.name, escape(item.detail))

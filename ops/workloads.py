@@ -18,15 +18,14 @@ def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
     """The newest build of the Ray image; a changed image is another Job."""
     batch = kubernetes.client.BatchV1Api(api)
     jobs = batch.list_namespaced_job(IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT).items
+    name = environment.image.repository
     if not jobs:
-        repository = environment.image.repository
-        return Item("Ray image", repository, State.WAITING, "no build Job: deploy the ray stack")
+        return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
     job = max(jobs, key=lambda job: job.metadata.creation_timestamp)
-    name = job.metadata.name
     conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
     if "Complete" in conditions:
         return Item("Ray image", name, State.READY, "built")
-    logs = f"`kubectl logs -n {IMAGE_BUILD_NAMESPACE} job/{name} --all-containers`"
+    logs = f"`kubectl logs -n {IMAGE_BUILD_NAMESPACE} job/{job.metadata.name} --all-containers`"
     if failed := conditions.get("Failed"):
         return Item("Ray image", name, State.FAILED, f"{failed.message or failed.reason}; see {logs}")
     tries = f"; {job.status.failed} failed before, see {logs}" if job.status.failed else ""

@@ -114,7 +114,9 @@ def test_wait_exits_with_1_when_something_failed_and_names_it(apis: Apis) -> Non
     apis.kubernetes[JOBS] = {"items": [job(conditions=[condition("Failed", message="Deadline exceeded")])]}
     result = run("wait", "--env", "dev")
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: dev does not become ready: Ray image ray-image-1: Deadline exceeded; see ")
+    assert result.stderr.startswith(
+        "error: dev does not become ready: Ray image aws-ray-custom: Deadline exceeded; see "
+    )
     assert len(result.stderr.splitlines()) == 1
 
 
