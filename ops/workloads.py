@@ -76,7 +76,8 @@ def _hindrance(pod: Any) -> str:
     """Why a pod does not run, in the scheduler's or the kubelet's words; empty when they say nothing."""
     for condition in pod.status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return str(condition.message or condition.reason)
+            # What follows the first sentence is about preemption, which nothing here uses.
+            return str(condition.message or condition.reason).partition(". ")[0].rstrip(".")
     for container in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
         waiting = container.state.waiting
         if waiting and waiting.reason != "PodInitializing":

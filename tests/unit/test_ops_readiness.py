@@ -211,10 +211,14 @@ def test_a_ray_cluster_that_just_began_is_waited_for(look: Look, apis: Apis) -> 
         (
             {
                 "conditions": [
-                    condition("PodScheduled", "False", "0/7 nodes are available: 4 Insufficient nvidia.com/gpu.")
+                    condition(
+                        "PodScheduled",
+                        "False",
+                        "0/7 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/7 nodes are available.",
+                    )
                 ]
             },
-            "0/7 nodes are available: 4 Insufficient nvidia.com/gpu.",
+            "0/7 nodes are available: 4 Insufficient nvidia.com/gpu",
         ),
         (
             {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]},
