@@ -38,6 +38,13 @@ class Project:
                 shutil.copy2(source, directory / part)
         (directory / "node_modules").symlink_to(NODE_MODULES)
 
+    def lift_protection(self, environment: str) -> None:
+        """Set `protect: false`, as the reviewed end of an environment begins."""
+        file, yaml = self.directory / "environments" / f"{environment}.yaml", YAML()
+        document = yaml.load(file)
+        document["protect"] = False
+        yaml.dump(document, file)
+
     def grow_workers(self, environment: str, *, by: int) -> tuple[str, int, int]:
         """Raise the count of the last instance group and of the Ray workers on it; return group, before, after."""
         file = self.directory / "environments" / f"{environment}.yaml"

@@ -63,7 +63,10 @@ class Story:
         with self.narrator.step("embedded AWS account") as step:
             environment = self.environment
             self.account = EmbeddedAccount(
-                self.directory / "account", self.built.directory, account_id=environment.account, region=environment.region
+                self.directory / "account",
+                self.built.directory,
+                account_id=environment.account,
+                region=environment.region,
             )
             self.account.start(self.supervisor)
             owner.make_roles(self.account, environment)
@@ -107,10 +110,14 @@ class Story:
         with self.narrator.step("cdk bootstrap"):
             self.cdk.bootstrap(self.environment.account, self.environment.region)
 
-    def deploy(self, title: str, *stacks: str) -> None:
+    def deploy(self, title: str) -> None:
         with self.narrator.step(title):
-            targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
-            self.cdk("deploy", *targets, "--require-approval", "never", "--concurrency", "3", "--progress", "events")
+            self.deploy_stacks()
+
+    def deploy_stacks(self, *stacks: str) -> None:
+        """Synthesise and deploy some stacks (named by their part), or all."""
+        targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
+        self.cdk("deploy", *targets, "--require-approval", "never", "--concurrency", "3", "--progress", "events")
 
     def nodes_join(self) -> None:
         with self.narrator.step("nodes join") as step:
@@ -161,7 +168,7 @@ class Story:
             step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
             self.environment = config.load(self.environment.name, self.project.directory / "environments")
             calls_before = self._calls("UpdateCluster")
-            self.cdk("deploy", "--all", "--require-approval", "never", "--concurrency", "3", "--progress", "events")
+            self.deploy_stacks()
             calls = self._calls("UpdateCluster") - calls_before
             if calls != 1:
                 raise Broken(f"the change must send one UpdateCluster, it sent {calls}")
@@ -214,11 +221,10 @@ class Story:
             if self._file_system() != before:
                 raise Broken(f"file system {before} was not used again, there is {self._file_system()}")
             step.see(before)
-        with self.narrator.step("ops unprotect, cdk destroy --all"):
-            argv = [sys.executable, "-m", "ops", "unprotect", "--env", self.environment.name, "--yes"]
-            log = self.supervisor.logs / "ops-unprotect.log"
-            run(argv, cwd=self.project.directory, env=self.child_environment(), log=log, echo=self.narrator.echo)
-            self.cdk("destroy", "--all", "--force")
+        with self.narrator.step("protect: false, deployed; then cdk destroy --all"):
+            self.project.lift_protection(self.environment.name)
+            self.deploy_stacks(*PROTECTED)
+            self.cdk("destroy", "--all", "--force", again=True)
 
     # -- looking
 
