@@ -4,16 +4,21 @@ The page is one HTML file without scripts or outside references.
 """
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 _WIDTH: Final = 1120
-_LABEL: Final = 330
+_LABEL: Final = 360
+_LABEL_CHARACTERS: Final = 50
 _ROW: Final = 18
 _SHORTEST: Final = 0.2
 """Seconds; quicker resources are counted, not drawn."""
+
+_GENERATED: Final = re.compile(r"[0-9A-F]{8}$")
+"""CDK's hash at the end of a logical id."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,8 @@ def _bar(bar: Bar, row: int, scale: float, deciding: bool) -> str:
     style = "f" if bar.failed else "d" if deciding else "w"
     awaited = ", ".join(bar.waited_for) or "nothing"
     tip = html.escape(f"{bar.type} {bar.name}\n{bar.seconds:.2f} s; waited for {awaited}")
-    label = html.escape(f"{_kind(bar.type)}  {bar.name}"[:52])
+    name = _GENERATED.sub("", bar.name)
+    label = html.escape(f"{_kind(bar.type)}  {name}"[:_LABEL_CHARACTERS])
     return (
         f'<text x="{_LABEL - 8}" y="{y + 13}" text-anchor="end" class="t">{label}</text>'
         f'<rect x="{x:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="2" class="{style}">'
