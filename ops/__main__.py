@@ -148,31 +148,6 @@ def review(
     typer.echo(cut(text) if comment else text, nl=False)
 
 
-@app.command()
-def unprotect(
-    env: EnvName,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Switch termination protection of the network and storage stacks off, so that `cdk destroy` ends the data too."""
-    from ops.refusals import Unreachable  # noqa: PLC0415
-    from ops.unprotect import unprotect as switch_off  # noqa: PLC0415
-
-    environment = _load(env)
-    if not yes:
-        typer.confirm(
-            f"The file system, buckets and images of {env} can be destroyed after this. Go on?", abort=True, err=True
-        )
-    stacks = []
-    try:
-        for stack in switch_off(environment):
-            stacks.append(stack)
-            console.print(f"{stack}: termination protection is off", soft_wrap=True, highlight=False)
-    except Unreachable as error:
-        _fail(str(error))
-    if not stacks:
-        _fail(f"{env} has no network or storage stack in account {environment.account}, {environment.region}")
-
-
 def _load(name: str) -> Environment:
     try:
         return config.load(name)

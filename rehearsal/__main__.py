@@ -1,8 +1,12 @@
 """`python -m rehearsal`: what `make rehearse`, `make rehearse-down` and `make check` call."""
 
+import fcntl
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +14,7 @@ from rich.console import Console
 
 import config
 from rehearsal.kubernetes import binaries
-from rehearsal.paths import BINARIES, REPOSITORY, ROOT
+from rehearsal.paths import BINARIES, REPOSITORY, ROOT, run_directory
 from rehearsal.processes import ProcessFailure, stop_recorded
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="The rehearsal on this machine.")
@@ -28,9 +32,10 @@ def run(
 
     # Whoever ends the rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    _end_earlier()
     try:
-        code = tell(env, console, keep=keep)
+        with _alone(env):
+            _end_earlier(run_directory(env))
+            code = tell(env, console, keep=keep)
     except (config.ConfigError, binaries.BinariesError, ProcessFailure) as error:
         errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
         code = 2
@@ -43,7 +48,7 @@ def run(
 @app.command()
 def down() -> None:
     """End what a kept rehearsal left running."""
-    ended = _end_earlier()
+    ended = [name for directory in sorted(ROOT.glob("*/")) for name in _end_earlier(directory)]
     console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running")
 
 
@@ -59,9 +64,21 @@ def actionlint() -> None:
     raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)
 
 
-def _end_earlier() -> list[str]:
-    """End processes that an earlier run left (kept, or killed before it could clean up)."""
-    return [name for run_directory in sorted(ROOT.glob("*/run")) for name in stop_recorded(run_directory)]
+def _end_earlier(directory: Path) -> list[str]:
+    """End processes that an earlier run left (kept, or killed before it could clean up); return their names."""
+    return stop_recorded(directory / "run")
+
+
+@contextmanager
+def _alone(environment: str) -> Iterator[None]:
+    """Hold the environment's lock; ProcessFailure when another rehearsal of it is under way."""
+    ROOT.mkdir(exist_ok=True)
+    with (ROOT / f"{environment}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ProcessFailure(f"a rehearsal of {environment} is under way in this checkout: wait for it") from None
+        yield
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import config
 from config import costs
 from ops.__main__ import app
 
-COMMANDS = ("check", "wait", "status", "manifests", "unprotect")
+COMMANDS = ("check", "wait", "status", "manifests")
 
 
 def run(*arguments: str) -> Result:
