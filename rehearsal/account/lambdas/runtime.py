@@ -173,7 +173,11 @@ class LocalRuntime:
         }
 
     def _save_logs(self, invocation: _Invocation, seconds: float) -> str:
-        """Write the invocation's lines to its log group, which Lambda makes when it is missing; return them."""
+        """Write the invocation's lines to its log group, which Lambda makes when it is missing; return them.
+
+        A function that answered CloudFormation and was deleted before it ended makes no group any more: minutes lie
+        between the two on AWS, milliseconds here.
+        """
         function, request_id = invocation.function, invocation.request_id
         lines = [
             f"START RequestId: {request_id} Version: {function.version}",
@@ -182,6 +186,9 @@ class LocalRuntime:
             f"REPORT RequestId: {request_id}\tDuration: {seconds * 1000:.2f} ms\t"
             f"Memory Size: {function.memory_size} MB",
         ]
+        text = "\n".join(lines) + "\n"
+        if not self._exists(function):
+            return text
         group = function.logs_group_name
         self._account.background.log_group(maker_arn=function.function_arn, name=group)
         logs = logs_backends[self._account.account_id][self._account.region]
@@ -189,7 +196,11 @@ class LocalRuntime:
         now = int(self._account.clock.now().timestamp() * 1000)
         events = [{"timestamp": now, "message": line} for line in lines if line]
         logs.put_log_events(group, invocation.log_stream, events)
-        return "\n".join(lines) + "\n"
+        return text
+
+    def _exists(self, function: Any) -> bool:
+        backend = lambda_backends[self._account.account_id][self._account.region]
+        return any(listed.function_name == function.function_name for listed in backend.list_functions())
 
 
 def _command(invocation: _Invocation) -> list[str]:

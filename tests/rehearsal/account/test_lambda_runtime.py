@@ -106,6 +106,17 @@ def test_log_lines_reach_a_group_that_lambda_makes(account: Account, clients: Cl
     assert made.maker_arn == function.attributes()["Arn"]
 
 
+def test_function_deleted_before_it_ended_leaves_no_log_group(account: Account, clients: Clients) -> None:
+    code = (
+        "import boto3\ndef handler(event, context):\n    boto3.client('lambda').delete_function(FunctionName='work')\n"
+    )
+
+    _, is_error, logs = invoke(account, make_function(account, {"main.py": code}, Timeout=20))
+
+    assert not is_error, logs
+    assert clients("logs").describe_log_groups()["logGroups"] == []
+
+
 def test_node_function_finds_sdk_clients_and_reports_errors(account: Account) -> None:
     code = (
         "const { LambdaClient } = require('@aws-sdk/client-lambda');\n"
