@@ -1,7 +1,7 @@
 """What an account's owner has before the project comes: the IAM roles that the environment names under `access`."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from config import Environment
@@ -13,19 +13,11 @@ _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
 def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
     """Make the roles of people; an access entry for a role that does not exist is refused."""
     iam = account.client("iam")
-    for name in _names(environment):
+    for name in sorted(role_names(environment)):
         trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"{environment.account}"}}
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)
         iam.attach_role_policy(RoleName=name, PolicyArn=_ADMINISTRATOR)
-
-
-def remove_roles(account: EmbeddedAccount, environment: Environment) -> None:
-    """Remove them again, so that the inventory holds what the project made and nothing else."""
-    iam = account.client("iam")
-    for name in _names(environment):
-        iam.detach_role_policy(RoleName=name, PolicyArn=_ADMINISTRATOR)
-        iam.delete_role(RoleName=name)
 
 
 def admin_credentials(account: EmbeddedAccount, environment: Environment) -> Mapping[str, str]:
@@ -39,6 +31,6 @@ def admin_credentials(account: EmbeddedAccount, environment: Environment) -> Map
     }
 
 
-def _names(environment: Environment) -> Iterator[str]:
-    roles = {*environment.access.admins, *environment.access.submitters}
-    return (arn.rsplit("/", 1)[1] for arn in sorted(roles))
+def role_names(environment: Environment) -> set[str]:
+    """Names of the roles of people: they are the account's owner's, before and after."""
+    return {arn.rsplit("/", 1)[1] for arn in (*environment.access.admins, *environment.access.submitters)}

@@ -204,9 +204,9 @@ class Story:
         """Sort what is left; with `protected`, exactly the protected stacks must be."""
         with self.narrator.step("inventory") as step:
             stacks = [naming.stack(self.environment, stack) for stack in PROTECTED] if protected else []
-            if not protected:
-                owner.remove_roles(self.account, self.environment)
-            leftovers = verdict.sort_leftovers(self.account.inventory(), stacks)
+            people = owner.role_names(self.environment)
+            items = [item for item in self.account.inventory() if item["id"] not in people]
+            leftovers = verdict.sort_leftovers(items, stacks)
             kept = {item["owner"] for item in leftovers.protected}
             if kept != set(stacks):
                 raise Broken(f"exactly the protected stacks {stacks} must be left, there are {sorted(kept)}")
