@@ -1,0 +1,127 @@
+"""A clone of the repository for one test: what runs in it collides with nothing, and what it leaves is seen."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from rehearsal.paths import BINARIES, NODE_MODULES, REPOSITORY
+from rehearsal.processes import is_alive
+
+_PARTS: Final = (
+    *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "pyproject.toml", "setup.sh"),
+    *("config", "environments", "handlers", "k8s_charts", "lifecycle_scripts", "ops", "ray_image", "rehearsal"),
+    "stacks",
+)
+
+
+class Checkout:
+    """A copy of the project that shares the installed packages and the built programs with the original."""
+
+    def __init__(self, directory: Path, *, programs: Path = BINARIES) -> None:
+        self.directory = directory
+        self.runs = directory / ".rehearsal"
+        directory.mkdir(parents=True)
+        for part in _PARTS:
+            source = REPOSITORY / part
+            if source.is_dir():
+                shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(source, directory / part)
+        (directory / ".venv").symlink_to(sys.prefix)
+        (directory / "node_modules").symlink_to(NODE_MODULES)
+        (self.runs / "cache").mkdir(parents=True)
+        (self.runs / "cache" / "bin").symlink_to(programs)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Variables of a user who has nothing but this clone; `more` is added, and replaces."""
+        home = self.directory.parent / "home"
+        home.mkdir(exist_ok=True)
+        own = {
+            "PATH": os.pathsep.join([str(self.directory / ".venv" / "bin"), _system_path()]),
+            "HOME": str(home),
+            # The installed `ops` is the original's; this one comes first.
+            "PYTHONPATH": str(self.directory),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "COLUMNS": "200",
+            "RAYHP_CHARTS": str(home / "charts"),
+        }
+        return own | more
+
+    def start(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a command in the clone; its output, errors included, is one text."""
+        return subprocess.Popen(
+            argv,
+            cwd=self.directory,
+            env=self.environment() if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *argv: str, env: Mapping[str, str] | None = None, timeout: float = 300) -> tuple[int, str]:
+        """Run a command in the clone; return its exit code and its output, errors included."""
+        with self.start(*argv, env=env) as process:
+            try:
+                output, _ = process.communicate(timeout=timeout)
+            except BaseException:
+                process.terminate()
+                raise
+        return process.returncode, output
+
+    def rehearse(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Run `python -m rehearsal …`, as `make` does."""
+        return self.run(*rehearsal(*arguments), env=env)
+
+    def processes(self) -> dict[int, str]:
+        """Command lines of the processes that run in this clone, by pid."""
+        return processes_below(self.directory)
+
+
+def rehearsal(*arguments: str) -> Sequence[str]:
+    """The command behind `make rehearse` and its like."""
+    return [".venv/bin/python", "-m", "rehearsal", *arguments]
+
+
+def processes_below(directory: Path) -> dict[int, str]:
+    """Command lines, by pid, of the processes whose command, variables or working directory name `directory`."""
+    word = os.fsencode(directory)
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            if word in command + (entry / "environ").read_bytes() + os.fsencode((entry / "cwd").readlink()):
+                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue  # ended while it was looked at, or somebody else's
+    return {pid: command for pid, command in found.items() if is_alive(pid)}
+
+
+def eventually_none_below(directory: Path, seconds: float = 10) -> dict[int, str]:
+    """The processes that are still there after at most so many seconds."""
+    deadline = time.monotonic() + seconds
+    while (left := processes_below(directory)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def assert_one_clear_message(output: str, *said: str) -> None:
+    """Each of `said` (regular expressions) is in the output, and no trace of a program's inside."""
+    for pattern in said:
+        assert re.search(pattern, output), f"{pattern!r} is not said in:\n{output}"
+    assert not re.search(r"Traceback|^\s+File \".*\", line \d+|^\s+at .*:\d+:\d+\)?$", output, re.MULTILINE), output
+
+
+def _system_path() -> str:
+    """PATH without this environment's own programs, which the clone brings itself."""
+    own = Path(sys.prefix)
+    parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(part for part in parts if not Path(part).is_relative_to(own))
