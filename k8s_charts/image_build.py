@@ -21,7 +21,7 @@ from k8s_charts.names import IMAGE_BUILD_NAMESPACE, IMAGE_BUILDER_SERVICE_ACCOUN
 
 SCRIPTS: Final = Path(__file__).with_name("scripts")
 CACHE_TAG: Final = "cache"
-_WORK = "/work"
+_WORK = "/build"
 # BuildKit's own user.
 _USER: Final = 1000
 # The GPU base image unpacks to about 10 GB, torch to as much again, and layers exist as files and as archives.
