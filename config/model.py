@@ -3,6 +3,7 @@
 All models are frozen and refuse unknown keys. Sizes are in GiB unless the name says otherwise.
 """
 
+import re
 from collections.abc import Callable
 from ipaddress import IPv4Network
 from typing import Annotated, Literal, Self
@@ -71,6 +72,13 @@ class SystemNodes(_Model):
     instance_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+\d[a-z0-9-]*\.[a-z0-9]+$")] = "m5.xlarge"
     count: PositiveInt = 2
     volume_gib: PositiveInt = 150
+
+    @model_validator(mode="after")
+    def _x86(self) -> Self:
+        # The node image is x86-64, and the Ray image for HyperPod's x86-64 nodes is built here.
+        if re.match(r"[a-z]+\d+g", self.instance_type):
+            raise ValueError(f"instance_type {self.instance_type!r} is a Graviton type; allowed: x86-64 types")
+        return self
 
 
 class Eks(_Model):

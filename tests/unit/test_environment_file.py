@@ -85,6 +85,18 @@ def test_an_unknown_instance_type_names_the_known_ones(dev: Any) -> None:
     assert "'p5.48xlarge' is not in the catalogue; allowed: ml." in dev.refusal()
 
 
+@pytest.mark.parametrize("kind", ["m7g.xlarge", "c7gn.2xlarge", "t4g.large"])
+def test_system_nodes_of_another_processor_are_refused(dev: Any, kind: str) -> None:
+    dev.document["eks"]["system_nodes"] = {"instance_type": kind}
+    assert f"instance_type '{kind}' is a Graviton type" in dev.refusal()
+
+
+@pytest.mark.parametrize("kind", ["m5.xlarge", "g5.xlarge", "c6i.2xlarge", "m6in.large"])
+def test_system_nodes_of_any_x86_type_are_allowed(dev: Any, kind: str) -> None:
+    dev.document["eks"]["system_nodes"] = {"instance_type": kind}
+    assert dev.load().eks.system_nodes.instance_type == kind
+
+
 def test_deep_health_checks_need_an_accelerator(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][0]["deep_health_checks"] = ["InstanceStress"]
     assert "deep_health_checks need an accelerated instance type, not ml.m5.2xlarge" in dev.refusal()
