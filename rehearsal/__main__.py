@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import config
 from rehearsal.kubernetes import binaries
@@ -37,7 +38,7 @@ def run(
             _end_earlier(run_directory(env))
             code = tell(env, console, keep=keep)
     except (config.ConfigError, binaries.BinariesError, ProcessFailure) as error:
-        errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         code = 2
     except KeyboardInterrupt:
         errors.print("interrupted; everything that was started has been ended")
@@ -58,7 +59,7 @@ def actionlint() -> None:
     try:
         program = binaries.ensure(BINARIES, console.print)["actionlint"]
     except binaries.BinariesError as error:
-        errors.print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None
     workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))
     raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)

@@ -77,6 +77,15 @@ def child_environment(
     return environment | dict(extra or {})
 
 
+def enter(environment: Mapping[str, str]) -> None:
+    """Make `environment` this process's own.
+
+    Its AWS and Kubernetes clients would read the caller's profile, its calls to localhost take the caller's proxy.
+    """
+    os.environ.clear()
+    os.environ.update(environment)
+
+
 def _made(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     return directory

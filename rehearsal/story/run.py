@@ -10,10 +10,12 @@ from functools import partial
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 
 import config
 from config import Environment, charts_lock, naming
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from rehearsal import isolation
 from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
@@ -68,6 +70,7 @@ class Story:
                 account_id=environment.account,
                 region=environment.region,
             )
+            isolation.enter(self.child_environment())
             self.account.start(self.supervisor)
             owner.make_roles(self.account, environment)
             step.see(f"account {environment.account} at {self.account.endpoint}")
@@ -279,7 +282,8 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
         _steps(story, console, keep=keep)
         told = True
     except (Broken, CommandFailure, NotReached) as failure:
-        console.print(f"[bold red]The rehearsal of {environment_name} failed:[/] {failure}", highlight=False)
+        line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
+        console.print(line, highlight=False, soft_wrap=True)
         return 1
     finally:
         with suppress(Exception):
