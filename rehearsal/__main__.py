@@ -34,6 +34,7 @@ def run(
     # Whoever ends the rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        config.load(env)
         with _alone(env):
             _end_earlier(run_directory(env))
             code = tell(env, console, keep=keep)

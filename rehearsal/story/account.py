@@ -73,13 +73,13 @@ class EmbeddedAccount:
         entries: list[dict[str, Any]] = self._get("/_rehearsal/journal")
         return entries
 
-    def _get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.endpoint + path, timeout=30) as response:
+    def _get(self, path: str, timeout: float = 30) -> Any:
+        with urllib.request.urlopen(self.endpoint + path, timeout=timeout) as response:
             return json.load(response)
 
     def _answers(self) -> bool:
         try:
-            self._get("/_rehearsal/health")
+            self._get("/_rehearsal/health", timeout=2)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
         return True

@@ -1,19 +1,30 @@
 """The real CDK CLI, with nothing of the caller's environment."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from rehearsal.isolation import search_path
 from rehearsal.paths import NODE_MODULES
+from rehearsal.processes import ProcessFailure
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 
 
 class CommandFailure(Exception):
     """A command of the story ended with an unexpected exit code; the message holds its last lines."""
+
+
+def require_node() -> None:
+    """Raise ProcessFailure when there is no Node: the CDK CLI and half of the Lambda functions run on it."""
+    path = search_path()
+    if not shutil.which("node", path=path):
+        own = Path(path.split(os.pathsep)[1], "node")
+        raise ProcessFailure(f"Node is missing: {own} does not exist and none is on PATH; `make setup` installs it")
 
 
 class Cdk:

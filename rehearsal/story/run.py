@@ -23,7 +23,7 @@ from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.story import owner, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
-from rehearsal.story.cdk import Cdk, CommandFailure, run
+from rehearsal.story.cdk import Cdk, CommandFailure, require_node, run
 from rehearsal.story.cluster import Cluster, NotReached, has, is_whole, wait_for
 from rehearsal.story.narrator import Narrator
 from rehearsal.story.project import Project
@@ -59,6 +59,7 @@ class Story:
 
     def prepare(self) -> None:
         """Build what has to be built, start the account, copy the project."""
+        require_node()
         with self.narrator.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
             self.built = binaries.ensure(BINARIES, self.console.print)
             step.see(f"binaries in {self.built.directory}")
