@@ -18,7 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from ruamel.yaml import YAML
 
-REPOSITORY: Final = Path(__file__).resolve().parent.parent
+from config import charts_lock
+from rehearsal import stand_ins
+from rehearsal.kubernetes import binaries
+from rehearsal.paths import BINARIES, REPOSITORY
+
 SYNTH_PARTS: Final = (
     *("app.py", "cdk.json", "config", "environments", "handlers"),
     *("k8s_charts", "lifecycle_scripts", "ray_image", "stacks"),
@@ -30,11 +34,11 @@ MORE_GROUPS: Final = f"dev with {EXTRA_GROUPS} more instance groups"
 console = Console(highlight=False)
 
 
-def main(rounds: int = 5, charts: str = "") -> None:
-    """Measure each command ROUNDS times in turn after one warm-up. CHARTS: folder of stand-in charts, if not cached."""
+def main(rounds: int = 5) -> None:
+    """Measure each command ROUNDS times in turn after one warm-up."""
     table = Table("command", "median s", "ratio to minimal", box=None, pad_edge=False)
     with tempfile.TemporaryDirectory() as scratch:
-        commands = _commands(Path(scratch), charts)
+        commands = _commands(Path(scratch))
         times: dict[str, list[float]] = {name: [] for name in commands}
         for round_ in range(rounds + 1):
             for name, command in commands.items():
@@ -76,8 +80,8 @@ class _Synth:
             return time.monotonic() - started
 
 
-def _commands(scratch: Path, charts: str) -> dict[str, _Synth]:
-    context = {"charts": "stand-in", "stand-in-charts": charts} if charts else {}
+def _commands(scratch: Path) -> dict[str, _Synth]:
+    context = {} if charts_lock.all_cached() else _stand_ins(scratch / "charts")
     more = _with_more_groups(scratch / "more-groups")
 
     def synth(environment: str, directory: Path = REPOSITORY) -> _Synth:
@@ -89,6 +93,12 @@ def _commands(scratch: Path, charts: str) -> dict[str, _Synth]:
         "prod": synth("prod"),
         MORE_GROUPS: synth("dev", more),
     }
+
+
+def _stand_ins(directory: Path) -> dict[str, str]:
+    """Stand-in charts for a machine that has not fetched the publishers'; the context that names them."""
+    stand_ins.build(directory, binaries.ensure(BINARIES, console.print))
+    return {"charts": "stand-in", "stand-in-charts": str(directory)}
 
 
 def _with_more_groups(directory: Path) -> Path:

@@ -166,9 +166,10 @@ def test_every_simulated_call_has_its_permissions(bench: HyperPodBench) -> None:
 def test_moto_answers_again_after_the_bench() -> None:
     from moto.sagemaker.responses import SageMakerResponse
 
-    before = SageMakerResponse.create_cluster
+    def answers() -> list[object]:
+        return [getattr(SageMakerResponse, name, None) for name in ("create_cluster", "update_cluster")]
+
+    before = answers()
     with HyperPodBench():
-        assert SageMakerResponse.create_cluster is not before
-        assert hasattr(SageMakerResponse, "update_cluster")
-    assert SageMakerResponse.create_cluster is before
-    assert not hasattr(SageMakerResponse, "update_cluster")
+        assert all(during is not earlier for during, earlier in zip(answers(), before, strict=True))
+    assert answers() == before
