@@ -42,6 +42,10 @@ test: check ## the tests, cheapest first
 	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
 	done
 
+.PHONY: test-readme
+test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one
+	@$(RUN) pytest -q -m readme tests/rehearsal/story
+
 .PHONY: manifests
 manifests: setup ## render manifests/ anew for every environment
 	@$(RUN) ops manifests

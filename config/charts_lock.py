@@ -17,7 +17,8 @@ LOCK_FILE: Final = Path(__file__).with_name("charts.lock.yaml")
 CACHE_VARIABLE: Final = "RAYHP_CHARTS"
 
 # Only the rehearsal's embedded account has this SSM parameter, so that only it takes templates with stand-in charts.
-STAND_IN_MARKER: Final = "/ray-on-hyperpod/embedded-account"
+# Its name is all that CloudFormation says in another account.
+STAND_IN_MARKER: Final = "/ray-on-hyperpod/stand-in-charts-are-for-rehearsals/run-ops-charts-fetch"
 STAND_IN_MARKER_VALUE: Final = "stand-in charts are welcome"
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -1,0 +1,42 @@
+"""The README's shell commands: which of them a test types, and what runs the others."""
+
+import re
+from functools import cache
+from typing import Final
+
+from rehearsal.paths import REPOSITORY
+
+ACTIVATE: Final = "source .venv/bin/activate"
+CHECK: Final = "ops check --env dev"
+FETCH: Final = "ops charts fetch"
+BOOTSTRAP: Final = "cdk bootstrap -c environment=dev"
+DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c environment=dev"
+WAIT: Final = "ops wait --env dev"
+KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
+FORWARD: Final = "kubectl port-forward --namespace ray --address 127.0.0.1 service/rayml-head-svc 8265:8265"
+DIFF: Final = "cdk diff --all -c environment=dev"
+DESTROY: Final = "cdk destroy --all -c environment=dev"
+TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
+
+PROD_DESTROY: Final = (
+    "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks -c environment=prod"
+)
+PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
+NOT_TYPED: Final = {
+    "make rehearse": "CI runs it as it stands there",
+    "make test": "CI runs it as it stands there, and this is part of it",
+    "make rehearse KEEP=1": "test_isolation",
+    "make rehearse-down": "test_isolation",
+    FORWARD: "there is nothing behind a port of a pod that kwok plays; that the service has it is looked at",
+    PROD_DESTROY: "`make rehearse ENV=prod` does it, with these stacks",
+    PROD_UNPROTECTED: "`make rehearse ENV=prod` does it, with these stacks",
+    "cdk destroy --all -c environment=prod": "`make rehearse ENV=prod` does it",
+}
+
+
+@cache
+def readme_commands() -> list[str]:
+    """Commands of the README's shell blocks, in order."""
+    blocks = re.findall(r"```bash\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
