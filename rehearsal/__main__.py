@@ -29,7 +29,7 @@ def run(
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running after the RayClusters are ready.")] = False,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
-    from rehearsal.story.run import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.story.tell import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     # Whoever ends the rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -5,7 +5,7 @@ import re
 import config
 from config import naming
 from rehearsal.paths import REPOSITORY
-from rehearsal.story.run import PROTECTED, UNPROTECTED
+from rehearsal.story.steps import PROTECTED, UNPROTECTED
 from tests.rehearsal.story.readme import NOT_TYPED, PROD_DESTROY, PROD_UNPROTECTED, TYPED, readme_commands
 
 

@@ -1,16 +1,14 @@
-"""The story: one environment is deployed, watched, changed and destroyed on this machine."""
+"""The steps of the story: each does one thing to the environment and checks that it came out as it should."""
 
 import json
 import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from rich.console import Console
-from rich.markup import escape
 
 import config
 from config import Environment, charts_lock, naming
@@ -23,8 +21,8 @@ from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.story import owner, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
-from rehearsal.story.cdk import Cdk, CommandFailure, require_node, run
-from rehearsal.story.cluster import Cluster, NotReached, has, is_whole, wait_for
+from rehearsal.story.cdk import Cdk, require_node, run
+from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
 from rehearsal.story.narrator import Narrator
 from rehearsal.story.project import Project
 
@@ -272,51 +270,3 @@ class Story:
     def _calls(self, api: str) -> int:
         entries = self.account.journal()
         return sum(e["kind"] == "api" and e["operation"] == api and "refused" not in e for e in entries)
-
-
-def tell(environment_name: str, console: Console, *, keep: bool) -> int:
-    """Tell the whole story; return the exit code (0: everything was as it should be)."""
-    environment = config.load(environment_name)
-    story = Story(environment, console)
-    told = False
-    try:
-        _steps(story, console, keep=keep)
-        told = True
-    except (Broken, CommandFailure, NotReached) as failure:
-        line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
-        console.print(line, highlight=False, soft_wrap=True)
-        return 1
-    finally:
-        with suppress(Exception):
-            story.report()
-        if not (keep and told):
-            story.supervisor.stop_all(grace=20)
-    return 0
-
-
-def _steps(story: Story, console: Console, *, keep: bool) -> None:
-    story.prepare()
-    story.bootstrap()
-    story.deploy("cdk deploy --all")
-    story.nodes_join()
-    story.ops_wait()
-    story.ray_is_ready()
-    if keep:
-        story.say_how_to_look()
-        return
-    story.diff_is_clean()
-    story.grow()
-    story.ops_wait()
-    story.ray_is_ready()
-    story.ray_stack_alone()
-    story.ray_is_ready()
-    story.destroy()
-    leftovers = story.take_inventory(story.environment.protect)
-    if story.environment.protect:
-        verdict.show(console, leftovers, story.charts)
-        story.deployed_again()
-        leftovers = story.take_inventory(protected=False)
-    verdict.show(console, leftovers, story.charts)
-    story.timeline()
-    if not leftovers.clean:
-        raise Broken("something is left that nobody owns; the table above names it")
