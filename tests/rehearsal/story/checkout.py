@@ -35,6 +35,7 @@ class Checkout:
                 shutil.copy2(source, directory / part)
         (directory / ".venv").symlink_to(sys.prefix)
         (directory / "node_modules").symlink_to(NODE_MODULES)
+        programs.mkdir(parents=True, exist_ok=True)
         (self.runs / "cache").mkdir(parents=True)
         (self.runs / "cache" / "bin").symlink_to(programs)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.paths import BINARIES
+from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import ProcessFailure, Supervisor
 from rehearsal.story.account import EmbeddedAccount
 from tests.rehearsal.story.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
@@ -84,8 +84,8 @@ def test_synth_without_the_charts_names_the_command_that_brings_them(clone: Chec
     assert_one_clear_message(output, r"charts\.lock\.yaml: \S+: \S+ does not exist; run `ops charts fetch`")
 
 
-def test_taken_port_is_named(tmp_path: Path) -> None:
-    account = EmbeddedAccount(tmp_path / "account", BINARIES, account_id="111122223333", region="us-west-2")
+def test_taken_port_is_named(tmp_path: Path, programs: Binaries) -> None:
+    account = EmbeddedAccount(tmp_path / "account", programs.directory, account_id="111122223333", region="us-west-2")
     supervisor = Supervisor(tmp_path)
     with socket.create_server(("127.0.0.1", account.port)), pytest.raises(ProcessFailure) as failure:
         account.start(supervisor)
@@ -116,7 +116,6 @@ def test_without_node_the_way_to_it_is_told(tmp_path: Path) -> None:
 
 
 def test_without_go_modules_the_program_and_its_log_are_told(tmp_path: Path) -> None:
-    (tmp_path / "programs").mkdir()
     clone = Checkout(tmp_path / "checkout", programs=tmp_path / "programs")
     code, output = clone.rehearse("run", env=clone.environment(GOPROXY="off", GOMODCACHE=str(tmp_path / "modules")))
     assert code == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.paths import BINARIES
 from tests.rehearsal.story.checkout import (
     Checkout,
@@ -70,17 +71,15 @@ def let_be(telling: Telling) -> None:
     """Nothing more goes wrong."""
 
 
-def programs_with_broken_api_server(directory: Path) -> Path:
-    """The built programs, of which one ends at once."""
-    for built in BINARIES.iterdir():
-        (directory / built.name).mkdir(parents=True)
-        for program in built.iterdir():
-            if program.name != "kube-apiserver":
-                (directory / built.name / program.name).symlink_to(program)
-        broken = directory / built.name / "kube-apiserver"
-        broken.write_text("#!/bin/sh\necho 'unknown flag: --etcd-servers' >&2\nexit 1\n")
-        broken.chmod(0o755)
-    return directory
+def break_api_server(built: Path, directory: Path) -> None:
+    """Write a folder of the built programs of which one ends at once."""
+    directory.mkdir(parents=True)
+    for program in built.iterdir():
+        if program.name != "kube-apiserver":
+            (directory / program.name).symlink_to(program)
+    broken = directory / "kube-apiserver"
+    broken.write_text("#!/bin/sh\necho 'unknown flag: --etcd-servers' >&2\nexit 1\n")
+    broken.chmod(0o755)
 
 
 ACTS: dict[str, Callable[[Telling], None]] = {
@@ -91,15 +90,17 @@ ACTS: dict[str, Callable[[Telling], None]] = {
 
 
 @pytest.fixture(scope="module")
-def endings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ending]]]:
+def endings(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Iterator[dict[str, Future[Ending]]]:
     """All of them side by side: each waits more than it works."""
     base = tmp_path_factory.mktemp("endings")
 
     def tell(name: str) -> Ending:
         directory = base / name.replace(" ", "-")
-        broken = name == "broken api server"
-        programs = programs_with_broken_api_server(directory / "programs") if broken else BINARIES
-        telling = Telling(Checkout(directory / "checkout", programs=programs))
+        cache = BINARIES
+        if name == "broken api server":
+            cache = directory / "programs"
+            break_api_server(programs.directory, cache / programs.directory.name)
+        telling = Telling(Checkout(directory / "checkout", programs=cache))
         try:
             ACTS[name](telling)
             output = telling.rest()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes import binaries
-from rehearsal.paths import BINARIES
+from rehearsal.kubernetes.binaries import Binaries
 from tests.rehearsal.story.checkout import Checkout, eventually_none_below
 from tests.rehearsal.story.network import Network, watched
 from tests.rehearsal.story.planted import SECRETS, Home, Seen
@@ -37,7 +36,7 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def kept(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Iterator[Kept]:
     directory = tmp_path_factory.mktemp("isolation")
     checkout, home = Checkout(directory / "checkout"), Home(directory / "planted")
     before = home.look()
@@ -77,13 +76,12 @@ def test_no_log_and_no_file_of_the_rehearsal_holds_a_secret_of_the_caller_s(kept
     assert files_with(*SECRETS, below=kept.checkout.runs) == []
 
 
-def test_a_kept_rehearsal_says_how_to_look_at_it_and_can_be_looked_at(kept: Kept) -> None:
+def test_a_kept_rehearsal_says_how_to_look_at_it_and_can_be_looked_at(kept: Kept, programs: Binaries) -> None:
     kubeconfig = re.search(r"KUBECONFIG=(\S+)", kept.output)
     endpoint = re.search(r"AWS_ENDPOINT_URL=(\S+)", kept.output)
     assert kubeconfig
     assert endpoint
-    kubectl = binaries.ensure(BINARIES, print)["kubectl"]
-    code, shown = kept.run(str(kubectl), "--kubeconfig", kubeconfig[1], "get", "rayclusters", "-A")
+    code, shown = kept.run(str(programs["kubectl"]), "--kubeconfig", kubeconfig[1], "get", "rayclusters", "-A")
     assert code == 0, shown
     assert re.search(r"rayml .* ready ", shown), shown
 

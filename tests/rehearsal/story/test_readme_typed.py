@@ -10,8 +10,7 @@ import pytest
 import config
 from config import Environment, charts_lock
 from rehearsal import stand_ins
-from rehearsal.kubernetes import binaries
-from rehearsal.paths import BINARIES
+from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import Supervisor
 from rehearsal.story import owner
 from rehearsal.story.account import EmbeddedAccount
@@ -26,10 +25,10 @@ pytestmark = pytest.mark.readme
 class User:
     """Somebody with a clone, an AWS account, the role of an administrator in it, and nothing else."""
 
-    def __init__(self, directory: Path, environment: Environment) -> None:
+    def __init__(self, directory: Path, environment: Environment, programs: Binaries) -> None:
         self.checkout = Checkout(directory / "checkout")
         self.environment = environment
-        self.programs = binaries.ensure(BINARIES, print)
+        self.programs = programs
         self.account = EmbeddedAccount(
             directory / "account", self.programs.directory, account_id=environment.account, region=environment.region
         )
@@ -78,9 +77,9 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+def user(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Iterator[User]:
     """One user for the whole file: the tests are the README's steps, in its order."""
-    user = User(tmp_path_factory.mktemp("readme"), config.load("dev"))
+    user = User(tmp_path_factory.mktemp("readme"), config.load("dev"), programs)
     try:
         user.begin()
         yield user
