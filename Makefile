@@ -38,7 +38,8 @@ check: setup ## formatting, lint, types, import rules, shell scripts, workflows
 test: check ## the tests, cheapest first
 	@for tier in unit charts handlers synth rehearsal; do \
 	  SECONDS=0; printf '\n== tests/%s\n' $$tier; \
-	  $(RUN) pytest -q -n 2 --dist loadfile -m 'not readme' tests/$$tier; \
+	  case $$tier in unit | charts) workers= ;; *) workers='-n 2 --dist loadfile' ;; esac; \
+	  $(RUN) pytest -q $$workers -m 'not readme' tests/$$tier; \
 	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
 	done
 
