@@ -18,7 +18,6 @@ MEMORY_FRACTION: Final = 0.95
 # monitoring agent, NVIDIA and EFA device plugins.
 DAEMONSET_CPU_MILLIS: Final = 600
 DAEMONSET_MEMORY_MIB: Final = 2048
-DAEMONSET_PODS: Final = 7
 # Left free of what remains, for what the formula does not know.
 HEADROOM: Final = 0.05
 

@@ -17,9 +17,9 @@ RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
 BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
 
-# Runs the project's controllers and the image build's preparation; by digest, so that what was tested is what runs.
+# The Lambda runtime that the handlers are written for.
 LAMBDA_PYTHON: Final = "3.13"
 
-# The Lustre version that both the FSx API default and Amazon Linux 2023 clients agree on (facts: CloudFormation's
-# default falls back to an older one for some deployment types, so it is always sent).
+# The Lustre version that Amazon Linux 2023 clients speak. Always sent: CloudFormation's default falls back to an
+# older one for some deployment types.
 LUSTRE: Final = "2.15"

@@ -12,7 +12,7 @@ from config import Environment, labels, load
 from config.capacity import allocatable
 from config.catalogue import EFA_RESOURCE, GPU_RESOURCE
 from config.model import InstanceGroup
-from k8s_charts.assembly import PlatformFacts, PlatformObjects, RayFacts, RayObjects, platform_objects, ray_objects
+from k8s_charts.assembly import PlatformObjects, RayObjects, platform_objects, ray_objects
 from k8s_charts.base import ProjectChart
 from k8s_charts.helm import HelmRelease
 from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
@@ -20,6 +20,7 @@ from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
+from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
 
 SYSTEM_NODE = {"cpu": "3920m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
@@ -74,20 +75,12 @@ def dev() -> Environment:
 
 @pytest.fixture(scope="module")
 def platform(dev: Environment) -> PlatformObjects:
-    return platform_objects(dev, PlatformFacts(fsx_csi_role_arn="arn:aws:iam::111122223333:role/csi"))
+    return platform_objects(dev, PLATFORM_FACTS)
 
 
 @pytest.fixture(scope="module")
 def ray(dev: Environment) -> RayObjects:
-    facts = RayFacts(
-        file_system_id="fs-0123456789abcdef0",
-        file_system_dns_name="fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com",
-        file_system_mount_name="abcdefgh",
-        ray_role_arn="arn:aws:iam::111122223333:role/ray",
-        image_builder_role_arn="arn:aws:iam::111122223333:role/builder",
-        image_context="s3://bucket/context.zip",
-    )
-    return ray_objects(dev, facts)
+    return ray_objects(dev, RAY_FACTS)
 
 
 @pytest.fixture(scope="module")
