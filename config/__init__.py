@@ -3,7 +3,8 @@
 Imported by everything but the shipped code, so it needs neither jsii nor the AWS SDK and loads in milliseconds.
 """
 
-from config.load import ConfigError, available, load
+from config.findings import ConfigError
+from config.load import available, load
 from config.model import Environment
 
 __all__ = ["ConfigError", "Environment", "available", "load"]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from ruamel.yaml import YAML
 
-from config.load import ConfigError, Finding
+from config.findings import ConfigError, Finding
 
 LOCK_FILE: Final = Path(__file__).with_name("charts.lock.yaml")
 CACHE_VARIABLE: Final = "RAYHP_CHARTS"

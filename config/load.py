@@ -1,7 +1,6 @@
 """Reads an environment file and says everything that is wrong with it at once."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,27 +8,11 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from config.findings import ConfigError, Finding, Severity
 from config.model import Environment
+from config.rules import findings
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "environments"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong: `key` is the dotted path in the file, empty for the file as a whole."""
-
-    key: str
-    message: str
-
-
-class ConfigError(Exception):
-    """An environment file cannot be used. `str()` is the whole message for a person, one finding a line."""
-
-    def __init__(self, file: Path, findings: list[Finding]) -> None:
-        self.file = file
-        self.findings = findings
-        lines = [f"{file}: {f.key}: {f.message}" if f.key else f"{file}: {f.message}" for f in findings]
-        super().__init__("\n".join(lines))
 
 
 def available(directory: Path = DIRECTORY) -> list[str]:
@@ -40,7 +23,8 @@ def available(directory: Path = DIRECTORY) -> list[str]:
 def load(name: str, directory: Path = DIRECTORY) -> Environment:
     """Return the environment `name` (its file is `directory`/name.yaml).
 
-    Raises ConfigError when there is no such file, it is not YAML, or its content is not allowed.
+    Raises ConfigError when there is no such file, it is not YAML, or its content is not allowed; warnings are
+    `config.rules.findings`'s.
     """
     file = directory / f"{name}.yaml"
     if not file.is_file():
@@ -51,9 +35,12 @@ def load(name: str, directory: Path = DIRECTORY) -> Environment:
         raise ConfigError(file, [Finding("name", f"{document['name']!r} must be the file's name, {name!r}")])
     try:
         # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
-        return Environment.model_validate_json(json.dumps(document))
+        environment = Environment.model_validate_json(json.dumps(document))
     except ValidationError as error:
         raise ConfigError(file, [_finding(item) for item in error.errors(include_url=False)]) from None
+    if errors := [finding for finding in findings(environment) if finding.severity is Severity.ERROR]:
+        raise ConfigError(file, errors)
+    return environment
 
 
 def _read(file: Path) -> dict[str, Any]:

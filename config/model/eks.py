@@ -1,0 +1,76 @@
+"""The EKS cluster: a new one, or one that exists, and who may use it."""
+
+from ipaddress import IPv4Network
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt, StringConstraints
+
+from config import versions
+from config.model.base import Model, Name, RoleArn
+
+SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")]
+OidcProviderArn = Annotated[
+    str, StringConstraints(pattern=r"^arn:aws:iam::\d{12}:oidc-provider/oidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/\w+$")
+]
+
+
+class SystemNodes(Model):
+    """The EKS managed node group `system`: CoreDNS, operators, the CSI controller, the image build."""
+
+    # An EC2 type: these nodes are EC2's own, not HyperPod's.
+    instance_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+\d[a-z0-9-]*\.[a-z0-9]+$")] = Field(
+        default="m5.xlarge", description="EC2 type, x86-64: the Ray image for HyperPod's nodes is built here."
+    )
+    count: PositiveInt = Field(default=2, description="Number of nodes.")
+    volume_gib: PositiveInt = Field(default=150, description="Root volume in GiB; the image build needs most of it.")
+
+
+class AddOn(Model):
+    """A managed add-on of EKS."""
+
+    name: Name = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
+    version: Annotated[str, StringConstraints(pattern=r"^v\d+\.\d+\.\d+-eksbuild\.\d+$")] | None = Field(
+        default=None, description="Its version. Absent: EKS's default for the Kubernetes version."
+    )
+
+
+class ExistingEks(Model):
+    """An EKS cluster that exists, in `network.existing`. It keeps what it has; a destroy leaves it as it was.
+
+    Its authentication mode must be `API` or `API_AND_CONFIG_MAP`, its private endpoint on, and its add-ons
+    (VPC CNI >= 1.18.3, CoreDNS, kube-proxy, pod identity agent) are its owner's.
+    """
+
+    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")] = Field(
+        description="Its name."
+    )
+    oidc_provider_arn: OidcProviderArn = Field(description="ARN of its IAM OIDC provider.")
+    security_group: SecurityGroupId = Field(description="Its cluster security group.")
+
+
+class Eks(Model):
+    """The EKS cluster."""
+
+    version: str = Field(
+        default=versions.KUBERNETES_DEFAULT,
+        description="Kubernetes version; that of an existing cluster must be stated too.",
+        json_schema_extra={"enum": list(versions.KUBERNETES_VERSIONS)},
+    )
+    endpoint_access: Literal["public-and-private", "private"] = Field(
+        default="public-and-private", description="Where the Kubernetes API answers; inside the VPC always."
+    )
+    public_access_cidrs: tuple[IPv4Network, ...] = Field(
+        default=(), description="Who reaches the public endpoint: your office or VPN."
+    )
+    add_ons: tuple[AddOn, ...] = Field(
+        default=(), description="Further managed add-ons, and versions for those that every cluster gets."
+    )
+    system_nodes: SystemNodes = Field(default=SystemNodes(), description="The managed node group `system`.")
+    existing: ExistingEks | None = Field(default=None, description="Use this cluster instead of a new one.")
+
+
+class Access(Model):
+    """IAM roles that may use the Kubernetes API."""
+
+    admins: tuple[RoleArn, ...] = Field(default=(), description="Roles that may do everything everywhere.")
+    submitters: tuple[RoleArn, ...] = Field(default=(), description="Roles that may run Ray in its namespace.")

@@ -1,0 +1,55 @@
+"""The file system that pods share."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from config.model.base import AbsolutePath, Model, Name
+
+
+class DataRepository(Model):
+    """A path of the file system that mirrors a prefix of the data bucket, both ways."""
+
+    path: AbsolutePath = Field(description="Path in the file system.")
+    prefix: Annotated[str, StringConstraints(pattern=r"^[^/\s]([^\s]*[^/\s])?$")] = Field(
+        description="Prefix in the data bucket."
+    )
+
+
+class ExistingFileSystem(Model):
+    """A file system that exists, in the VPC and in the nodes' zone; its security group must let the nodes in."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^fs-[0-9a-f]{8,17}$")] = Field(description="Its id.")
+    mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,8}$")] = Field(
+        description="Its mount name, as `aws fsx describe-file-systems` shows it."
+    )
+
+
+class Fsx(Model):
+    """The FSx for Lustre file system (PERSISTENT_2, SSD) and the claim that pods mount."""
+
+    provisioning: Literal["static", "dynamic"] = Field(
+        default="static",
+        description="`static`: CloudFormation owns the file system. `dynamic`: the CSI driver makes one for the claim.",
+    )
+    capacity_gib: int = Field(
+        default=1200, description="Capacity in GiB: 1200 or a multiple of 2400; it can grow, never shrink."
+    )
+    throughput_mbps_per_tib: int = Field(
+        default=250,
+        description="Throughput in MB/s for each TiB.",
+        json_schema_extra={"enum": [125, 250, 500, 1000]},
+    )
+    compression: Literal["LZ4", "NONE"] = Field(default="LZ4", description="Compression of data.")
+    efa: bool = Field(default=False, description="EFA between nodes and file system.")
+    claim: Name = Field(default="fsx-claim", description="Name of the PersistentVolumeClaim.")
+    mount_path: AbsolutePath = Field(default="/fsx", description="Where Ray's pods mount it.")
+    data_repositories: tuple[DataRepository, ...] = Field(
+        default=(), description="Data repository associations, at most eight."
+    )
+    reclaim_policy: str | None = Field(
+        default=None,
+        description="Of dynamic volumes: `Delete` (default) ends the file system with its claim, `Retain` keeps it.",
+        json_schema_extra={"enum": ["Delete", "Retain", None]},
+    )
+    existing: ExistingFileSystem | None = Field(default=None, description="Use this file system instead of a new one.")

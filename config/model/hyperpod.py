@@ -1,0 +1,73 @@
+"""The HyperPod cluster and its instance groups."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from config.catalogue import InstanceType, catalogue
+from config.model.base import HyperPodName, LabelKey, LabelValue, Model, ZoneId
+
+
+class Taint(Model):
+    """A Kubernetes taint of a group's nodes."""
+
+    key: LabelKey = Field(description="Its key.")
+    value: LabelValue = Field(default="", description="Its value.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(description="What it does to pods.")
+
+
+class InstanceGroup(Model):
+    """One HyperPod instance group (CreateCluster's `ClusterInstanceGroupSpecification`)."""
+
+    name: HyperPodName = Field(description="Its name, and the nodes' label `instance-group-name`.")
+    instance_type: str = Field(description="HyperPod's name of the type, `ml.…`.")
+    count: Annotated[int, Field(ge=0, le=6758)] = Field(description="Number of nodes.")
+    min_count: Annotated[int, Field(ge=1, le=6758)] | None = Field(
+        default=None, description="Nodes without which HyperPod gives up on a change after three hours."
+    )
+    threads_per_core: int = Field(
+        default=1, description="1, or 2 where the type has hyper-threads.", json_schema_extra={"enum": [1, 2]}
+    )
+    volume_gib: int = Field(
+        default=500,
+        description="Secondary volume in GiB for container images and kubelet data; without it they fill the root.",
+    )
+    root_volume_gib: int | None = Field(default=None, description="Root volume in GiB. Absent: HyperPod's 100.")
+    deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = Field(
+        default=(), description="Checks of accelerated nodes before they take work: minutes to hours."
+    )
+    labels: dict[LabelKey, LabelValue] = Field(default={}, description="Kubernetes labels of the nodes.")
+    taints: tuple[Taint, ...] = Field(default=(), description="Kubernetes taints of the nodes.")
+    zone: ZoneId | None = Field(default=None, description="Zone of the nodes. Absent: the network's first.")
+    training_plan: (
+        Annotated[str, StringConstraints(pattern=r"^arn:aws:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+$")] | None
+    ) = Field(default=None, description="ARN of the training plan whose capacity it uses; `zone` is then the plan's.")
+    image_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = Field(
+        default=None, description="Custom AMI, made from HyperPod's, unencrypted and in this account."
+    )
+    lifecycle_scripts: str = Field(
+        default="lifecycle_scripts/eks", description="Folder with `on_create.sh`, relative to the project."
+    )
+
+    @property
+    def type(self) -> InstanceType:
+        """What the catalogue says of its type; KeyError where a rule has not been asked first."""
+        return catalogue()[self.instance_type]
+
+
+class HyperPod(Model):
+    """The HyperPod cluster; it is bound 1:1 to the environment's EKS cluster."""
+
+    cluster_name: str = Field(
+        description="Its name in SageMaker.", json_schema_extra={"pattern": "^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"}
+    )
+    node_recovery: Literal["Automatic", "None"] = Field(
+        default="Automatic", description="Whether HyperPod replaces or reboots sick nodes."
+    )
+    instance_groups: tuple[InstanceGroup, ...] = Field(min_length=1, max_length=100, description="The groups of nodes.")
+    sub_charts: tuple[str, ...] = Field(
+        default=(), description="Sub-charts of HyperPod's dependencies chart to switch on beside those it needs."
+    )
+    confirm_group_removal: tuple[HyperPodName, ...] = Field(
+        default=(), description="Groups whose removal from the running cluster, with their nodes, is meant."
+    )

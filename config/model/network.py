@@ -1,0 +1,77 @@
+"""The VPC: a new one, or one that exists."""
+
+from ipaddress import IPv4Network
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from config.model.base import Model, ZoneId
+
+SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
+VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
+
+
+class ExistingSubnet(Model):
+    """A private subnet that exists."""
+
+    id: SubnetId = Field(description="Its id.")
+    zone: ZoneId = Field(description="Id of its availability zone.")
+    cidr: IPv4Network = Field(description="Its block, to count addresses.")
+
+
+class ExistingVpc(Model):
+    """A VPC that exists. Nothing in it is changed but that the environment's own security group is added.
+
+    It must have DNS support and hostnames, and a way for the private subnets to S3 and to AWS's APIs.
+    """
+
+    id: VpcId = Field(description="Its id.")
+    cidr: IPv4Network = Field(description="Its block.")
+    node_subnets: tuple[ExistingSubnet, ...] = Field(
+        min_length=2, description="Private subnets of the nodes, one per zone; the file system lies in the first."
+    )
+    control_plane_subnets: tuple[ExistingSubnet, ...] = Field(
+        min_length=2, description="Subnets of EKS's own interfaces, in two zones."
+    )
+
+
+class Network(Model):
+    """The VPC. Each zone takes a /18 of it for nodes and two small subnets (public, EKS control plane)."""
+
+    vpc_cidr: IPv4Network = Field(default=IPv4Network("10.192.0.0/16"), description="Block of the new VPC, a /16.")
+    # Zone *ids*: names mean different zones in different accounts, and HyperPod's capacity is bound to a zone.
+    zones: tuple[ZoneId, ...] = Field(
+        default=(),
+        description="Ids of two or three availability zones of the new VPC. Nodes and the file system live in the "
+        "first, unless a group names another; EKS needs two.",
+    )
+    nat_gateways: Literal["one", "one-per-zone", "none"] = Field(
+        default="one",
+        description="Ways out to the internet. `none` is a closed network: interface endpoints for AWS's APIs, and "
+        "all images from `image_registry`.",
+    )
+    existing: ExistingVpc | None = Field(default=None, description="Use this VPC instead of a new one.")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the new VPC has no way to the internet."""
+        return self.nat_gateways == "none" and self.existing is None
+
+    @property
+    def node_zones(self) -> tuple[ZoneId, ...]:
+        """Zones that have a subnet for nodes; the first is the file system's."""
+        return tuple(subnet.zone for subnet in self.existing.node_subnets) if self.existing else self.zones
+
+    def node_subnet(self, zone: int) -> IPv4Network:
+        """Subnet of the zone's nodes: in a new VPC the /18s behind the first, which holds the small subnets."""
+        if self.existing:
+            return self.existing.node_subnets[zone].cidr
+        return list(self.vpc_cidr.subnets(new_prefix=18))[zone + 1]
+
+    def public_subnet(self, zone: int) -> IPv4Network:
+        """Subnet of the zone's NAT gateway, a /24."""
+        return list(self.vpc_cidr.subnets(new_prefix=24))[zone]
+
+    def control_plane_subnet(self, zone: int) -> IPv4Network:
+        """Subnet of EKS's own interfaces, a /28 (AWS recommends it to be apart from the nodes')."""
+        return list(self.vpc_cidr.subnets(new_prefix=28))[16 * 16 + zone]
