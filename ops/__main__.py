@@ -13,6 +13,7 @@ from rich.markup import escape
 import config
 from config import Environment
 from ops.check import plan
+from ops.items import Require, State
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,22 +43,35 @@ def check(env: OptionalEnv = None) -> None:
 
 
 @app.command()
-def wait(env: EnvName = "dev", timeout: Timeout = 120, interval: Interval = 15) -> None:
+def wait(
+    env: EnvName = "dev",
+    timeout: Timeout = 120,
+    interval: Interval = 15,
+    require: Annotated[
+        Require, typer.Option(help="all: what the environment says. min: min_count and min_replicas. none: a report.")
+    ] = Require.ALL,
+) -> None:
     """Wait until nodes, image, volume and RayClusters are ready; say why what is not.
 
-    It only looks: stop it at any time, and start it again. Exit code 1: failed, or not ready in time.
+    It only looks: stop it at any time, and start it again. Exit codes: 0 ready as required (with `--require none`:
+    always, once there is an answer), 1 not ready in time, 2 bad input or no access, 3 failed, which no waiting mends,
+    130 interrupted.
     """
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
-    from ops.items import State  # noqa: PLC0415
     from ops.readiness import observe  # noqa: PLC0415
     from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.wait import progress, table  # noqa: PLC0415
     from ops.wait import wait as wait_for_items  # noqa: PLC0415
 
     environment = _load(env)
     again = f"`ops wait --env {env}` goes on where this stopped"
     try:
         with connect(environment) as clients:
-            look = partial(observe, environment, clients)
+            look = partial(observe, environment, clients, require)
+            if require is Require.NONE:
+                items = look()
+                console.print(table(items, progress(items)))
+                return
             items = wait_for_items(look, console, timeout=timeout * 60, interval=interval)
     except Unreachable as error:
         _fail(str(error))
@@ -65,9 +79,9 @@ def wait(env: EnvName = "dev", timeout: Timeout = 120, interval: Interval = 15) 
         _fail(f"interrupted; {again}", code=130)
     for item in items:
         if item.state is State.FAILED:
-            _fail(f"{env} does not become ready: {item.kind} {item.name}: {item.detail}", code=1)
-    if any(item.state is not State.READY for item in items):
-        _fail(f"{env} is not ready after {timeout:g} minutes; {again}", code=1)
+            _fail(f"{env} does not become ready: {item.kind} {item.name}: {item.detail}", code=3)
+    if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
+        _fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}; {again}", code=1)
     console.print(f"[bold green]{env} is ready[/]", highlight=False)
 
 
@@ -75,10 +89,9 @@ def wait(env: EnvName = "dev", timeout: Timeout = 120, interval: Interval = 15) 
 def status(env: EnvName = "dev") -> None:
     """Show once what `ops wait` waits for. Exit code 1: something is not ready."""
     from ops.clients import connect  # noqa: PLC0415
-    from ops.items import State  # noqa: PLC0415
     from ops.readiness import observe  # noqa: PLC0415
     from ops.refusals import Unreachable  # noqa: PLC0415
-    from ops.wait import table  # noqa: PLC0415
+    from ops.wait import progress, table  # noqa: PLC0415
 
     environment = _load(env)
     try:
@@ -86,7 +99,7 @@ def status(env: EnvName = "dev") -> None:
             items = observe(environment, clients)
     except Unreachable as error:
         _fail(str(error))
-    console.print(table(items))
+    console.print(table(items, progress(items)))
     raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
 
 

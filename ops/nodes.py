@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import kubernetes
 from botocore.exceptions import ClientError
@@ -11,12 +11,16 @@ from config import Environment
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
-from ops.items import Item, State
+from ops.events import last_word
+from ops.items import Item, Require, State, counts, spoken
 
 Answer = Mapping[str, Any]
 
+CHECKING: Final = "DeepHealthCheckInProgress"
+"""InstanceStatus of a node in deep health checks."""
 
-def hyperpod(environment: Environment, sagemaker: Any) -> Iterator[Item]:
+
+def hyperpod(environment: Environment, sagemaker: Any, require: Require) -> Iterator[Item]:
     """The cluster, then each of its groups."""
     name = environment.hyperpod.cluster_name
     try:
@@ -30,7 +34,7 @@ def hyperpod(environment: Environment, sagemaker: Any) -> Iterator[Item]:
     state = {"InService": State.READY, "Failed": State.FAILED}.get(status, State.WAITING)
     failure = cluster.get("FailureMessage")
     yield Item("HyperPod cluster", name, state, f"{status}: {failure}" if failure else status)
-    nodes = _nodes(sagemaker, name)
+    nodes = list_nodes(sagemaker, name)
     groups = {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
     for wanted in environment.hyperpod.instance_groups:
         group = groups.get(wanted.name)
@@ -38,52 +42,59 @@ def hyperpod(environment: Environment, sagemaker: Any) -> Iterator[Item]:
             yield Item("instance group", wanted.name, State.WAITING, "not in the cluster: deploy the hyperpod stack")
         else:
             mine = [node for node in nodes if node["InstanceGroupName"] == wanted.name]
-            yield _group(wanted, cluster, group, mine, sagemaker)
+            yield _group(wanted, cluster, group, nodes=mine, sagemaker=sagemaker, require=require)
 
 
-def _group(wanted: InstanceGroup, cluster: Answer, group: Answer, nodes: Sequence[Answer], sagemaker: Any) -> Item:
-    """The group's count, its nodes' states, and the newest event while nodes are missing.
+def list_nodes(sagemaker: Any, cluster: str) -> list[Answer]:
+    """Every node of the cluster, as ListClusterNodes tells it."""
+    pages = sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster)
+    return [node for page in pages for node in page["ClusterNodeSummaries"]]
+
+
+def _group(
+    wanted: InstanceGroup,
+    cluster: Answer,
+    group: Answer,
+    *,
+    nodes: Sequence[Answer],
+    sagemaker: Any,
+    require: Require,
+) -> Item:
+    """The group's count, its nodes' states, and the last word of its events while nodes are missing.
 
     CurrentCount counts nodes in deep health checks too, so that it alone does not say ready.
     """
     current, target = group["CurrentCount"], group["TargetCount"]
     statuses = Counter(node["InstanceStatus"]["Status"] for node in nodes)
-    told = [f"{current} of {target} nodes" + (f": {_counts(statuses)}" if nodes else "")]
-    told += _messages(nodes)
+    least = least_nodes(wanted) if require is Require.MIN else wanted.count
+    required = f" ({least} required)" if least < wanted.count and current != target else ""
+    told = [f"{current} of {target} nodes{required}" + (f": {counts(statuses)}" if nodes else "")]
+    told += _since(nodes)
+    told += spoken({node["InstanceId"]: node["InstanceStatus"].get("Message", "") for node in nodes})
+    update = group.get("SoftwareUpdateStatus", "Succeeded")
+    if update not in {"Succeeded", "RollbackComplete"}:
+        told.append(f"software update: {update}")
     if target != wanted.count:
-        told.append(f"the environment says {wanted.count}: deploy the hyperpod stack")
+        told.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
     if current != target:
-        told += _newest_event(sagemaker, cluster, wanted.name)
-    done = current == target == wanted.count == statuses["Running"]
+        told += filter(None, [last_word(sagemaker, cluster, wanted.name)])
+    everything = current == target == wanted.count == statuses["Running"]
+    done = statuses["Running"] >= least if require is Require.MIN else everything
     return Item("instance group", wanted.name, State.READY if done else State.WAITING, "; ".join(told))
 
 
-def _nodes(sagemaker: Any, cluster: str) -> list[Answer]:
-    pages = sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster)
-    return [node for page in pages for node in page["ClusterNodeSummaries"]]
+def least_nodes(group: InstanceGroup) -> int:
+    """How many nodes `--require min` asks for."""
+    return min(group.count, group.min_count or 1)
 
 
-def _messages(nodes: Sequence[Answer]) -> list[str]:
-    """What HyperPod says of the first node that has something to say."""
-    said = [(node["InstanceId"], node["InstanceStatus"].get("Message")) for node in nodes]
-    return [f"{instance}: {message}" for instance, message in said if message][:1]
+def _since(nodes: Sequence[Answer]) -> list[str]:
+    """When the node that has been on its way longest was launched: deep health checks may take hours."""
+    underway = [n["LaunchTime"] for n in nodes if n["InstanceStatus"]["Status"] in {"Pending", CHECKING}]
+    return [f"launched from {min(underway):%H:%M} UTC"] if underway else []
 
 
-def _newest_event(sagemaker: Any, cluster: Answer, group: str) -> list[str]:
-    """Under Continuous provisioning a shortage does not fail the cluster; only its events tell. Others have none."""
-    if cluster.get("NodeProvisioningMode") != "Continuous":
-        return []
-    events = sagemaker.list_cluster_events(
-        ClusterName=cluster["ClusterName"],
-        InstanceGroupName=group,
-        SortBy="EventTime",
-        SortOrder="Descending",
-        MaxResults=1,
-    )["Events"]
-    return [f"{event['EventTime']:%H:%M} {event['Description']}" for event in events if event.get("Description")]
-
-
-def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Item]:
+def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
     """Each group's nodes that pods can run on."""
     core = kubernetes.client.CoreV1Api(api)
     for group in environment.hyperpod.instance_groups:
@@ -92,9 +103,13 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient)
         hindrances = Counter(hindrance for node in nodes if (hindrance := _hindrance(node)))
         usable = len(nodes) - hindrances.total()
         detail = f"{usable} of {group.count} Ready and {NODE_SCHEDULABLE}"
+        least = least_nodes(group) if require is Require.MIN else group.count
+        if usable < group.count and least < group.count:
+            detail += f" ({least} required)"
         if hindrances:
-            detail += f"; {_counts(hindrances)}"
-        yield Item("Kubernetes nodes", group.name, State.READY if usable == group.count else State.WAITING, detail)
+            detail += f"; {counts(hindrances)}"
+        done = usable >= least if require is Require.MIN else usable == group.count
+        yield Item("Kubernetes nodes", group.name, State.READY if done else State.WAITING, detail)
 
 
 def _hindrance(node: Any) -> str:
@@ -102,11 +117,11 @@ def _hindrance(node: Any) -> str:
     labels = node.metadata.labels
     if labels.get(DEEP_HEALTH_LABEL) == "InProgress":
         return "in deep health checks"
+    if labels.get(DEEP_HEALTH_LABEL) == "Failed":
+        return "failed deep health checks"
     if not any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or []):
         return "not Ready"
     health = labels.get(NODE_HEALTH_LABEL, "without a health status")
-    return "" if health == NODE_SCHEDULABLE else str(health)
-
-
-def _counts(counter: Counter[str]) -> str:
-    return ", ".join(f"{count} {what}" for what, count in counter.most_common())
+    if health != NODE_SCHEDULABLE:
+        return str(health)
+    return "cordoned" if node.spec and node.spec.unschedulable else ""

@@ -5,22 +5,23 @@ CloudFormation does not wait for nodes, deep health checks, capacity or the imag
 
 from config import Environment
 from ops.clients import Clients
-from ops.items import Item
+from ops.items import Item, Require
 from ops.nodes import hyperpod, kubernetes_nodes
 from ops.refusals import in_plain_words
 from ops.workloads import claim, image, ray_clusters
 
 
-def observe(environment: Environment, clients: Clients) -> list[Item]:
+def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
     """Return the state of the HyperPod cluster, its groups, the image, the volume and the RayClusters.
 
-    Raises Unreachable when one of the APIs refuses, and NoAnswer when asking again may help.
+    `require` says what an item needs to be ready; NONE asks like ALL. Raises Unreachable when one of the APIs
+    refuses, and NoAnswer when asking again may help.
     """
     with in_plain_words():
         return [
-            *hyperpod(environment, clients.sagemaker),
-            *kubernetes_nodes(environment, clients.kubernetes),
+            *hyperpod(environment, clients.sagemaker, require),
+            *kubernetes_nodes(environment, clients.kubernetes, require),
             image(environment, clients.kubernetes),
             claim(environment, clients.kubernetes),
-            *ray_clusters(environment, clients.kubernetes),
+            *ray_clusters(environment, clients.kubernetes, require),
         ]

@@ -16,6 +16,9 @@ from ops.refusals import NoAnswer
 _STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.FAILED: "bold red"}
 _SIGN: Final = {State.READY: "✔", State.WAITING: "…", State.FAILED: "✘"}
 
+SILENCE_SECONDS: Final = 300
+"""A pipeline may end a command that says nothing for long."""
+
 Observe = Callable[[], list[Item]]
 
 
@@ -35,27 +38,39 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
     """Observe every `interval` seconds until all items are ready, one failed or `timeout` seconds passed.
 
     Return what was seen last. On a terminal the table is redrawn in place; elsewhere a line is printed for each item
-    that changes. Once it has seen something, a look that gets no answer is repeated instead of ending the wait.
+    that changes, and one now and then that it still waits. Once it has seen something, a look that gets no answer is
+    repeated instead of ending the wait.
     """
     started = time.monotonic()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     items: list[Item] = []
     trouble = ""
+    silent_since = started
     with live or nullcontext():
         while True:
             before, last_trouble = items, trouble
             items, trouble = _look(observe, before)
-            waited = time.monotonic() - started
+            now = time.monotonic()
+            waited = now - started
             if live:
-                caption = trouble or f"{waited / 60:.0f} min; Ctrl-C ends the looking, nothing else"
+                caption = trouble or f"{progress(items)} after {waited / 60:.0f} min; Ctrl-C ends the looking only"
                 live.update(table(items, caption), refresh=True)
             else:
-                _print_lines(console, [_line(item) for item in items if item not in before])
-                _print_lines(console, [trouble] if trouble and trouble != last_trouble else [])
+                lines = [_line(item) for item in items if item not in before]
+                lines += [trouble] if trouble and trouble != last_trouble else []
+                if not lines and now - silent_since >= SILENCE_SECONDS:
+                    lines = [f"… {progress(items)} after {waited / 60:.0f} min"]
+                silent_since = now if lines else silent_since
+                _print_lines(console, lines)
             states = {item.state for item in items}
             if states <= {State.READY} or State.FAILED in states or waited >= timeout:
                 return items
             time.sleep(min(interval, timeout - waited))
+
+
+def progress(items: list[Item]) -> str:
+    """How many of the items are ready."""
+    return f"{sum(item.state is State.READY for item in items)} of {len(items)} ready"
 
 
 def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:

@@ -11,7 +11,7 @@ from config import Environment
 from config.model import RayCluster
 from k8s_charts.names import IMAGE_BUILD_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT
-from ops.items import Item, State
+from ops.items import Item, Require, State, spoken
 
 
 def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
@@ -33,17 +33,29 @@ def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
 
 
 def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
-    """The claim of the file system that Ray's pods mount."""
+    """The claim of the file system that Ray's pods mount, with the newest event while it is not bound."""
     name, namespace = environment.fsx.claim, environment.ray.namespace
     core = kubernetes.client.CoreV1Api(api)
     read = core.read_namespaced_persistent_volume_claim
     found = _or_none(partial(read, name, namespace, _request_timeout=REQUEST_TIMEOUT))
-    phase = found.status.phase if found else "does not exist: deploy the ray stack"
-    return Item("volume claim", f"{namespace}/{name}", State.READY if phase == "Bound" else State.WAITING, phase)
+    title = f"{namespace}/{name}"
+    if found is None:
+        return Item("volume claim", title, State.WAITING, "does not exist: deploy the ray stack")
+    if found.status.phase == "Bound":
+        return Item("volume claim", title, State.READY, "Bound")
+    told = _newest_event(core, namespace, name)
+    return Item("volume claim", title, State.WAITING, "; ".join([found.status.phase, *told]))
 
 
-def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Item]:
-    """Each RayCluster, with what keeps its first waiting pod."""
+def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str) -> list[str]:
+    selector = f"involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
+    listed = core.list_namespaced_event(namespace, field_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    by_time = sorted(listed, key=lambda event: str(event.last_timestamp or event.metadata.creation_timestamp))
+    return [str(event.message) for event in by_time[-1:] if event.message]
+
+
+def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
+    """Each RayCluster, with what keeps its waiting pods."""
     custom = kubernetes.client.CustomObjectsApi(api)
     namespace = environment.ray.namespace
     for wanted in environment.ray.clusters:
@@ -53,10 +65,13 @@ def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient) -> 
             detail = "does not exist: deploy the ray stack"
             yield Item("RayCluster", f"{namespace}/{wanted.name}", State.WAITING, detail)
         else:
-            yield _ray_cluster(wanted, namespace, found.get("status", {}), kubernetes.client.CoreV1Api(api))
+            core = kubernetes.client.CoreV1Api(api)
+            yield _ray_cluster(wanted, namespace, found.get("status", {}), core, require)
 
 
-def _ray_cluster(wanted: RayCluster, namespace: str, status: dict[str, Any], core: kubernetes.client.CoreV1Api) -> Item:
+def _ray_cluster(
+    wanted: RayCluster, namespace: str, status: dict[str, Any], core: kubernetes.client.CoreV1Api, require: Require
+) -> Item:
     name = f"{namespace}/{wanted.name}"
     replicas = sum(group.replicas for group in wanted.workers)
     # availableWorkerReplicas counts Terminating pods too (kuberay#4078): a lost node shows in the groups above.
@@ -68,8 +83,19 @@ def _ray_cluster(wanted: RayCluster, namespace: str, status: dict[str, Any], cor
         told.append(reason)
     selector = f"ray.io/cluster={wanted.name}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-    told += [f"{pod.metadata.name}: {hindrance}" for pod in pods if (hindrance := _hindrance(pod))][:1]
-    return Item("RayCluster", name, State.WAITING, "; ".join(told))
+    told += spoken({pod.metadata.name: _hindrance(pod) for pod in pods})
+    state = State.WAITING
+    if require is Require.MIN:
+        least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
+        told[0] += f" ({least} required)"
+        if available >= least and any(map(_is_ready_head, pods)):
+            state = State.READY
+    return Item("RayCluster", name, state, "; ".join(told))
+
+
+def _is_ready_head(pod: Any) -> bool:
+    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
+    return ready and (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
 
 
 def _hindrance(pod: Any) -> str:

@@ -9,6 +9,7 @@ NODES = "/api/v1/nodes"
 CLAIM = "/api/v1/namespaces/ray/persistentvolumeclaims/fsx-claim"
 RAY_CLUSTER = "/apis/ray.io/v1/namespaces/ray/rayclusters/rayml"
 PODS = "/api/v1/namespaces/ray/pods"
+EVENTS = "/api/v1/namespaces/ray/events"
 HEAD, WORKERS = "head-group", "worker-group-1"
 COUNTS = {HEAD: 1, WORKERS: 4}
 
@@ -43,6 +44,7 @@ def make_ready(apis: Apis) -> None:
     apis.kubernetes[CLAIM] = {"metadata": {"name": "fsx-claim"}, "status": {"phase": "Bound"}}
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 4}}
     apis.kubernetes[PODS] = {"items": []}
+    apis.kubernetes[EVENTS] = {"items": []}
 
 
 def group(name: str, current: int, target: int | None = None) -> dict[str, Any]:
@@ -60,6 +62,22 @@ def node(name: str, status: str = "Running", message: str | None = None) -> dict
         "LaunchTime": 1_760_000_000,
         "InstanceStatus": state,
     }
+
+
+def event(number: int, description: str, level: str = "Info", about: str = "InstanceGroup") -> dict[str, Any]:
+    """An event of ListClusterEvents; a higher number is a newer one."""
+    return {
+        "EventId": f"00000000-0000-0000-0000-{number:012}",
+        "EventTime": 1_760_000_000 + number,
+        "EventLevel": level,
+        "ResourceType": about,
+        "Description": description,
+    }
+
+
+def failure(about: str, message: str) -> dict[str, Any]:
+    """An answer of DescribeClusterEvent."""
+    return {"EventDetails": event(1, "") | {"EventDetails": {"EventMetadata": {about: {"FailureMessage": message}}}}}
 
 
 def nodes(*items: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,12 @@ import pytest
 
 import config
 from ops.clients import Clients
-from ops.items import Item, State
+from ops.items import Item, Require, State
 from ops.readiness import observe
 from tests.unit.fake_apis import Apis, aws_error
 from tests.unit.running_environment import (
     CLAIM,
+    EVENTS,
     HEAD,
     JOBS,
     NODES,
@@ -19,6 +20,8 @@ from tests.unit.running_environment import (
     RAY_CLUSTER,
     WORKERS,
     condition,
+    event,
+    failure,
     group,
     job,
     node,
@@ -27,19 +30,34 @@ from tests.unit.running_environment import (
 )
 
 DEV = config.load("dev")
-Look = Callable[[], dict[tuple[str, str], Item]]
+Look = Callable[..., dict[tuple[str, str], Item]]
 
 
 @pytest.fixture
 def look(apis: Apis, clients: Clients) -> Look:
-    """Observe `dev` and return the items by kind and name."""
-    return lambda: {(item.kind, item.name): item for item in observe(DEV, clients)}
+    """Observe `dev`, by default all of it, and return the items by kind and name."""
+    return lambda *required: {(item.kind, item.name): item for item in observe(DEV, clients, *required)}
 
 
 def workers(apis: Apis, *listed: dict[str, Any], current: int, target: int = 4) -> None:
     """Let the worker group have these nodes."""
     apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1), group(WORKERS, current, target)]
     apis.aws["ListClusterNodes"]["ClusterNodeSummaries"] = [node(HEAD), *listed]
+
+
+def head_pod() -> dict[str, Any]:
+    """A head that runs."""
+    return {
+        "metadata": {"name": "rayml-head", "labels": {"ray.io/node-type": "head"}},
+        "status": {"conditions": [condition("Ready")]},
+    }
+
+
+def kubernetes_event(second: str, message: str) -> dict[str, Any]:
+    """A Kubernetes event of a claim."""
+    reference = {"kind": "PersistentVolumeClaim"}
+    time = f"2026-11-01T10:00:0{second}Z"
+    return {"metadata": {"name": second}, "involvedObject": reference, "lastTimestamp": time, "message": message}
 
 
 def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
@@ -89,24 +107,68 @@ def test_nodes_in_deep_health_checks_count_but_are_not_ready(look: Look, apis: A
     workers(apis, node(WORKERS), node(WORKERS), checked, checked, current=4)
     item = look()["instance group", WORKERS]
     assert item.state is State.WAITING
-    assert item.detail == "4 of 4 nodes: 2 Running, 2 DeepHealthCheckInProgress"
+    assert item.detail == "4 of 4 nodes: 2 Running, 2 DeepHealthCheckInProgress; launched from 08:53 UTC"
 
 
-def test_a_shortage_shows_the_group_s_newest_event(look: Look, apis: Apis) -> None:
+SHORTAGE = "We currently do not have sufficient ml.p5.48xlarge capacity in the Availability Zone us-west-2b."
+
+
+def test_a_shortage_shows_the_text_that_only_the_event_itself_has(look: Look, apis: Apis) -> None:
     workers(apis, node(WORKERS), current=1)
-    apis.aws["ListClusterEvents"] = {
-        "Events": [
-            {
-                "EventId": "1",
-                "EventTime": 1_760_000_000,
-                "Description": "Insufficient capacity for ml.p5.48xlarge in usw2-az2",
-            }
-        ]
-    }
+    apis.aws["ListClusterEvents"] = {"Events": [event(2, "Scaling failed.", "Error"), event(1, "Launching 1 of 4.")]}
+    apis.aws["DescribeClusterEvent"] = failure("InstanceGroupScaling", SHORTAGE)
     item = look()["instance group", WORKERS]
     assert item.state is State.WAITING
-    assert item.detail.startswith("1 of 4 nodes: 1 Running; ")
-    assert item.detail.endswith(" Insufficient capacity for ml.p5.48xlarge in usw2-az2")
+    assert item.detail == f"1 of 4 nodes: 1 Running; 08:53 UTC: Scaling failed. {SHORTAGE}"
+
+
+def test_a_shortage_is_not_hidden_by_what_happens_to_single_nodes_meanwhile(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1)
+    lost = event(4, "Instance lost orchestration-ready.", "Warn", "Instance")
+    joined = event(3, "Instance joined.", "Info", "Instance")
+    apis.aws["ListClusterEvents"] = {"Events": [lost, joined, event(2, "Scaling failed.", "Error")]}
+    apis.aws["DescribeClusterEvent"] = failure("InstanceGroupScaling", SHORTAGE)
+    assert look()["instance group", WORKERS].detail.endswith(SHORTAGE)
+
+
+def test_a_shortage_that_is_over_is_not_shown(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), node(WORKERS, "Pending"), current=1)
+    apis.aws["ListClusterEvents"] = {"Events": [event(2, "Launching 3."), event(1, "Scaling failed.", "Error")]}
+    expected = "1 of 4 nodes: 1 Running, 1 Pending; launched from 08:53 UTC; 08:53 UTC: Launching 3."
+    assert look()["instance group", WORKERS].detail == expected
+
+
+def test_min_is_content_with_the_group_s_least_number_of_nodes(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1)
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(usable_node())]
+    apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 1}}
+    apis.kubernetes[PODS] = {"items": [head_pod()]}
+    items = look(Require.MIN)
+    assert {item.state for item in items.values()} == {State.READY}
+    assert items["instance group", WORKERS].detail == "1 of 4 nodes (1 required): 1 Running"
+    assert items["Kubernetes nodes", WORKERS].detail == "1 of 4 Ready and Schedulable (1 required)"
+    assert items["RayCluster", "ray/rayml"].detail == "starting, 1 of 4 workers (1 required)"
+
+
+def test_min_asks_for_min_count_nodes(apis: Apis, clients: Clients) -> None:
+    groups = [
+        group.model_copy(update={"min_count": 3 if group.name == WORKERS else None})
+        for group in DEV.hyperpod.instance_groups
+    ]
+    hyperpod = DEV.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
+    environment = DEV.model_copy(update={"hyperpod": hyperpod})
+    workers(apis, node(WORKERS), node(WORKERS), current=2)
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 3)]
+    states = {(item.kind, item.name): item.state for item in observe(environment, clients, Require.MIN)}
+    assert states["instance group", WORKERS] is State.WAITING
+    assert states["Kubernetes nodes", WORKERS] is State.READY
+
+
+def test_min_is_not_content_without_a_head(look: Look, apis: Apis) -> None:
+    apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 1}}
+    assert look(Require.MIN)["RayCluster", "ray/rayml"].state is State.WAITING
 
 
 def test_events_are_asked_for_under_continuous_provisioning_only(look: Look, apis: Apis) -> None:
@@ -130,7 +192,8 @@ def test_a_count_that_was_not_deployed_yet_is_named(look: Look, apis: Apis) -> N
     workers(apis, *[node(WORKERS)] * 3, current=3, target=3)
     item = look()["instance group", WORKERS]
     assert item.state is State.WAITING
-    assert item.detail == "3 of 3 nodes: 3 Running; the environment says 4: deploy the hyperpod stack"
+    advice = "the environment says 4: deploy the hyperpod stack, or change the environment"
+    assert item.detail == f"3 of 3 nodes: 3 Running; {advice}"
 
 
 def test_a_group_that_the_cluster_lacks_is_named(look: Look, apis: Apis) -> None:
@@ -151,6 +214,8 @@ def test_all_pages_of_a_big_cluster_s_nodes_are_counted(look: Look, apis: Apis) 
         (usable_node(ready=False), "1 not Ready"),
         (usable_node(health="UnschedulablePendingReplacement"), "1 UnschedulablePendingReplacement"),
         (usable_node(health=None), "1 without a health status"),
+        (usable_node(deep="Failed"), "1 failed deep health checks"),
+        (usable_node() | {"spec": {"unschedulable": True}}, "1 cordoned"),
     ],
 )
 def test_a_node_that_pods_cannot_use_says_why(look: Look, apis: Apis, hindered: dict[str, Any], told: str) -> None:
@@ -193,10 +258,11 @@ def test_what_the_ray_stack_makes_is_waited_for_until_it_is_deployed(look: Look,
         assert (item.state, item.detail) == (State.WAITING, "does not exist: deploy the ray stack")
 
 
-def test_a_claim_without_a_volume_is_waited_for(look: Look, apis: Apis) -> None:
+def test_a_claim_without_a_volume_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[CLAIM]["status"]["phase"] = "Pending"
+    apis.kubernetes[EVENTS] = {"items": [kubernetes_event("2", "no volume"), kubernetes_event("1", "older")]}
     item = look()["volume claim", "ray/fsx-claim"]
-    assert (item.state, item.detail) == (State.WAITING, "Pending")
+    assert (item.state, item.detail) == (State.WAITING, "Pending; no volume")
 
 
 def test_a_ray_cluster_that_just_began_is_waited_for(look: Look, apis: Apis) -> None:

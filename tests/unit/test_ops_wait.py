@@ -65,6 +65,12 @@ def test_without_a_terminal_only_changes_are_printed_each_on_one_line() -> None:
     ]
 
 
+def test_without_a_terminal_a_long_silence_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ops.wait.SILENCE_SECONDS", 0)
+    _, printed = waited([PENDING, READY], [PENDING, READY], [READY, READY])
+    assert printed.splitlines()[2:-1] == ["… 1 of 2 ready after 0 min"]
+
+
 def test_on_a_terminal_the_table_is_redrawn_in_place() -> None:
     _, printed = waited([PENDING], [READY], terminal=True)
     assert "\x1b[1A" in printed
@@ -110,10 +116,10 @@ def test_wait_follows_a_group_that_fills_up(apis: Apis) -> None:
     ]
 
 
-def test_wait_exits_with_1_when_something_failed_and_names_it(apis: Apis) -> None:
+def test_wait_exits_with_3_when_something_failed_and_names_it(apis: Apis) -> None:
     apis.kubernetes[JOBS] = {"items": [job(conditions=[condition("Failed", message="Deadline exceeded")])]}
     result = run("wait", "--env", "dev")
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stderr.startswith(
         "error: dev does not become ready: Ray image aws-ray-custom: Deadline exceeded; see "
     )
@@ -124,8 +130,32 @@ def test_wait_exits_with_1_at_the_timeout_and_says_how_to_go_on(apis: Apis) -> N
     apis.kubernetes[JOBS] = {"items": [job(active=1)]}
     result = run("wait", "--env", "dev", "--timeout", "0")
     assert result.exit_code == 1
-    message = "error: dev is not ready after 0 minutes; `ops wait --env dev` goes on where this stopped\n"
+    missing = "Ray image aws-ray-custom"
+    message = f"error: dev is not ready after 0 minutes: {missing}; `ops wait --env dev` goes on where this stopped\n"
     assert result.stderr == message
+
+
+def shortage(apis: Apis) -> None:
+    """Let the worker group have one node of four, and a RayCluster with one worker."""
+    apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1), group(WORKERS, 1, 4)]
+    apis.aws["ListClusterNodes"]["ClusterNodeSummaries"] = [node(HEAD), node(WORKERS)]
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(usable_node())]
+
+
+def test_wait_for_the_minimum_exits_with_0_while_nodes_are_missing(apis: Apis) -> None:
+    shortage(apis)
+    result = run("wait", "--env", "dev", "--require", "min", "--timeout", "0")
+    assert result.exit_code == 0, result.output
+    assert "✔ instance group worker-group-1: 1 of 4 nodes (1 required): 1 Running" in result.stdout
+
+
+def test_wait_for_nothing_reports_once_and_exits_with_0(apis: Apis) -> None:
+    shortage(apis)
+    result = run("wait", "--env", "dev", "--require", "none")
+    assert result.exit_code == 0, result.output
+    assert "1 of 4 nodes" in result.stdout
+    assert "6 of 8 ready" in result.stdout
 
 
 def test_an_interrupted_wait_says_how_to_go_on(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
