@@ -30,6 +30,11 @@ errors = Console(stderr=True)
 EnvName = Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")]
 OptionalEnv = Annotated[str | None, typer.Option("--env", help="One environment only. Default: all.")]
 Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
+NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account, twelve digits.")]
+NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
+NewZones = Annotated[
+    list[str] | None, typer.Option("--zone", help="Id of a zone, such as usw2-az2; give two or three.")
+]
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")]
 
 
@@ -123,6 +128,64 @@ def write_manifests(
         _fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
 
 
+@app.command("new")
+def new_environment(
+    name: Annotated[str, typer.Argument(help="Name of the environment, and of its file.")],
+    account: NewAccount = None,
+    region: NewRegion = None,
+    zone: NewZones = None,
+) -> None:
+    """Write environments/NAME.yaml: commented, small, with physical names that no other environment has."""
+    from ops import new  # noqa: PLC0415
+
+    try:
+        target = new.target(name)
+        left = new.write(new.template(name, new.Place(account, region, zone or ())), target, f"Environment {name}.")
+    except new.NewError as error:
+        _fail(str(error))
+    _written(target, left)
+
+
+@app.command("import")
+def import_cluster(
+    file: Annotated[Path, typer.Argument(help="The JSON that `aws sagemaker create-cluster` was given.")],
+    name: Annotated[str, typer.Option(help="Name of the environment, and of its file.")],
+    account: NewAccount = None,
+    region: NewRegion = None,
+    zone: NewZones = None,
+) -> None:
+    """Write environments/NAME.yaml with the instance groups of a cluster-config.json; say what it leaves out."""
+    from ops import cluster_config, new  # noqa: PLC0415
+
+    try:
+        target = new.target(name)
+        imported = cluster_config.read(file)
+        document = new.template(name, new.Place(account, region, zone or ()))
+        cluster_config.put_into(document, imported)
+        left = new.write(document, target, f"Imported from {file.name}.")
+    except new.NewError as error:
+        _fail(str(error))
+    for note in imported.notes:
+        errors.print(f"[yellow]warning:[/] {escape(f'{file}: {note}')}", soft_wrap=True, highlight=False)
+    _written(target, left)
+
+
+@app.command()
+def schema(
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+) -> None:
+    """Write what follows from the models: environments/schema.json for editors, docs/environment.md for people."""
+    from ops import schema as files  # noqa: PLC0415
+
+    stale = files.stale() if check_only else files.write()
+    for path in stale:
+        console.print(
+            f"{path} {'is stale' if check_only else 'written'}", soft_wrap=True, markup=False, highlight=False
+        )
+    if check_only and stale:
+        _fail("run `ops schema` and commit what it writes", code=1)
+
+
 @charts_app.command("fetch")
 def fetch_charts(
     mirror: Annotated[str | None, typer.Option(help="Base address to use instead of the publishers' hosts.")] = None,
@@ -159,6 +222,13 @@ def review(
         _fail(str(error))
     # Markdown for a machine to post: not wrapped, not styled.
     typer.echo(cut(text) if comment else text, nl=False)
+
+
+def _written(file: Path, placeholders: list[str]) -> None:
+    console.print(f"{file} written", soft_wrap=True, markup=False, highlight=False)
+    if placeholders:
+        console.print(f"fill in: {', '.join(placeholders)}", markup=False, highlight=False)
+    console.print(f"next: `ops check --env {file.stem}`", markup=False, highlight=False)
 
 
 def _load(name: str) -> Environment:

@@ -26,7 +26,7 @@ class Environment(Model):
     name: Name = Field(description="The file's name without `.yaml`; need not be stated.")
     project: Name = Field(description="Prefix of all names.")
     account: AccountId = Field(description="AWS account, twelve digits in quotes.")
-    region: Region = Field(description="AWS region.")
+    region: Region = Field(description="AWS region, such as `us-west-2`.")
     protect: bool = Field(
         default=False,
         description="Keeps the network and storage stacks: a destroy then ends everything but the data.",

@@ -15,7 +15,7 @@ class ExistingSubnet(Model):
     """A private subnet that exists."""
 
     id: SubnetId = Field(description="Its id.")
-    zone: ZoneId = Field(description="Id of its availability zone.")
+    zone: ZoneId = Field(description="Id of its availability zone, such as `usw2-az2`.")
     cidr: IPv4Network = Field(description="Its block, to count addresses.")
 
 
@@ -42,8 +42,8 @@ class Network(Model):
     # Zone *ids*: names mean different zones in different accounts, and HyperPod's capacity is bound to a zone.
     zones: tuple[ZoneId, ...] = Field(
         default=(),
-        description="Ids of two or three availability zones of the new VPC. Nodes and the file system live in the "
-        "first, unless a group names another; EKS needs two.",
+        description="Ids of two or three availability zones of the new VPC, such as `usw2-az2`. The file system lives "
+        "in the first, and nodes unless their group names another; EKS needs two.",
     )
     nat_gateways: Literal["one", "one-per-zone", "none"] = Field(
         default="one",

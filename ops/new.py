@@ -1,0 +1,91 @@
+"""`ops new` and `ops import`: a new environment's file, commented, with physical names that no other one has."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from config.load import DIRECTORY
+from config.model import Environment
+
+_TEMPLATE: Final = Path(__file__).with_name("new_environment.yaml")
+_SCHEMA_LINE: Final = "# yaml-language-server: $schema=schema.json\n"
+_PLACEHOLDER: Final = re.compile(r"\$\{\w+\}")
+
+
+class NewError(Exception):
+    """The file cannot be written; `str()` says why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the environment lives; None leaves a named placeholder to fill."""
+
+    account: str | None = None
+    region: str | None = None
+    zones: Sequence[str] = ()
+
+
+def template(name: str, place: Place, directory: Path = DIRECTORY) -> CommentedMap:
+    """Return the document of a new environment `name`."""
+    document: CommentedMap = _yaml().load(_TEMPLATE)
+    if place.account:
+        document["account"] = DoubleQuotedScalarString(place.account)
+    if place.region:
+        document["region"] = place.region
+        if not place.zones:
+            document["network"]["zones"] = _flow(["${ZONE_ID_1}", "${ZONE_ID_2}"])
+    if place.zones:
+        document["network"]["zones"] = _flow(place.zones)
+    document["network"]["vpc_cidr"] = _free_block(directory)
+    document["hyperpod"]["cluster_name"] += f"-{name}"
+    document["image"]["repository"] += f"-{name}"
+    return document
+
+
+def target(name: str, directory: Path = DIRECTORY) -> Path:
+    """Return the file of a new environment; NewError when the name is taken or not allowed."""
+    pattern = Environment.model_json_schema()["properties"]["name"]["pattern"]
+    if not re.match(pattern, name):
+        raise NewError(f"{name!r} cannot be an environment's name; allowed: {pattern}")
+    file = directory / f"{name}.yaml"
+    if file.exists():
+        raise NewError(f"{file} exists; choose another name, or edit it")
+    return file
+
+
+def write(document: CommentedMap, file: Path, title: str) -> list[str]:
+    """Write the document under a comment line; return the placeholders that are left, each once."""
+    text = StringIO()
+    _yaml().dump(document, text)
+    body = text.getvalue().replace("--env NAME", f"--env {file.stem}")
+    # "x": an environment that somebody made meanwhile is not lost.
+    with file.open("x") as stream:
+        stream.write(f"{_SCHEMA_LINE}# {title}\n{body}")
+    return sorted(set(_PLACEHOLDER.findall(body)))
+
+
+def _free_block(directory: Path) -> str:
+    """A /16 that no other environment has (10.192.0.0/16 is the default): two VPCs can then be connected."""
+    taken = "\n".join(path.read_text(errors="replace") for path in directory.glob("*.yaml"))
+    return next((block for block in (f"10.{n}.0.0/16" for n in range(193, 256)) if block not in taken), "${VPC_CIDR}")
+
+
+def _flow(items: Sequence[Any]) -> CommentedSeq:
+    sequence = CommentedSeq(items)
+    sequence.fa.set_flow_style()
+    return sequence
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.width = 120
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.preserve_quotes = True
+    return yaml
