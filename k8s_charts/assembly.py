@@ -173,7 +173,7 @@ def _ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str
         mount_path=environment.fsx.mount_path,
         head=Head(
             instance_group=head.instance_group,
-            resources=Resources(head.cpu * 1000, head.memory_gib * 1024, gpus=0, efa=0, pods=1),
+            resources=Resources(head.cpu * 1000, head.memory_gib * 1024),
         ),
         workers=tuple(_worker_group(environment, workers) for workers in cluster.workers),
     )

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from config import labels
 from config.capacity import Resources
-from config.catalogue import EFA_RESOURCE, GPU_RESOURCE
 from k8s_charts.names import PROMETHEUS_NAMESPACE, RAY_SERVICE_ACCOUNT
 
 # The user and group `ray` of the rayproject/ray images (ray-project/ray: docker/base-deps/Dockerfile).
@@ -149,12 +148,8 @@ def _probe(*urls: str) -> dict[str, Any]:
 
 def _amounts(resources: Resources) -> dict[str, str]:
     cpu, rest = divmod(resources.cpu_millis, 1000)
-    amounts = {
+    return {
         "cpu": f"{resources.cpu_millis}m" if rest else str(cpu),
         "memory": f"{resources.memory_mib}Mi" if resources.memory_mib % 1024 else f"{resources.memory_mib // 1024}Gi",
+        **{name: str(count) for name, count in resources.devices.items()},
     }
-    if resources.gpus:
-        amounts[GPU_RESOURCE] = str(resources.gpus)
-    if resources.efa:
-        amounts[EFA_RESOURCE] = str(resources.efa)
-    return amounts

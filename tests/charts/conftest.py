@@ -9,6 +9,7 @@ import yaml
 
 from config import Environment, load
 from config.capacity import Resources
+from config.catalogue import GPU_RESOURCE
 from k8s_charts.assembly import PlatformFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
 from rehearsal import paths
@@ -24,8 +25,8 @@ RAY_FACTS = RayFacts(
     image_builder_role_arn="arn:aws:iam::111122223333:role/builder",
     image_context="s3://bucket/context.zip",
 )
-P5 = Resources(cpu_millis=90_000, memory_mib=1800 * 1024, gpus=8, efa=32, pods=1)
-SMALL = Resources(cpu_millis=2_500, memory_mib=8192, gpus=0, efa=0, pods=1)
+P5 = Resources(cpu_millis=90_000, memory_mib=1800 * 1024, accelerators=8, accelerator_resource=GPU_RESOURCE, efa=32)
+SMALL = Resources(cpu_millis=2_500, memory_mib=8192)
 
 
 def a_worker_group(**changes: Any) -> WorkerGroup:

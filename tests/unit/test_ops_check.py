@@ -39,7 +39,7 @@ def test_check_shows_what_dev_will_be() -> None:
     lines = [" ".join(line.split()) for line in run("check", "--env", "dev").stdout.splitlines()]
     assert "worker-group-1 ml.p5.48xlarge 4 384 32 128 324" in lines
     assert "339 of 16,379 addresses of 10.192.64.0/18 in usw2-az2" in lines
-    assert "rayml gpu-group 4 90 1,806 8 32" in lines
+    assert "rayml gpu-group 4 90 1,807 8 32" in lines
     assert f"On-demand prices of us-west-2 as of {costs.prices()['date']}" in " ".join(lines)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from config.capacity import allocatable
-from config.catalogue import EFA_RESOURCE, GPU_RESOURCE
 from rehearsal.account.hyperpod.model import Cluster, DeepCheck, Group, Health, Node
 
 PREFIX: Final = "sagemaker.amazonaws.com"
@@ -51,13 +50,10 @@ def quantities(node: Node) -> dict[str, str]:
         "cpu": f"{offered.cpu_millis}m",
         "memory": f"{offered.memory_mib}Mi",
         "pods": str(offered.pods),
+        **{name: str(count) for name, count in offered.devices.items()},
     }
-    if offered.gpus:
-        resources[GPU_RESOURCE] = str(offered.gpus)
     if node.instance_type.hugepages_mib:
         resources["hugepages-2Mi"] = f"{node.instance_type.hugepages_mib}Mi"
-    if offered.efa:
-        resources[EFA_RESOURCE] = str(offered.efa)
     return resources
 
 

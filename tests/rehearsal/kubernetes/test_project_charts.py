@@ -10,7 +10,6 @@ import pytest
 
 from config import Environment, labels, load
 from config.capacity import allocatable
-from config.catalogue import EFA_RESOURCE, GPU_RESOURCE
 from config.model import InstanceGroup
 from k8s_charts.assembly import PlatformObjects, RayObjects, platform_objects, ray_objects
 from k8s_charts.base import ProjectChart
@@ -135,8 +134,7 @@ def _hyperpod_nodes(environment: Environment) -> list[NodeSpec]:
 def _hyperpod_node(group: InstanceGroup, number: int) -> NodeSpec:
     room = allocatable(group.type, group.threads_per_core)
     amounts = {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi", "pods": str(room.pods)}
-    if room.gpus:
-        amounts |= {GPU_RESOURCE: str(room.gpus), EFA_RESOURCE: str(room.efa)}
+    amounts |= {name: str(count) for name, count in room.devices.items()}
     own = {
         labels.INSTANCE_GROUP_LABEL: group.name,
         labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE,

@@ -260,7 +260,8 @@ def _resources(instance_type: str, disk_gib: int) -> tuple[dict[str, str], dict[
             threads_per_core=(threads,),
             pod_cap=pods,
             ips_per_node=pods,
-            gpus=gpus,
+            accelerators=gpus,
+            accelerator_resource=GPU_RESOURCE if gpus else None,
         ),
         threads,
     )
