@@ -1,6 +1,11 @@
 """Physical names, derived from the environment so that no two environments share one."""
 
+from typing import Final
+
 from config.model import Environment
+
+ENVIRONMENT_TAG: Final = "ray-on-hyperpod:environment"
+"""Key of the tag by which AWS resources that no stack owns are known as an environment's."""
 
 
 def stack(environment: Environment, part: str) -> str:
@@ -9,8 +14,9 @@ def stack(environment: Environment, part: str) -> str:
 
 
 def eks_cluster(environment: Environment) -> str:
-    """Name of the EKS cluster."""
-    return f"{environment.project}-{environment.name}"
+    """Name of the EKS cluster: its own, if it exists already."""
+    existing = environment.eks.existing
+    return existing.name if existing else f"{environment.project}-{environment.name}"
 
 
 def lifecycle_bucket(environment: Environment) -> str:
@@ -25,3 +31,8 @@ def lifecycle_bucket(environment: Environment) -> str:
 def data_bucket(environment: Environment) -> str:
     """Bucket of datasets and results, behind the file system's data repository associations."""
     return f"{environment.project}-{environment.name}-data-{environment.account}-{environment.region}"
+
+
+def environment_tag(environment: Environment) -> str:
+    """Value of the tag: unique within an account and region, as stack names are."""
+    return f"{environment.project}-{environment.name}"

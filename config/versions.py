@@ -2,9 +2,12 @@
 
 from typing import Final
 
-# HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites). It moves between
-# revisions of the page, and aws-cdk-lib offers versions that HyperPod refuses.
-KUBERNETES_VERSIONS: Final = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35")
+# HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites), each with the layer that
+# brings kubectl and Helm to a deployment. The list moves between revisions of the page, and aws-cdk-lib offers versions
+# that HyperPod refuses. kubectl may be one minor version older or newer than the API server (Kubernetes' version skew
+# policy), so that a layer serves three. Helm is 3 in the layer of 1.31, 4 in the later ones.
+KUBECTL_LAYERS: Final = {"1.30": "v31", "1.31": "v31", "1.32": "v33", "1.33": "v33", "1.34": "v35", "1.35": "v35"}
+KUBERNETES_VERSIONS: Final = tuple(KUBECTL_LAYERS)
 KUBERNETES_DEFAULT: Final = "1.35"
 
 KUBERAY: Final = "1.2.0"

@@ -1,4 +1,4 @@
-"""The eks stack: the Kubernetes control plane and what must be on it before HyperPod comes."""
+"""The eks stack: the Kubernetes control plane, or one that exists, and what must be on it before HyperPod comes."""
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
@@ -7,8 +7,9 @@ from config import Environment, naming
 from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
 from stacks.base import EnvironmentStack
 from stacks.constructs.access_entries import AccessEntries
-from stacks.constructs.eks_add_on import eks_add_on
+from stacks.constructs.eks_add_on import eks_add_ons
 from stacks.constructs.eks_cluster import EksCluster
+from stacks.constructs.existing_eks_cluster import ExistingEksCluster
 from stacks.constructs.helm_release import helm_release
 from stacks.constructs.system_nodes import SystemNodes
 from stacks.network import NetworkStack
@@ -17,22 +18,34 @@ from stacks.network import NetworkStack
 class EksStack(EnvironmentStack):
     """`dependencies_chart` must exist before the HyperPod cluster is created."""
 
-    cluster: eks.Cluster
+    cluster: eks.ICluster
     dependencies_chart: IDependable
 
     def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
         super().__init__(
             scope, environment=environment, part="eks", purpose="EKS control plane, system nodes, HyperPod's chart"
         )
-        control_plane = EksCluster(
-            self,
-            "Cluster",
-            name=naming.eks_cluster(environment),
-            settings=environment.eks,
-            vpc=network.vpc,
-            security_group=network.security_group,
-        )
-        self.cluster = control_plane.cluster
+        settings = environment.eks
+        reachable: list[IDependable] = []
+        if settings.existing:
+            used = ExistingEksCluster(
+                self,
+                "Cluster",
+                existing=settings.existing,
+                version=settings.version,
+                vpc=network.vpc,
+                security_group=network.security_group,
+            )
+            self.cluster, reachable = used.cluster, used.access
+        else:
+            self.cluster = EksCluster(
+                self,
+                "Cluster",
+                name=naming.eks_cluster(environment),
+                settings=settings,
+                vpc=network.vpc,
+                security_group=network.security_group,
+            ).cluster
         AccessEntries(
             self,
             "Access",
@@ -44,17 +57,12 @@ class EksStack(EnvironmentStack):
             self,
             "SystemNodes",
             cluster=self.cluster,
-            settings=environment.eks.system_nodes,
+            settings=settings.system_nodes,
             subnets=network.vpc.node_subnets,
             security_group=network.security_group,
         ).node_group
-        # A node is Ready only with these; CoreDNS is healthy only with nodes.
-        node_group.node.add_dependency(
-            eks_add_on(self, "vpc-cni", cluster=self.cluster, configuration={"enableNetworkPolicy": "true"}),
-            eks_add_on(self, "kube-proxy", cluster=self.cluster),
-            eks_add_on(self, "eks-pod-identity-agent", cluster=self.cluster),
-        )
-        eks_add_on(self, "coredns", cluster=self.cluster).node.add_dependency(node_group)
+        if not settings.existing:
+            eks_add_ons(self, cluster=self.cluster, add_ons=settings.add_ons, nodes=node_group)
         chart = helm_release(
             self,
             "HyperPodDependencies",
@@ -64,5 +72,5 @@ class EksStack(EnvironmentStack):
             wait=False,
         )
         # HyperPod looks at the chart's pods, which need a place before HyperPod's own nodes exist.
-        chart.node.add_dependency(node_group)
+        chart.node.add_dependency(node_group, *reachable)
         self.dependencies_chart = chart

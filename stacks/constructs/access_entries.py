@@ -1,28 +1,31 @@
 """Who may use the Kubernetes API: EKS access entries for the environment's IAM roles."""
 
+from typing import Final
+
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from config.model import Access
 
-_POLICY = "arn:aws:eks::aws:cluster-access-policy/{}"
-_ADMIN = _POLICY.format("AmazonEKSClusterAdminPolicy")
+_POLICY: Final = "arn:aws:eks::aws:cluster-access-policy/{}"
+ADMIN_POLICY: Final = _POLICY.format("AmazonEKSClusterAdminPolicy")
 # RayCluster, RayJob, Job and Pod, and nothing of the cluster itself (AWS docs: sagemaker-hyperpod-ray-manage-kubectl).
-_SUBMITTER = _POLICY.format("AmazonSagemakerHyperpodTrainingPolicy")
+_SUBMITTER_POLICY: Final = _POLICY.format("AmazonSagemakerHyperpodTrainingPolicy")
+
+EVERYWHERE: Final = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
 
 
 class AccessEntries(Construct):
     """Admins may do everything everywhere; submitters may run Ray in `submitters_namespace`."""
 
     def __init__(
-        self, scope: Construct, id: str, *, cluster: eks.Cluster, access: Access, submitters_namespace: str
+        self, scope: Construct, id: str, *, cluster: eks.ICluster, access: Access, submitters_namespace: str
     ) -> None:
         super().__init__(scope, id)
-        everywhere = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
         in_namespace = eks.CfnAccessEntry.AccessScopeProperty(type="namespace", namespaces=[submitters_namespace])
         for kind, roles, policy, access_scope in (
-            ("Admin", access.admins, _ADMIN, everywhere),
-            ("Submitter", access.submitters, _SUBMITTER, in_namespace),
+            ("Admin", access.admins, ADMIN_POLICY, EVERYWHERE),
+            ("Submitter", access.submitters, _SUBMITTER_POLICY, in_namespace),
         ):
             for role in roles:
                 eks.CfnAccessEntry(

@@ -1,6 +1,6 @@
 """Exceptions from cdk-nag's AwsSolutions rules, beside the resource that they are for, with their reason."""
 
-from aws_cdk import Acknowledgment, CfnElement, Stack, Validations
+from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
 from constructs import IConstruct
 
 
@@ -22,7 +22,9 @@ def wildcard(resource: str) -> str:
 
 
 def imported(value: str, producer: IConstruct) -> str:
-    """How a finding spells a value of another stack: by the name of its export."""
+    """How a finding spells a value of another stack: by the name of its export, if it is known at deployment only."""
+    if not Token.is_unresolved(value):
+        return value
     stack = Stack.of(producer)
     export: str = stack.resolve(stack.export_value(value))["Fn::ImportValue"]
     return export

@@ -70,7 +70,7 @@ class ExecutionRole(Construct):
         cluster_name: str,
         subnet: ec2.ISubnet,
         security_group: ec2.ISecurityGroup,
-        eks_cluster: eks.Cluster,
+        eks_cluster: eks.ICluster,
         lifecycle_bucket: s3.IBucket,
     ) -> None:
         super().__init__(scope, id)

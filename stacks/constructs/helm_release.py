@@ -15,7 +15,7 @@ TIMEOUT: Final = cdk.Duration.minutes(10)
 
 
 def helm_release(
-    scope: Construct, id: str, *, cluster: eks.Cluster, release: HelmRelease, wait: bool = True
+    scope: Construct, id: str, *, cluster: eks.ICluster, release: HelmRelease, wait: bool = True
 ) -> eks.HelmChart:
     """Install `release` with the chart as an asset; its namespace must exist. `wait`: until its pods are ready.
 
@@ -24,8 +24,7 @@ def helm_release(
     return eks.HelmChart(
         scope,
         id,
-        # Cluster lacks kubectl_provider_options of ICluster's types in 2.275.0; it has it when it runs.
-        cluster=cluster,  # type: ignore[arg-type]
+        cluster=cluster,
         chart_asset=chart_asset(scope, release.chart),
         release=release.name,
         namespace=release.namespace,

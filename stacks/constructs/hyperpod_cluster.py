@@ -33,7 +33,7 @@ class HyperPodCluster(Construct):
         tags: dict[str, str],
         execution_role: iam.IRole,
         lifecycle_scripts: LifecycleScripts,
-        eks_cluster: eks.Cluster,
+        eks_cluster: eks.ICluster,
         subnet: ec2.ISubnet,
         security_group: ec2.ISecurityGroup,
     ) -> None:

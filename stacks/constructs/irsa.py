@@ -33,7 +33,7 @@ class IrsaRole(Construct):
         scope: Construct,
         id: str,
         *,
-        cluster: eks.Cluster,
+        cluster: eks.ICluster,
         namespace: str,
         service_account: str,
         description: str,

@@ -1,27 +1,35 @@
 """How CDK's functions reach the Kubernetes API: what `kubectl` and `helm` of a deployment run with."""
 
+from importlib import import_module
 from typing import Final
 
 from aws_cdk import Stack
-from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import lambda_layer_kubectl_v35 as kubectl
-from constructs import Construct
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct, IConstruct
 
+from config import versions
 from stacks.constructs.acknowledge import acknowledge, attribute_arn, managed_policy, wildcard
 
 _NETWORK_POLICY: Final = "service-role/AWSLambdaVPCAccessExecutionRole"
 _LOGS_POLICY: Final = "service-role/AWSLambdaBasicExecutionRole"
 
 
-def kubectl_access(
-    scope: Construct, *, cluster_name: str, security_group: ec2.ISecurityGroup
-) -> eks.KubectlProviderOptions:
-    """Return options whose role may look at this cluster and read assets, and nothing else of AWS.
+def kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
+    """Return the layer with the kubectl and the Helm for a Kubernetes version.
+
+    Each of CDK's packages brings 35 MB that jsii loads: only the one that is used is imported.
+    """
+    layer = versions.KUBECTL_LAYERS[kubernetes_version]
+    package = import_module(f"aws_cdk.lambda_layer_kubectl_{layer}")
+    made: lambda_.ILayerVersion = getattr(package, f"Kubectl{layer.upper()}Layer")(scope, "Kubectl")
+    return made
+
+
+def kubectl_role(scope: Construct, *, cluster_name: str) -> iam.IRole:
+    """Return a role that may look at this cluster and read assets, and nothing else of AWS.
 
     CDK's own role could read every image registry too: for charts from registries, which the project does not use.
-    In EKS's own security group the functions' interfaces would outlive the cluster that the group goes with.
     """
     stack = Stack.of(scope)
     cluster = stack.format_arn(service="eks", resource="cluster", resource_name=cluster_name)
@@ -43,16 +51,11 @@ def kubectl_access(
     )
     acknowledge(role, "Interfaces of functions in a VPC have no ARN before they exist", managed_policy(_NETWORK_POLICY))
     acknowledge(role, "Charts are CDK assets, whose keys change with their content", wildcard(assets))
-    return eks.KubectlProviderOptions(
-        kubectl_layer=kubectl.KubectlV35Layer(scope, "Kubectl"),
-        role=role.without_policy_updates(),
-        security_groups=[security_group],
-    )
+    return role.without_policy_updates()
 
 
-def acknowledge_kubectl_provider(cluster: eks.Cluster) -> None:
+def acknowledge_kubectl_provider(provider: IConstruct) -> None:
     """Accept what CDK's provider framework does not let one choose."""
-    provider = cluster.node.find_child("KubectlProvider")
     handler = provider.node.find_child("Handler")
     acknowledge(provider, "The newest Python that CDK has tried its handler with", "L1")
     acknowledge(

@@ -7,7 +7,7 @@ from k8s_charts.base import ProjectChart
 
 
 def manifest(
-    scope: Construct, id: str, *, cluster: eks.Cluster, chart: ProjectChart, after: IDependable | None = None
+    scope: Construct, id: str, *, cluster: eks.ICluster, chart: ProjectChart, after: IDependable | None = None
 ) -> eks.KubernetesManifest:
     """Apply a chart's objects, once `after` is there; they are deleted before it.
 
@@ -16,8 +16,7 @@ def manifest(
     applied = eks.KubernetesManifest(
         scope,
         id,
-        # Cluster lacks kubectl_provider_options of ICluster's types in 2.275.0; it has it when it runs.
-        cluster=cluster,  # type: ignore[arg-type]
+        cluster=cluster,
         manifest=chart.to_json(),
     )
     if after is not None:

@@ -22,7 +22,7 @@ _PUSH_AND_LOOK = [
 ]
 
 
-def ray_role(scope: Construct, cluster: eks.Cluster, namespace: str, data_bucket: str) -> IrsaRole:
+def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str) -> IrsaRole:
     """Role of the Ray pods: they read and write one prefix of the bucket named `data_bucket`."""
     bucket, prefix = f"arn:aws:s3:::{data_bucket}", f"{names.RAY_DATA_PREFIX}/*"
     role = IrsaRole(
@@ -54,7 +54,7 @@ def ray_role(scope: Construct, cluster: eks.Cluster, namespace: str, data_bucket
 
 
 def image_builder_role(
-    scope: Construct, cluster: eks.Cluster, repository: ecr.IRepository, context: s3_assets.Asset
+    scope: Construct, cluster: eks.ICluster, repository: ecr.IRepository, context: s3_assets.Asset
 ) -> IrsaRole:
     """Role of the image build: it reads its build context and pushes to the one repository."""
     role = IrsaRole(

@@ -29,7 +29,7 @@ class SystemNodes(Construct):
         scope: Construct,
         id: str,
         *,
-        cluster: eks.Cluster,
+        cluster: eks.ICluster,
         settings: Settings,
         subnets: list[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
