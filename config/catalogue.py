@@ -4,9 +4,11 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+
+from config.tables import read_table
 
 CATALOGUE_FILE: Final = Path(__file__).with_name("instance_types.yaml")
 GPU_RESOURCE: Final = "nvidia.com/gpu"
@@ -73,11 +75,8 @@ class InstanceType(InstanceTypeFacts):
 @cache
 def catalogue() -> dict[str, InstanceType]:
     """All known instance types by name."""
-    # Whole-line comments are all that keeps the file from being JSON, which loads 40 times faster than YAML.
-    lines = CATALOGUE_FILE.read_text().splitlines()
-    families: dict[str, dict[str, Any]] = json.loads("\n".join("" if each.startswith("#") else each for each in lines))
     rows = []
-    for family, shared in families.items():
+    for family, shared in read_table(CATALOGUE_FILE).items():
         sizes = shared.pop("sizes")
         rows += [shared | figures | {"name": f"ml.{family}.{size}"} for size, figures in sizes.items()]
     # From JSON, because strict models take lists for tuples only there.

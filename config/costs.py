@@ -5,9 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ruamel.yaml import YAML
-
 from config.model import Environment
+from config.tables import read_table
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
 HOURS_PER_MONTH: Final = 730
@@ -24,8 +23,7 @@ class Cost:
 @cache
 def prices() -> dict[str, Any]:
     """The table as read: `date`, `region` and the prices."""
-    table: dict[str, Any] = YAML(typ="safe").load(PRICES_FILE)
-    return table
+    return read_table(PRICES_FILE)
 
 
 def estimate(environment: Environment) -> list[Cost]:
@@ -43,6 +41,6 @@ def estimate(environment: Environment) -> list[Cost]:
     lines.append(Cost("EKS control plane", table["eks_cluster"]))
     lines.append(Cost(f"NAT gateways: {gateways}", table["nat_gateway"] * gateways))
     fsx = environment.fsx
-    month = table["fsx_gib_month"][fsx.throughput_mbps_per_tib] * fsx.capacity_gib
+    month = table["fsx_gib_month"][str(fsx.throughput_mbps_per_tib)] * fsx.capacity_gib
     lines.append(Cost(f"FSx for Lustre: {fsx.capacity_gib:,} GiB", month / HOURS_PER_MONTH))
     return lines
