@@ -19,7 +19,7 @@ def build(app: cdk.App, environment: Environment) -> None:
     storage = StorageStack(app, environment=environment, network=network)
     eks = EksStack(app, environment=environment, network=network)
     hyperpod = HyperPodStack(app, environment=environment, network=network, storage=storage, eks=eks)
-    platform = PlatformStack(app, environment=environment, eks=eks)
+    platform = PlatformStack(app, environment=environment, network=network, eks=eks)
     ray = RayStack(app, environment=environment, storage=storage, eks=eks)
     pairs = [(network, storage), (network, eks), (storage, hyperpod), (eks, hyperpod)]
     for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import cdk8s
 
-from config import Environment, versions
+from config import Environment, naming, versions
 from config.capacity import Resources, whole_node_pod
 from config.model import RayCluster as RayClusterConfig
 from config.model import RayWorkers
@@ -24,25 +24,34 @@ from k8s_charts.namespaces import Namespace, NamespaceChart
 from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
 from k8s_charts.service_account import ServiceAccount, ServiceAccountChart
-from k8s_charts.storage_volumes import FileSystemVolume, FileSystemVolumeChart
+from k8s_charts.storage_class import FileSystemClass, FileSystemClassChart
+from k8s_charts.storage_volumes import (
+    FileSystemAddress,
+    FileSystemVolume,
+    FileSystemVolumeChart,
+    ProvisionedClaim,
+    ProvisionedClaimChart,
+)
 
 RAY_IMAGE_DIRECTORY: Final = Path(__file__).resolve().parent.parent / "ray_image"
 
 
 @dataclass(frozen=True)
 class PlatformFacts:
-    """What the platform stack knows only at deployment."""
+    """What the platform stack knows only at deployment: the driver's role, and where it makes file systems."""
 
     fsx_csi_role_arn: str
+    file_system_subnet_id: str
+    file_system_security_group_id: str
 
 
 @dataclass(frozen=True)
 class RayFacts:
-    """What the ray stack knows only at deployment; `image_context` is the S3 address of the build context."""
+    """What the ray stack knows only at deployment; `image_context` is the S3 address of the build context,
+    `file_system` the storage stack's own (None where the environment says that it has none).
+    """
 
-    file_system_id: str
-    file_system_dns_name: str
-    file_system_mount_name: str
+    file_system: FileSystemAddress | None
     ray_role_arn: str
     image_builder_role_arn: str
     image_context: str
@@ -58,6 +67,7 @@ class PlatformObjects:
     image_build_namespace: ProjectChart
     image_build_policies: ProjectChart
     fsx_csi: HelmRelease
+    storage_class: ProjectChart | None
     kuberay: HelmRelease
 
 
@@ -98,7 +108,8 @@ def platform_objects(environment: Environment, facts: PlatformFacts) -> Platform
         image_build_policies=ImageBuildPoliciesChart(
             app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE
         ),
-        fsx_csi=fsx_csi_release(region=environment.region),
+        fsx_csi=_fsx_csi(environment),
+        storage_class=_storage_class(app, environment, facts),
         kuberay=kuberay_release(
             version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)
         ),
@@ -121,7 +132,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         account=ServiceAccountChart(
             app, "ray-account", account=ServiceAccount(names.RAY_SERVICE_ACCOUNT, namespace, facts.ray_role_arn)
         ),
-        volume=FileSystemVolumeChart(app, "volume", volume=_volume(environment, facts)),
+        volume=_volume(app, environment, facts),
         image_builder_account=ServiceAccountChart(
             app,
             "image-builder-account",
@@ -151,15 +162,36 @@ def image_build(environment: Environment, *, context: str) -> ImageBuild:
     )
 
 
-def _volume(environment: Environment, facts: RayFacts) -> FileSystemVolume:
-    return FileSystemVolume(
-        claim=environment.fsx.claim,
-        namespace=environment.ray.namespace,
-        capacity_gib=environment.fsx.capacity_gib,
-        file_system_id=facts.file_system_id,
-        dns_name=facts.file_system_dns_name,
-        mount_name=facts.file_system_mount_name,
-    )
+def _fsx_csi(environment: Environment) -> HelmRelease:
+    tags = {naming.ENVIRONMENT_TAG: naming.environment_tag(environment)} if environment.fsx.dynamic else None
+    return fsx_csi_release(region=environment.region, file_system_tags=tags)
+
+
+def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFacts) -> ProjectChart | None:
+    if not environment.fsx.dynamic:
+        return None
+    file_systems = FileSystemClass(environment.fsx, facts.file_system_subnet_id, facts.file_system_security_group_id)
+    return FileSystemClassChart(app, "storage-class", file_systems=file_systems)
+
+
+def _volume(app: cdk8s.App, environment: Environment, facts: RayFacts) -> ProjectChart:
+    fsx, namespace = environment.fsx, environment.ray.namespace
+    if fsx.dynamic:
+        claim = ProvisionedClaim(fsx.claim, namespace, fsx.capacity_gib)
+        return ProvisionedClaimChart(app, "volume", claim=claim)
+    file_system = _existing_file_system(environment) or facts.file_system
+    if file_system is None:
+        raise ValueError(f"{environment.name}: a static volume needs the storage stack's file system")
+    volume = FileSystemVolume(fsx.claim, namespace, fsx.capacity_gib, file_system)
+    return FileSystemVolumeChart(app, "volume", volume=volume)
+
+
+def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
+    existing = environment.fsx.existing
+    if existing is None:
+        return None
+    # FSx user guide, "Mounting from an Amazon EC2 instance": a file system's DNS name.
+    return FileSystemAddress(existing.id, f"{existing.id}.fsx.{environment.region}.amazonaws.com", existing.mount_name)
 
 
 def _ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayCluster:

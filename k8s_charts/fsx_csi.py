@@ -1,11 +1,13 @@
 """The FSx for Lustre CSI driver: its Helm values. Its service account is the project's (service_account.py)."""
 
+from collections.abc import Mapping
+
 from k8s_charts.helm import HelmRelease, on_system_nodes
 from k8s_charts.names import FSX_CSI_SERVICE_ACCOUNT, SYSTEM_NAMESPACE
 
 
-def fsx_csi_release(*, region: str) -> HelmRelease:
-    """Release of the driver in the AWS region `region`."""
+def fsx_csi_release(*, region: str, file_system_tags: Mapping[str, str] | None = None) -> HelmRelease:
+    """Release of the driver in the AWS region `region`; the tags are put on each file system that it makes."""
     return HelmRelease(
         chart="aws-fsx-csi-driver",
         name="aws-fsx-csi-driver",
@@ -19,6 +21,7 @@ def fsx_csi_release(*, region: str) -> HelmRelease:
                 "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
                 "resources": _resources(),
                 "serviceAccount": {"create": False, "name": FSX_CSI_SERVICE_ACCOUNT},
+                **({"extraTags": dict(file_system_tags)} if file_system_tags else {}),
             },
             "node": {
                 "region": region,

@@ -9,6 +9,8 @@ PROMETHEUS_NAMESPACE: Final = "prometheus-system"
 
 FSX_CSI_SERVICE_ACCOUNT: Final = "fsx-csi-controller-sa"
 FSX_CSI_DRIVER: Final = "fsx.csi.aws.com"
+# The walkthrough's name.
+FSX_STORAGE_CLASS: Final = "fsx-sc"
 IMAGE_BUILDER_SERVICE_ACCOUNT: Final = "image-builder"
 RAY_SERVICE_ACCOUNT: Final = "ray"
 

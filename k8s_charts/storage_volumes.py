@@ -1,4 +1,4 @@
-"""The file system as a static volume and the claim that pods mount."""
+"""The claim that pods mount: bound to a given file system, or to one that the CSI driver makes for it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from cdk8s_plus_27 import k8s
 from constructs import Construct
 
 from k8s_charts.base import ProjectChart, quantity
-from k8s_charts.names import FSX_CSI_DRIVER
+from k8s_charts.names import FSX_CSI_DRIVER, FSX_STORAGE_CLASS
 
 # A static claim cannot be resized, so it asks for the smallest file system there is: the file system may then grow,
 # and a volume larger than its claim still satisfies it.
@@ -15,15 +15,31 @@ CLAIM_SIZE: Final = "1200Gi"
 
 
 @dataclass(frozen=True)
+class FileSystemAddress:
+    """How a node finds an FSx for Lustre file system."""
+
+    id: str
+    dns_name: str
+    mount_name: str
+
+
+@dataclass(frozen=True)
 class FileSystemVolume:
-    """An FSx for Lustre file system and its claim; capacity in GiB."""
+    """A claim, and the file system that it is bound to; capacity in GiB."""
 
     claim: str
     namespace: str
     capacity_gib: int
-    file_system_id: str
-    dns_name: str
-    mount_name: str
+    file_system: FileSystemAddress
+
+
+@dataclass(frozen=True)
+class ProvisionedClaim:
+    """A claim that the CSI driver makes a file system for; capacity in GiB."""
+
+    claim: str
+    namespace: str
+    capacity_gib: int
 
 
 class FileSystemVolumeChart(ProjectChart):
@@ -39,8 +55,7 @@ class FileSystemVolumeChart(ProjectChart):
             spec=k8s.PersistentVolumeSpec(
                 access_modes=["ReadWriteMany"],
                 capacity={"storage": quantity(f"{volume.capacity_gib}Gi")},
-                # The file system belongs to CloudFormation. The driver cannot delete a static volume anyway, and
-                # refuses `Recycle`.
+                # The file system is not the driver's. It cannot delete a static volume anyway, and refuses `Recycle`.
                 persistent_volume_reclaim_policy="Retain",
                 storage_class_name="",
                 # Locks that hold across nodes, as the walkthrough mounts it.
@@ -48,8 +63,11 @@ class FileSystemVolumeChart(ProjectChart):
                 claim_ref=k8s.ObjectReference(namespace=volume.namespace, name=volume.claim),
                 csi=k8s.CsiPersistentVolumeSource(
                     driver=FSX_CSI_DRIVER,
-                    volume_handle=volume.file_system_id,
-                    volume_attributes={"dnsname": volume.dns_name, "mountname": volume.mount_name},
+                    volume_handle=volume.file_system.id,
+                    volume_attributes={
+                        "dnsname": volume.file_system.dns_name,
+                        "mountname": volume.file_system.mount_name,
+                    },
                 ),
             ),
         )
@@ -63,5 +81,22 @@ class FileSystemVolumeChart(ProjectChart):
                 storage_class_name="",
                 volume_name=name,
                 resources=k8s.ResourceRequirements(requests={"storage": quantity(CLAIM_SIZE)}),
+            ),
+        )
+
+
+class ProvisionedClaimChart(ProjectChart):
+    """PersistentVolumeClaim of the environment's storage class. It can grow: the driver grows the file system."""
+
+    def __init__(self, scope: Construct, id: str, *, claim: ProvisionedClaim) -> None:
+        super().__init__(scope, id)
+        k8s.KubePersistentVolumeClaim(
+            self,
+            "claim",
+            metadata=k8s.ObjectMeta(name=claim.claim, namespace=claim.namespace),
+            spec=k8s.PersistentVolumeClaimSpec(
+                access_modes=["ReadWriteMany"],
+                storage_class_name=FSX_STORAGE_CLASS,
+                resources=k8s.ResourceRequirements(requests={"storage": quantity(f"{claim.capacity_gib}Gi")}),
             ),
         )

@@ -13,13 +13,16 @@ from config import Environment
 from k8s_charts.assembly import PlatformFacts, PlatformObjects, RayFacts, RayObjects, platform_objects, ray_objects
 from k8s_charts.base import ProjectChart
 from k8s_charts.helm import HelmRelease
+from k8s_charts.storage_volumes import FileSystemAddress
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "manifests"
-_PLATFORM: Final = PlatformFacts(fsx_csi_role_arn="${FsxCsiRoleArn}")
+_PLATFORM: Final = PlatformFacts(
+    fsx_csi_role_arn="${FsxCsiRoleArn}",
+    file_system_subnet_id="${NodeSubnetId}",
+    file_system_security_group_id="${SharedSecurityGroupId}",
+)
 _RAY: Final = RayFacts(
-    file_system_id="${FileSystemId}",
-    file_system_dns_name="${FileSystemDnsName}",
-    file_system_mount_name="${FileSystemMountName}",
+    file_system=FileSystemAddress("${FileSystemId}", "${FileSystemDnsName}", "${FileSystemMountName}"),
     ray_role_arn="${RayRoleArn}",
     image_builder_role_arn="${ImageBuilderRoleArn}",
     image_context="${ImageContext}",
@@ -38,6 +41,8 @@ def render(environment: Environment) -> dict[Path, str]:
         for field in fields(objects):
             value = getattr(objects, field.name)
             name = field.name.replace("_", "-")
+            if value is None:
+                continue
             if isinstance(value, dict):
                 files |= {f"{stack}/{name}/{key}.yaml": _objects(chart) for key, chart in value.items()}
             elif isinstance(value, HelmRelease):

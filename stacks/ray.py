@@ -6,6 +6,7 @@ from constructs import Construct
 from config import Environment, naming
 from k8s_charts.assembly import RAY_IMAGE_DIRECTORY, RayFacts, ray_objects
 from stacks.base import EnvironmentStack
+from stacks.constructs.file_system_guard import FileSystemGuard
 from stacks.constructs.manifest import manifest
 from stacks.constructs.ray_roles import image_builder_role, ray_role
 from stacks.eks import EksStack
@@ -19,12 +20,10 @@ class RayStack(EnvironmentStack):
         super().__init__(
             scope, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
         )
-        cluster, file_system = eks.cluster, storage.file_system
+        cluster = eks.cluster
         context = s3_assets.Asset(self, "ImageContext", path=str(RAY_IMAGE_DIRECTORY))
         facts = RayFacts(
-            file_system_id=file_system.ref,
-            file_system_dns_name=file_system.attr_dns_name,
-            file_system_mount_name=file_system.attr_lustre_mount_name,
+            file_system=storage.file_system,
             ray_role_arn=ray_role(self, cluster, environment.ray.namespace, naming.data_bucket(environment)).arn,
             image_builder_role_arn=image_builder_role(self, cluster, storage.image_repository, context).arn,
             image_context=context.s3_object_url,
@@ -32,10 +31,13 @@ class RayStack(EnvironmentStack):
         objects = ray_objects(environment, facts)
 
         namespace = manifest(self, "Namespace", cluster=cluster, chart=objects.namespace)
+        volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=namespace)
+        if environment.fsx.dynamic:
+            volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
         ready = [
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
-            manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=namespace),
+            volume,
         ]
         for name, chart in objects.clusters.items():
             ray_cluster = manifest(self, f"RayCluster-{name}", cluster=cluster, chart=chart)

@@ -1,11 +1,11 @@
 """The storage stack: everything that holds data."""
 
 from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from config import Environment, naming
+from k8s_charts.storage_volumes import FileSystemAddress
 from stacks.base import EnvironmentStack
 from stacks.constructs.file_system import FileSystem
 from stacks.constructs.image_repository import ImageRepository
@@ -14,9 +14,12 @@ from stacks.network import NetworkStack
 
 
 class StorageStack(EnvironmentStack):
-    """The file system lies where the first zone's nodes are: traffic between zones costs money and time."""
+    """The file system lies where the first zone's nodes are: traffic between zones costs money and time.
 
-    file_system: fsx.CfnFileSystem
+    `file_system` is None where the environment uses one that exists, or lets the CSI driver make it.
+    """
+
+    file_system: FileSystemAddress | None
     data_bucket: s3.IBucket
     lifecycle_bucket: s3.IBucket
     image_repository: ecr.IRepository
@@ -34,15 +37,18 @@ class StorageStack(EnvironmentStack):
         self.lifecycle_bucket = PrivateBucket(
             self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect
         ).bucket
-        self.file_system = FileSystem(
+        self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
+        self.image_repository = ImageRepository(
+            self, "Image", name=environment.image.repository, protect=protect
+        ).repository
+
+    def _file_system(self, environment: Environment, network: NetworkStack) -> FileSystemAddress:
+        return FileSystem(
             self,
             "FileSystem",
             settings=environment.fsx,
             subnet=network.vpc.node_subnets[0],
             security_group=network.security_group,
             data_bucket=self.data_bucket,
-            protect=protect,
-        ).file_system
-        self.image_repository = ImageRepository(
-            self, "Image", name=environment.image.repository, protect=protect
-        ).repository
+            protect=environment.protect,
+        ).address

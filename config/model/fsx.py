@@ -53,3 +53,13 @@ class Fsx(Model):
         json_schema_extra={"enum": ["Delete", "Retain", None]},
     )
     existing: ExistingFileSystem | None = Field(default=None, description="Use this file system instead of a new one.")
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the CSI driver makes the file system, for the claim."""
+        return self.provisioning == "dynamic"
+
+    @property
+    def owned(self) -> bool:
+        """Whether the storage stack has the file system."""
+        return not self.dynamic and self.existing is None

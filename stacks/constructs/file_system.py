@@ -7,6 +7,7 @@ from constructs import Construct
 
 from config import versions
 from config.model import Fsx
+from k8s_charts.storage_volumes import FileSystemAddress
 from stacks.constructs.removal import data_removal_policy
 
 # Files that are new, changed or deleted on one side follow on the other.
@@ -16,11 +17,11 @@ EVENTS = ["NEW", "CHANGED", "DELETED"]
 class FileSystem(Construct):
     """A PERSISTENT_2 file system on SSD.
 
-    Subnet, security group, deployment type and Lustre version cannot change: CloudFormation replaces the file
+    Subnet, security group, deployment type, Lustre version and EFA cannot change: CloudFormation replaces the file
     system, and with it all data that no data repository association mirrors.
     """
 
-    file_system: fsx.CfnFileSystem
+    address: FileSystemAddress
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class FileSystem(Construct):
     ) -> None:
         super().__init__(scope, id)
         removal_policy = data_removal_policy(protect=protect)
-        self.file_system = fsx.CfnFileSystem(
+        file_system = fsx.CfnFileSystem(
             self,
             "Resource",
             file_system_type="LUSTRE",
@@ -48,16 +49,19 @@ class FileSystem(Construct):
                 deployment_type="PERSISTENT_2",
                 per_unit_storage_throughput=settings.throughput_mbps_per_tib,
                 data_compression_type=settings.compression,
+                efa_enabled=settings.efa or None,
+                metadata_configuration=_metadata(settings),
             ),
         )
-        self.file_system.apply_removal_policy(removal_policy)
+        file_system.apply_removal_policy(removal_policy)
+        self.address = FileSystemAddress(file_system.ref, file_system.attr_dns_name, file_system.attr_lustre_mount_name)
 
         previous: fsx.CfnDataRepositoryAssociation | None = None
         for repository in settings.data_repositories:
             association = fsx.CfnDataRepositoryAssociation(
                 self,
                 f"DataRepository{repository.path}".replace("/", "-"),
-                file_system_id=self.file_system.ref,
+                file_system_id=file_system.ref,
                 file_system_path=repository.path,
                 data_repository_path=data_bucket.s3_url_for_object(repository.prefix),
                 batch_import_meta_data_on_create=True,
@@ -71,3 +75,8 @@ class FileSystem(Construct):
             if previous:
                 association.add_resource_dependency(previous)
             previous = association
+
+
+def _metadata(settings: Fsx) -> fsx.CfnFileSystem.MetadataConfigurationProperty | None:
+    """FSx enables EFA only on file systems with a metadata configuration; AUTOMATIC follows the capacity."""
+    return fsx.CfnFileSystem.MetadataConfigurationProperty(mode="AUTOMATIC") if settings.efa else None

@@ -12,15 +12,19 @@ from config.capacity import Resources
 from config.catalogue import GPU_RESOURCE
 from k8s_charts.assembly import PlatformFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
+from k8s_charts.storage_volumes import FileSystemAddress
 from rehearsal import paths
 
 Object = dict[str, Any]
 
-PLATFORM_FACTS = PlatformFacts(fsx_csi_role_arn="arn:aws:iam::111122223333:role/csi")
+PLATFORM_FACTS = PlatformFacts(
+    fsx_csi_role_arn="arn:aws:iam::111122223333:role/csi",
+    file_system_subnet_id="subnet-0123456789abcdef0",
+    file_system_security_group_id="sg-0123456789abcdef0",
+)
+FILE_SYSTEM = FileSystemAddress("fs-0123456789abcdef0", "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com", "abcdefgh")
 RAY_FACTS = RayFacts(
-    file_system_id="fs-0123456789abcdef0",
-    file_system_dns_name="fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com",
-    file_system_mount_name="abcdefgh",
+    file_system=FILE_SYSTEM,
     ray_role_arn="arn:aws:iam::111122223333:role/ray",
     image_builder_role_arn="arn:aws:iam::111122223333:role/builder",
     image_context="s3://bucket/context.zip",

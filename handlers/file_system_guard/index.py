@@ -1,0 +1,97 @@
+"""Entry points of the two Lambda functions behind CDK's provider framework.
+
+An exception's text is what CloudFormation shows; it stays well below the 4,096 bytes that a response may have.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError, HTTPClientError
+
+PATIENCE_SECONDS = 30 * 60.0
+"""The driver asks for a deletion within minutes (it retries with pauses of up to five), FSx takes about ten."""
+
+NAMED = 5
+"""File systems that a message names in full."""
+
+logging.getLogger().setLevel(logging.INFO)
+_log = logging.getLogger(__name__)
+
+Answer = dict[str, Any]
+FileSystem = dict[str, Any]
+
+
+class StillThere(Exception):
+    """File systems are left; the text names them and says what to do."""
+
+
+def on_event(event: Mapping[str, Any], _: object) -> Answer:
+    """Return the resource's id, and when it was asked for: `is_complete` gets both."""
+    id = event.get("PhysicalResourceId") or f"file-system-guard-{event['LogicalResourceId']}"
+    return {"PhysicalResourceId": id, "AskedAt": time.time()}
+
+
+def is_complete(event: Mapping[str, Any], _: object) -> Answer:
+    """On Delete: done when no file system carries the environment's tag. Create and Update are done at once.
+
+    Raises StillThere when one stays that nobody will delete, or when all patience is at its end.
+    """
+    if event["RequestType"] != "Delete":
+        return {"IsComplete": True}
+    properties = event["ResourceProperties"]
+    try:
+        left = list(_tagged(_client(), properties["TagKey"], properties["TagValue"]))
+    except (ClientError, HTTPClientError) as error:
+        if not _is_passing(error):
+            raise
+        _log.warning("asking again later: %s", error)
+        return {"IsComplete": False}
+    _log.info("left: %s", [(each["FileSystemId"], each["Lifecycle"]) for each in left])
+    kept = [each for each in left if each["Lifecycle"] != "DELETING"]
+    if kept and properties["ReclaimPolicy"] == "Retain":
+        raise StillThere(_text(kept, properties["TagKey"], "reclaim policy Retain keeps"))
+    if left and time.time() - event["AskedAt"] > PATIENCE_SECONDS:
+        raise StillThere(_text(left, properties["TagKey"], "the CSI driver did not delete"))
+    return {"IsComplete": not left}
+
+
+def _tagged(client: Any, key: str, value: str) -> Iterator[FileSystem]:
+    for page in client.get_paginator("describe_file_systems").paginate():
+        for each in page["FileSystems"]:
+            if {"Key": key, "Value": value} in each.get("Tags", []):
+                yield each
+
+
+def _text(left: list[FileSystem], key: str, why: str) -> str:
+    """Name the file systems, each with the commands that end it or let it go."""
+    region = os.environ["AWS_REGION"]
+    names = ", ".join(f"{each['FileSystemId']} ({each['Lifecycle']})" for each in left[:NAMED])
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    first = left[0]
+    return (
+        f"{why} {names}{more}. "
+        f"To delete: aws fsx delete-file-system --region {region} --file-system-id {first['FileSystemId']} ; "
+        f"to keep it, and with it the network stack whose subnet and security group it uses: "
+        f"aws fsx untag-resource --region {region} --resource-arn {first['ResourceARN']} --tag-keys {key} . "
+        "Then delete the stack again."
+    )
+
+
+def _is_passing(error: ClientError | HTTPClientError) -> bool:
+    """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
+    if isinstance(error, HTTPClientError):
+        return True
+    passing = ("Throttling", "TooManyRequests", "RequestLimit", "InternalServerError", "ServiceUnavailable")
+    return error.response["Error"]["Code"].startswith(passing)
+
+
+@cache
+def _client() -> Any:
+    config = Config(connect_timeout=5, read_timeout=15, retries={"mode": "standard", "total_max_attempts": 3})
+    return boto3.client("fsx", config=config)
