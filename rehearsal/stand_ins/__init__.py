@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from config import charts_lock
 from config.catalogue import catalogue
+from config.daemonsets import Nodes, daemonsets_on
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 
 _TEMPLATES: Final = Path(__file__).with_name("charts")
@@ -32,7 +33,7 @@ def build(directory: Path, binaries: Binaries) -> None:
         }
         _write(target / "Chart.yaml", [description])
     _add_kuberay_objects(directory / "kuberay-operator", kuberay_module_directory(binaries))
-    _add_accelerated_types(directory / "HyperPodHelmChart" / "values.yaml")
+    _add_agents(directory / "HyperPodHelmChart" / "values.yaml")
 
 
 def _add_kuberay_objects(chart: Path, module: Path) -> None:
@@ -46,9 +47,16 @@ def _add_kuberay_objects(chart: Path, module: Path) -> None:
     _write(chart / "templates" / "rbac.yaml", documents)
 
 
-def _add_accelerated_types(values: Path) -> None:
+def _add_agents(values: Path) -> None:
+    """Give the chart its DaemonSets' requests, and the instance types that the publisher's chart names for each."""
     document = _read(values)[0]
-    document["standIn"] = {"acceleratedTypes": [name for name, type_ in catalogue().items() if type_.accelerated]}
+    agents: dict[str, Any] = {}
+    for name, kind in catalogue().items():
+        for daemonset in daemonsets_on(kind):
+            if daemonset.nodes is not Nodes.ALL:
+                requests = {"cpu": f"{daemonset.cpu_millis}m", "memory": f"{daemonset.memory_mib}Mi"}
+                agents.setdefault(daemonset.name, {"requests": requests, "types": []})["types"].append(name)
+    document["standIn"] = {"agents": agents}
     _write(values, [document])
 
 

@@ -11,7 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from config.catalogue import InstanceType, catalogue
+from config.catalogue import InstanceType
+from rehearsal.account.hyperpod import instance_types
 
 DEFAULT_THREADS_PER_CORE = 1
 """What a group gets whose request has no ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""
@@ -260,12 +261,16 @@ class Cluster:
 
 
 def instance_types_of(specification: Specification) -> list[InstanceType]:
-    """The instance types that a request's group names, the preferred one first."""
+    """The instance types that a request's group names, the preferred one first; those that are not known left out."""
+    found = (instance_types.find(name) for name in names_of_types(specification))
+    return [each for each in found if each]
+
+
+def names_of_types(specification: Specification) -> list[str]:
+    """The names of a request's instance types, the preferred one first."""
     if "InstanceType" in specification:
-        names = [specification["InstanceType"]]
-    else:
-        names = specification["InstanceRequirements"]["InstanceTypes"]
-    return [catalogue()[name] for name in names]
+        return [specification["InstanceType"]]
+    return list(specification["InstanceRequirements"]["InstanceTypes"])
 
 
 def new_instance_id() -> str:

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from config.catalogue import catalogue
 from config.versions import KUBERNETES_VERSIONS
-from rehearsal.account.hyperpod import permissions
+from rehearsal.account.hyperpod import instance_types, permissions
 from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailable
 from rehearsal.account.hyperpod.errors import AlreadyInUse, Busy, LimitExceeded, ValidationFailed
 from rehearsal.account.hyperpod.model import (
@@ -22,6 +21,7 @@ from rehearsal.account.hyperpod.model import (
     NodeStatus,
     Specification,
     instance_types_of,
+    names_of_types,
 )
 from rehearsal.account.hyperpod.policies import trusts
 from rehearsal.account.hyperpod.world import World
@@ -133,12 +133,11 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
     _refuse_not_simulated(group, NOT_SIMULATED_IN_GROUPS, where=f" of instance group {name}")
     if ("InstanceType" in group) is ("InstanceRequirements" in group):
         raise ValidationFailed(f"Instance group {name}: give InstanceType or InstanceRequirements, and only one.")
-    named = [group["InstanceType"]] if "InstanceType" in group else group["InstanceRequirements"]["InstanceTypes"]
-    unknown = [each for each in named if each not in catalogue()]
+    unknown = [each for each in names_of_types(group) if not instance_types.find(each)]
     if unknown:
         raise ValidationFailed(
-            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}; "
-            f"config/instance_types.yaml has {', '.join(catalogue())}."
+            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the types of "
+            "config/instance_types.yaml and the x86-64 types of EC2."
         )
     if not continuous:
         only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()

@@ -78,7 +78,7 @@ def test_all_violations_are_told_at_once(bench: HyperPodBench, unchecked: Any, r
         ({"OnStartDeepHealthChecks": ["InstanceStress"]}, "deep health checks are not supported for ml.m5.2xlarge"),
         ({"InstanceRequirements": {"InstanceTypes": ["ml.m5.xlarge"]}}, "InstanceType or InstanceRequirements"),
         ({"MinInstanceCount": 2}, "MinInstanceCount is above InstanceCount"),
-        ({"InstanceType": "ml.c6g.large"}, "no figures for ml.c6g.large"),
+        ({"InstanceType": "ml.p6e-gb200.36xlarge"}, "no figures for ml.p6e-gb200"),
         ({"ImageId": "ami-0123456789abcdef0"}, "does not simulate ImageId of instance group g"),
     ],
 )
