@@ -2,24 +2,38 @@
 
 | field | change |
 | --- | --- |
-| `InstanceGroups[]`: a new group | in place |
-| `InstanceGroups[]`: a group is missing | `InstanceGroupsToDelete`, its nodes go |
-| `InstanceGroups[]`: a group is renamed | both of these in one call: new nodes, then the old ones go |
-| `InstanceCount`, `MinInstanceCount`, `LifeCycleConfig`, `InstanceStorageConfigs`, `OnStartDeepHealthChecks` \
-and every other field of a group | in place (scripts and volumes: nodes made from then on) |
-| `InstanceType`, `ExecutionRole`, `ThreadsPerCore`, `OverrideVpcConfig`, `CapacityRequirements` of a group | refused: \
-rename the group |
-| `NodeRecovery`, `ClusterRole`, `AutoScaling`, `TieredStorageConfig` | in place |
-| `NodeProvisioningMode` | to Continuous in place; back is refused |
+| `InstanceGroups[]`: a group is added | in place: one UpdateCluster, new nodes |
+| `InstanceGroups[]`: a group is taken away | `InstanceGroupsToDelete`, its nodes go; refused until confirmed |
+| `InstanceGroups[]`: a group is renamed | one UpdateCluster that adds and deletes; refused until confirmed |
+| `InstanceGroups[].InstanceCount` | in place: nodes come or go, which ones is AWS's choice |
+| `InstanceGroups[].MinInstanceCount` | in place |
+| `InstanceGroups[].LifeCycleConfig` | in place, for nodes made from then on |
+| `InstanceGroups[].InstanceStorageConfigs` | in place, for nodes made from then on |
+| `InstanceGroups[].OnStartDeepHealthChecks` | in place, for nodes made from then on |
+| `InstanceGroups[].InstanceType` | refused: give the group another name |
+| `InstanceGroups[].ExecutionRole` | refused: give the group another name |
+| `InstanceGroups[].ThreadsPerCore` | refused: give the group another name |
+| `InstanceGroups[].OverrideVpcConfig` | refused: give the group another name |
+| `InstanceGroups[].CapacityRequirements` | refused: give the group another name |
+| `InstanceGroups[]`: every other field | in place; the service has the last word |
+| `NodeRecovery` | in place; Automatic when it is taken away |
+| `ClusterRole` | in place; refused when it is taken away |
+| `AutoScaling` | in place; disabled when it is taken away |
+| `TieredStorageConfig` | in place; disabled when it is taken away |
+| `NodeProvisioningMode` | to Continuous in place; refused when it is taken away |
 | `Tags` | `AddTags`, `DeleteTags` |
-| `ClusterName`, `VpcConfig`, `Orchestrator` | refused: destroy the stack and deploy it again |
+| `ClusterName` | refused: destroy the stack and deploy it again |
+| `VpcConfig` | refused: destroy the stack and deploy it again |
+| `Orchestrator` | refused: destroy the stack and deploy it again |
+| `RestrictedInstanceGroups` | refused: not supported |
+| `RestrictedInstanceGroupsConfig` | refused: not supported |
 
 Sources: AWS docs, sagemaker-hyperpod-eks-operate-cli-command-update-cluster (type and role of a group must stay);
 UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1, so that a replacement, which
 CloudFormation creates before it deletes, cannot work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .errors import Refused
@@ -34,84 +48,115 @@ FIXED_IN_A_GROUP = (
 )
 IN_PLACE = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "AutoScaling", "TieredStorageConfig")
 
-# DescribeCluster's other names for fields of a request; a wanted image or label stands under Desired….
-_LIVE_NAMES: Mapping[str, str] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
-
-Fields = Mapping[str, Any]
-
-
-def update_request(desired: Fields, live: Fields, previous: Fields) -> dict[str, Any] | None:
-    """Return the UpdateCluster request that makes the live cluster as desired; None when it is so already.
-
-    `desired` is a CreateCluster request, `live` a DescribeCluster answer, `previous` the properties before, as
-    CloudFormation sends them (perhaps in an older shape): a field that stands only there has been taken away.
-    Raises Refused for what cannot be changed.
-    """
-    _refuse_fixed(desired, live)
-    groups = {
-        group["InstanceGroupName"]: group
-        for group in live.get("InstanceGroups", [])
-        # A deleted group is listed until its last node is gone.
-        if group.get("Status") != "Deleting"
-    }
-    wanted = {group["InstanceGroupName"]: group for group in desired["InstanceGroups"]}
-    before = {group.get("InstanceGroupName"): group for group in previous.get("InstanceGroups", [])}
-    for name in wanted.keys() & groups.keys():
-        _refuse_fixed_in_group(name, wanted[name], groups[name], before.get(name, {}))
-    request = {key: desired[key] for key in IN_PLACE if key in desired and not _holds(desired[key], live.get(key))}
-    request |= _removals(desired, previous)
-    removed = sorted(groups.keys() - wanted.keys())
-    changed = any(
-        not _holds(group, groups.get(name)) or _taken_away(group, before.get(name, {}))
-        for name, group in wanted.items()
-    )
-    if not (request or removed or changed):
-        return None
-    # Always every group in full: a group's ThreadsPerCore falls back to the default when a call leaves it out.
-    request |= {"ClusterName": desired["ClusterName"], "InstanceGroups": desired["InstanceGroups"]}
-    return request | ({"InstanceGroupsToDelete": removed} if removed else {})
-
-
-def _refuse_fixed(desired: Fields, live: Fields) -> None:
-    for key in FIXED:
-        if not _holds(desired.get(key), live.get(key)):
-            raise Refused(
-                f"{key} of HyperPod cluster {live['ClusterName']} cannot be changed "
-                f"from {live.get(key)} to {desired.get(key)}: "
-                "destroy this stack and what depends on it, then deploy again"
-            )
-
-
-def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fields) -> None:
-    for key in FIXED_IN_A_GROUP:
-        if (key in wanted and not _holds(wanted[key], live.get(key))) or (key in before and key not in wanted):
-            raise Refused(
-                f"{key} of instance group {name} cannot be changed from {live.get(key)} to {wanted.get(key)}: "
-                "give the group another name, which makes new nodes and removes the old ones"
-            )
-
-
-def _removals(desired: Fields, previous: Fields) -> dict[str, Any]:
-    """What UpdateCluster must say for cluster fields that are no longer given: it keeps what is left out."""
-    removals: dict[str, Any] = {}
-    for key in IN_PLACE:
-        if key not in previous or key in desired:
-            continue
-        if key not in _OFF:
-            raise Refused(f"{key} cannot be taken away from a HyperPod cluster once it is set")
-        removals[key] = _OFF[key]
-    return removals
-
-
+# What UpdateCluster must say for a field that is no longer given: it keeps what is left out.
 _OFF: Mapping[str, Any] = {
     "NodeRecovery": "Automatic",
     "AutoScaling": {"Mode": "Disable"},
     "TieredStorageConfig": {"Mode": "Disable"},
 }
 
+# DescribeCluster's other names for fields of a request; a wanted image or label stands under Desired….
+_LIVE_NAMES: Mapping[str, str] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
 
-def _taken_away(group: Fields, before: Fields) -> bool:
-    return bool(before.keys() - group.keys())
+Fields = Mapping[str, Any]
+
+
+def update_request(
+    desired: Fields, live: Fields, previous: Fields, removable: Collection[str] = ()
+) -> dict[str, Any] | None:
+    """Return the UpdateCluster request that makes the live cluster as desired; None when it is so already.
+
+    `desired` is a CreateCluster request, `live` a DescribeCluster answer, `previous` the properties before, as
+    CloudFormation sends them (perhaps in an older shape): a field that stands there, is no longer desired and still
+    live has been taken away. Of the live groups that are not desired those in `removable` go. Raises Refused for what
+    cannot be changed.
+    """
+    _refuse_fixed(desired, live)
+    groups = _staying(live)
+    wanted = _named(desired.get("InstanceGroups"))
+    before = _named(previous.get("InstanceGroups"))
+    for name in wanted.keys() & groups.keys():
+        _refuse_fixed_in_group(name, wanted[name], groups[name], before.get(name, {}))
+    request = {key: desired[key] for key in IN_PLACE if key in desired and not _holds(desired[key], live.get(key))}
+    request |= _switched_off(desired, live, previous)
+    removed = sorted((groups.keys() - wanted.keys()) & set(removable))
+    changed = any(
+        name not in groups
+        or not _holds(group, groups[name])
+        or any(_taken_away(key, group, groups[name]) for key in before.get(name, {}))
+        for name, group in wanted.items()
+    )
+    if not (request or removed or changed):
+        return None
+    # Always every group in full: a group's ThreadsPerCore falls back to the default when a call leaves it out.
+    request |= {"ClusterName": desired["ClusterName"], "InstanceGroups": list(wanted.values())}
+    return request | ({"InstanceGroupsToDelete": removed} if removed else {})
+
+
+def surplus_groups(desired: Fields, live: Fields) -> set[str]:
+    """The names of the live groups that are not desired."""
+    return _staying(live).keys() - group_names(desired)
+
+
+def group_names(properties: Fields) -> set[str]:
+    """The names of the groups in properties as CloudFormation sends them, perhaps in an older shape."""
+    return set(_named(properties.get("InstanceGroups")))
+
+
+def _staying(live: Fields) -> dict[str, Fields]:
+    # A deleted group is listed until its last node is gone.
+    return {
+        name: group for name, group in _named(live.get("InstanceGroups")).items() if group.get("Status") != "Deleting"
+    }
+
+
+def _named(groups: Any) -> dict[str, Fields]:
+    """Groups by name; nothing of what is no list of groups."""
+    if not isinstance(groups, list):
+        return {}
+    return {
+        group["InstanceGroupName"]: group
+        for group in groups
+        if isinstance(group, Mapping) and isinstance(group.get("InstanceGroupName"), str)
+    }
+
+
+def _refuse_fixed(desired: Fields, live: Fields) -> None:
+    for key in FIXED:
+        if not _holds(desired.get(key), live.get(key)):
+            raise Refused(
+                f"{key} of HyperPod cluster {live['ClusterName']} cannot be changed: "
+                "destroy this stack and what depends on it, then deploy again\n"
+                f"It is {live.get(key)} and would be {desired.get(key)}."
+            )
+
+
+def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fields) -> None:
+    for key in FIXED_IN_A_GROUP:
+        changed = key in wanted and not _holds(wanted[key], live.get(key))
+        if changed or (key in before and _taken_away(key, wanted, live)):
+            raise Refused(
+                f"{key} of instance group {name} cannot be changed: "
+                "give the group another name, which makes new nodes and removes the old ones\n"
+                f"It is {live.get(key)} and would be {wanted.get(key)}."
+            )
+
+
+def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, Any]:
+    """What UpdateCluster must say for cluster fields that have been taken away."""
+    off: dict[str, Any] = {}
+    for key in IN_PLACE:
+        if key not in previous or not _taken_away(key, desired, live):
+            continue
+        if key not in _OFF:
+            raise Refused(f"{key} cannot be taken away from a HyperPod cluster once it is set")
+        if not _holds(_OFF[key], live[key]):
+            off[key] = _OFF[key]
+    return off
+
+
+def _taken_away(key: str, desired: Fields, live: Fields) -> bool:
+    return key not in desired and bool(_live(live, key))
 
 
 def _holds(desired: Any, live: Any) -> bool:

@@ -4,6 +4,8 @@ Create makes one CreateCluster call, and nothing after it may raise: the framewo
 fails, and its Delete then never comes (aws/aws-cdk#5525). What is lost that way, ClusterTeardown removes.
 "Created" means accepted and InService. Nodes, deep health checks and capacity are not waited for: under continuous
 provisioning they come and go by themselves, and a wait longer than CloudFormation's hour would delete a good cluster.
+
+An answer that is not complete says in `Waiting` what for; nobody but `index` reads it.
 """
 
 import logging
@@ -12,7 +14,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .changes import update_request
+from .changes import group_names, surplus_groups, update_request
 from .errors import Refused, code
 from .failure import why
 from .ownership import Owner
@@ -34,15 +36,14 @@ Answer = dict[str, Any]
 def create(request: Request, hyperpod: HyperPod) -> Answer:
     """Create the cluster, or take over the one that this very resource created in an earlier delivery."""
     wanted = create_request(request.properties, hyperpod.model)
-    tags = {tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])} | Owner.of(request).tags
-    wanted["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
+    wanted["Tags"] = [{"Key": key, "Value": value} for key, value in _tags(wanted, request).items()]
     name = str(wanted["ClusterName"])
     try:
         hyperpod.create(wanted)
     except ClientError as error:
         if code(error) != "ResourceInUse" or not _adopted(name, request, hyperpod):
             raise
-    return {"PhysicalResourceId": name, "AcceptedAt": hyperpod.now()}
+    return {"PhysicalResourceId": name}
 
 
 def _adopted(name: str, request: Request, hyperpod: HyperPod) -> bool:
@@ -50,7 +51,7 @@ def _adopted(name: str, request: Request, hyperpod: HyperPod) -> bool:
     existing = hyperpod.find(name)
     if existing is None:
         return False
-    owner = Owner.named_by(hyperpod.tags(existing["ClusterArn"]))
+    owner = Owner.named_by(hyperpod.tags(existing["ClusterArn"]) or {})
     if owner == Owner.of(request):
         _log.info("cluster %s is this resource's own, from an earlier delivery of the request", name)
         return True
@@ -66,7 +67,7 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     cluster = hyperpod.find(request.physical_id)
     if cluster is None:
         if hyperpod.now() - request.accepted_at < CONSISTENCY_SECONDS:
-            return {"IsComplete": False}
+            return _waiting("it is not known to DescribeCluster yet")
         raise Refused(f"HyperPod cluster {request.physical_id} is gone: it was deleted while it was being created")
     if cluster["ClusterStatus"] == "Deleting":
         raise Refused(f"HyperPod cluster {request.physical_id} is being deleted by somebody else")
@@ -77,55 +78,82 @@ def update(request: Request, hyperpod: HyperPod) -> Answer:
     """Send one UpdateCluster if the live cluster differs; leave it to is_updated while the cluster is busy."""
     cluster = _existing(request, hyperpod)
     desired = create_request(request.properties, hyperpod.model)
-    wanted = update_request(desired, cluster, request.old_properties)
-    sent = wanted is None or _sent(wanted, cluster, hyperpod)
+    removable = _removable(desired, cluster, request, hyperpod)
+    wanted = update_request(desired, cluster, request.old_properties, removable)
+    busy = "" if wanted is None else _sent(wanted, cluster, request, hyperpod)
     _apply_tags(desired, request, hyperpod, cluster["ClusterArn"])
-    return {"PhysicalResourceId": request.physical_id, "AcceptedAt": hyperpod.now(), "UpdateDeferred": not sent}
+    return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)}
 
 
 def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     """Done when the cluster is InService and as desired; raises when the service took the update back."""
     cluster = _existing(request, hyperpod)
     if cluster["ClusterStatus"] == "RollingBack":
-        return {"IsComplete": False}
+        return _waiting("it is RollingBack")
     answer = _settled(cluster, hyperpod)
     if not answer["IsComplete"]:
         return answer
-    missing = update_request(create_request(request.properties, hyperpod.model), cluster, {})
+    desired = create_request(request.properties, hyperpod.model)
+    missing = update_request(desired, cluster, {}, _removable(desired, cluster, request, hyperpod))
     if missing is None:
         return answer
     if request.deferred:
-        _sent(missing, cluster, hyperpod)
-    elif hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
+        return _waiting(_sent(missing, cluster, request, hyperpod) or "the update was sent")
+    if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
-    return {"IsComplete": False}
+    return _waiting("it does not show the update yet")
+
+
+def _removable(desired: dict[str, Any], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> set[str]:
+    """Which of the live groups that are not desired may go with their nodes; raises Refused where that is unclear.
+
+    Those that the template confirms. When CloudFormation goes back, also those of the update that failed; what neither
+    template has is then left alone, for a rollback must not fail where nothing can be confirmed.
+    """
+    surplus = surplus_groups(desired, cluster)
+    unconfirmed = surplus - request.confirmed
+    if not unconfirmed:
+        return surplus
+    if hyperpod.rolls_back(request.stack_id):
+        return surplus & (request.confirmed | group_names(request.old_properties))
+    names = ", ".join(sorted(unconfirmed))
+    raise Refused(
+        f"Instance group {names} of HyperPod cluster {cluster['ClusterName']} would be removed with its nodes: "
+        "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
+    )
 
 
 def delete(request: Request, hyperpod: HyperPod) -> Answer:
     """Delete the cluster if it exists and is this resource's; the properties are not read, they may be old."""
-    cluster = _own(request, hyperpod)
-    if cluster is not None:
-        hyperpod.delete(cluster["ClusterArn"])
+    _remove(request, hyperpod)
     return {"PhysicalResourceId": request.physical_id}
 
 
 def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
     """Done when the cluster is not found; asks for the deletion again where the first call met a busy cluster."""
-    cluster = _own(request, hyperpod)
-    if cluster is not None and cluster["ClusterStatus"] != "Deleting":
-        hyperpod.delete(cluster["ClusterArn"])
-    return {"IsComplete": cluster is None}
+    status = _remove(request, hyperpod)
+    return _waiting(f"it is {status}") if status else {"IsComplete": True}
 
 
-def _own(request: Request, hyperpod: HyperPod) -> dict[str, Any] | None:
-    """The cluster of this resource; None when it is gone, also when the name is now another's cluster."""
+def _remove(request: Request, hyperpod: HyperPod) -> str:
+    """Ask for the deletion of this resource's cluster; returns its status before, "" when it is gone.
+
+    It is gone also when the name is now another's cluster.
+    """
     if not _NAME.fullmatch(request.physical_id):
         # An id that CloudFormation or the framework made up for a create that never reached the API.
-        return None
+        return ""
     cluster = hyperpod.find(request.physical_id)
-    if cluster is None or cluster["ClusterStatus"] == "Deleting":
-        return cluster
-    owner = Owner.named_by(hyperpod.tags(cluster["ClusterArn"]))
+    if cluster is None:
+        return ""
+    status: str = cluster["ClusterStatus"]
+    if status == "Deleting":
+        return status
+    tags = hyperpod.tags(cluster["ClusterArn"])
+    if tags is None:
+        # It went between the two calls, or is too new for ListTags: the next look tells.
+        return status
+    owner = Owner.named_by(tags)
     if owner is None:
         raise Refused(
             f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is not deleted: "
@@ -133,8 +161,9 @@ def _own(request: Request, hyperpod: HyperPod) -> dict[str, Any] | None:
         )
     if owner != Owner.of(request):
         _log.warning("cluster %s belongs to %s; it stays", request.physical_id, owner)
-        return None
-    return cluster
+        return ""
+    hyperpod.delete(cluster["ClusterArn"])
+    return status
 
 
 def _existing(request: Request, hyperpod: HyperPod) -> dict[str, Any]:
@@ -152,45 +181,60 @@ def _settled(cluster: dict[str, Any], hyperpod: HyperPod) -> Answer:
     if status in _FAILED:
         raise Refused(why(hyperpod, cluster, f"is {status}"))
     if status != "InService":
-        return {"IsComplete": False}
+        return _waiting(f"it is {status}")
     data = {"ClusterArn": cluster["ClusterArn"], "ClusterName": cluster["ClusterName"]}
     return {"IsComplete": True, "Data": data}
 
 
-def _sent(wanted: dict[str, Any], cluster: dict[str, Any], hyperpod: HyperPod) -> bool:
-    """Send the update; False when the cluster is too busy to take it now."""
-    _refuse_unable(cluster, hyperpod)
-    try:
-        hyperpod.update(wanted)
-    except ClientError as error:
-        if code(error) != "ConflictException":
-            raise
-        return False
-    return True
+def _waiting(why: str) -> Answer:
+    return {"IsComplete": False, "Waiting": why}
 
 
-def _refuse_unable(cluster: dict[str, Any], hyperpod: HyperPod) -> None:
+def _sent(wanted: dict[str, Any], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> str:
+    """Send the update; returns why the cluster cannot take it now, "" when it was taken."""
     name = cluster["ClusterName"]
     if cluster["ClusterStatus"] in {"Failed", "Deleting"}:
         raise Refused(
             f"HyperPod cluster {name} is {cluster['ClusterStatus']} and takes no update: "
             "destroy this stack and what depends on it, then deploy again"
         )
-    checked = [node for node in hyperpod.nodes(name) if node["InstanceStatus"]["Status"] == "DeepHealthCheckInProgress"]
+    checked = _in_deep_checks(name, hyperpod)
     if checked:
-        groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
+        # Refused forwards, where that costs nothing. A rollback has no other chance, so it waits.
+        if hyperpod.rolls_back(request.stack_id):
+            return checked
         raise Refused(
-            f"HyperPod cluster {name} takes no update while {len(checked)} of its nodes are in deep health checks "
-            f"({groups}): wait until they have passed (ops wait), then deploy again"
+            f"HyperPod cluster {name} takes no update while {checked}: wait until they have passed (ops wait), "
+            "then deploy again"
         )
+    try:
+        hyperpod.update(wanted)
+    except ClientError as error:
+        if code(error) != "ConflictException":
+            raise
+        return f"it takes no update now: {error.response['Error'].get('Message', 'ConflictException')}"
+    return ""
+
+
+def _in_deep_checks(name: str, hyperpod: HyperPod) -> str:
+    """How many nodes of which groups are in deep health checks; "" when none is."""
+    checked = [node for node in hyperpod.nodes(name) if node["InstanceStatus"]["Status"] == "DeepHealthCheckInProgress"]
+    groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
+    return f"{len(checked)} of its nodes are in deep health checks ({groups})" if checked else ""
+
+
+def _tags(desired: dict[str, Any], request: Request) -> dict[str, str]:
+    """The tags that the cluster is to have; nobody can give it to another owner by them."""
+    return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
 
 
 def _apply_tags(desired: dict[str, Any], request: Request, hyperpod: HyperPod, arn: str) -> None:
-    tags = {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])}
-    before = {tag["Key"]: tag["Value"] for tag in request.old_properties.get("Tags", [])}
-    if tags == before:
+    given = request.old_properties.get("Tags")
+    before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
+    if given == request.properties.get("Tags"):
         return
-    if tags:
+    tags, live = _tags(desired, request), hyperpod.tags(arn) or {}
+    if any(live.get(key) != value for key, value in tags.items()):
         hyperpod.add_tags(arn, tags)
-    if removed := sorted(before.keys() - tags.keys()):
+    if removed := sorted(before & live.keys() - tags.keys()):
         hyperpod.remove_tags(arn, removed)

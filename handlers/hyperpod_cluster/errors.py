@@ -24,6 +24,10 @@ class Refused(Exception):
     """The request cannot be carried out; the text says why and what to do instead."""
 
 
+class Passing(Exception):
+    """The API could not answer now: throttled, unreachable, or an internal error of the service."""
+
+
 def code(error: ClientError) -> str:
     """The service's error code, such as ResourceNotFound."""
     return error.response["Error"]["Code"]
@@ -44,3 +48,12 @@ def is_propagation(error: ClientError | BotoCoreError) -> bool:
         return True
     message = error.response["Error"].get("Message", "")
     return code(error) == "ValidationException" and any(words in message for words in _PROPAGATION)
+
+
+def in_words(operation: str, error: ClientError | BotoCoreError) -> Refused | Passing:
+    """The error in words that name the call; Passing when the same call may succeed later."""
+    if isinstance(error, ClientError):
+        text = f"{operation} failed ({code(error)}): {error.response['Error'].get('Message', 'no message')}"
+    else:
+        text = f"{operation} got no answer: {error}"
+    return Passing(text) if is_transient(error) else Refused(text)

@@ -4,7 +4,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import code
+from .errors import Passing, Refused, in_words
 from .service import HyperPod
 
 EVENTS = 5
@@ -26,9 +26,10 @@ def _events(hyperpod: HyperPod, name: str) -> list[str]:
         newest = hyperpod.newest_events(name, 50)
         told = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
         return [_line(event, hyperpod.event(name, event["EventId"])) for event in told]
-    except ClientError as error:
+    except (ClientError, Passing, Refused) as error:
         # The reason itself must reach the user even where its details cannot be read.
-        return [f"(its events could not be read: {code(error)})"]
+        because = in_words(error.operation_name, error) if isinstance(error, ClientError) else error
+        return [f"(its events could not be read: {because})"]
 
 
 def _line(event: dict[str, Any], details: dict[str, Any]) -> str:

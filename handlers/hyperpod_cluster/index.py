@@ -9,16 +9,21 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from . import cluster, teardown
-from .errors import Refused, is_transient
+from .errors import Passing, Refused, in_words
 from .request import Request
 from .service import HyperPod, make_client
 
 CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"
 MESSAGE_BYTES = 2000
+FIRST_LINE = 240
+"""Characters of a message's first line: what fits beside a resource's name in CloudFormation's events."""
+PATIENCE_SECONDS = 3000
+"""How long a request may take after `on_event`. CloudFormation waits 3,600 seconds from before it, the framework's
+time-out says nothing but "Operation timed out", and the last look may take as long as its function."""
 
 Answer = dict[str, Any]
 Verb = Callable[[Request, HyperPod], Answer]
@@ -50,39 +55,50 @@ class LambdaContext(Protocol):
 def on_event(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     """Start what CloudFormation asks for; return at least the physical id (the cluster's name)."""
     start, _ = _VERBS[event["ResourceType"]][event["RequestType"]]
-    return run(start, Request.from_event(event), _hyperpod(context))
+    hyperpod = _hyperpod(context)
+    return _run(start, Request.from_event(event), hyperpod) | {"AcceptedAt": hyperpod.now()}
 
 
 def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
-    """Say whether that is done. A passing fault of the API is "not yet": the framework asks again."""
+    """Say whether that is done. A passing fault of the API is "not yet": the framework asks again, up to a point."""
     _, check = _VERBS[event["ResourceType"]][event["RequestType"]]
+    request, hyperpod = Request.from_event(event), _hyperpod(context)
     try:
-        return run(check, Request.from_event(event), _hyperpod(context))
+        answer = _run(check, request, hyperpod)
     except Passing as fault:
-        _log.warning("asking again later: %s", fault)
-        return {"IsComplete": False}
+        answer = {"IsComplete": False, "Waiting": str(fault)}
+    # Without a moment it was started by a version of this code that told none.
+    if not answer["IsComplete"] and request.accepted_at and hyperpod.now() - request.accepted_at > PATIENCE_SECONDS:
+        raise Refused(
+            _shortened(
+                f"{request.type} of {request.physical_id} has not ended after {PATIENCE_SECONDS // 60} minutes, and "
+                f"CloudFormation waits no longer: {answer['Waiting']}. Try again when that is over"
+            )
+        )
+    if "Waiting" in answer:
+        _log.info("not yet: %s", answer["Waiting"])
+    return answer
 
 
-class Passing(Exception):
-    """The API could not answer now: throttled, unreachable, or an internal error of the service."""
-
-
-def run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
+def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
     """Call the verb; turn what it raises into one readable message."""
     _log.info("%s %s of %s", request.type, request.physical_id or "", request.logical_id)
     try:
         return verb(request, hyperpod)
-    except Refused as refusal:
-        raise Refused(_shortened(str(refusal))) from None
+    except (Refused, Passing) as refusal:
+        raise type(refusal)(_shortened(str(refusal))) from None
     except ClientError as error:
-        text = f"{error.operation_name} failed ({error.response['Error']['Code']}): "
-        text += error.response["Error"].get("Message", "no message")
-        raise (Passing if is_transient(error) else Refused)(_shortened(text)) from error
-    except BotoCoreError as error:
-        raise (Passing if is_transient(error) else Refused)(_shortened(str(error))) from error
+        failed = in_words(error.operation_name, error)
+        raise type(failed)(_shortened(str(failed))) from error
 
 
 def _shortened(text: str) -> str:
+    """At most MESSAGE_BYTES, the first line at most FIRST_LINE; what that line leaves out follows below."""
+    first, _, rest = text.partition("\n")
+    if len(first) > FIRST_LINE:
+        cut = first.rfind(" ", 0, FIRST_LINE - 2)
+        cut = cut if cut > 0 else FIRST_LINE - 2
+        text = f"{first[:cut]} …\n… {first[cut:].lstrip()}\n{rest}".rstrip("\n")
     encoded = text.encode()
     if len(encoded) <= MESSAGE_BYTES:
         return text
@@ -90,7 +106,11 @@ def _shortened(text: str) -> str:
 
 
 def _hyperpod(context: LambdaContext) -> HyperPod:
-    return HyperPod(_client(), time_left=lambda: context.get_remaining_time_in_millis() / 1000)
+    return HyperPod(
+        _client("sagemaker"),
+        cloudformation=lambda: _client("cloudformation"),
+        time_left=lambda: context.get_remaining_time_in_millis() / 1000,
+    )
 
 
 # Made once per execution environment: parsing the service model takes longer than most calls.

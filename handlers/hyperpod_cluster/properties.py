@@ -14,17 +14,21 @@ UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsCo
 def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[str, Any]:
     """Return the properties as CreateCluster's request.
 
-    Raises Refused for a field that the request does not have, a value of another type, and a group without
-    ThreadsPerCore: leaving it out of an UpdateCluster would reset it, so it must always be known.
+    Raises Refused for a field that the request does not have, a value of another type, a cluster or a group without a
+    name, and a group without ThreadsPerCore: leaving it out of an UpdateCluster would reset it, so it must be known.
     """
     shape = model.operation_model("CreateCluster").input_shape
     unsupported = UNSUPPORTED & properties.keys()
     if unsupported:
         raise Refused(f"{', '.join(sorted(unsupported))}: not supported by this resource")
     request: dict[str, Any] = _cast(properties, shape, "")
-    for group in request.get("InstanceGroups", []):
+    if "ClusterName" not in request:
+        raise Refused("ClusterName is missing")
+    for position, group in enumerate(request.get("InstanceGroups", [])):
+        if "InstanceGroupName" not in group:
+            raise Refused(f"InstanceGroups[{position}]: InstanceGroupName is missing")
         if "ThreadsPerCore" not in group:
-            raise Refused(f"instance group {group.get('InstanceGroupName')}: ThreadsPerCore is missing")
+            raise Refused(f"instance group {group['InstanceGroupName']}: ThreadsPerCore is missing")
     return request
 
 

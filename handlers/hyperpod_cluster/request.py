@@ -4,8 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-# What CloudFormation and CDK add to the properties of every custom resource.
-_NOT_OURS = frozenset({"ServiceToken", "ServiceTimeout"})
+CONFIRMED = "ConfirmGroupRemoval"
+"""The one property that is no field of CreateCluster: names of instance groups that an update may remove.
+
+Older versions of a template come back on rollback and Delete: a property may be added here, never renamed or dropped.
+"""
+
+# What CloudFormation and CDK add to the properties of every custom resource, and our own.
+_NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
 
 
 @dataclass(frozen=True)
@@ -13,7 +19,8 @@ class Request:
     """One request. All scalars in the properties are strings: CloudFormation sends no other.
 
     `accepted_at` (seconds since the epoch) and `deferred` are `on_event`'s own answers, which the framework hands
-    to `is_complete`: when the cluster's creation was accepted, and whether an update still has to be sent.
+    to `is_complete`: when `on_event` was done, and whether an update still has to be sent. `properties` and
+    `old_properties` are fields of CreateCluster; `confirmed` are the names that the template gives for CONFIRMED.
     """
 
     type: str
@@ -22,6 +29,7 @@ class Request:
     physical_id: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
     old_properties: Mapping[str, Any] = field(default_factory=dict)
+    confirmed: frozenset[str] = frozenset()
     accepted_at: float = 0.0
     deferred: bool = False
 
@@ -33,12 +41,18 @@ class Request:
             stack_id=event["StackId"],
             logical_id=event["LogicalResourceId"],
             physical_id=event.get("PhysicalResourceId", ""),
-            properties=_ours(event.get("ResourceProperties", {})),
-            old_properties=_ours(event.get("OldResourceProperties", {})),
+            properties=_fields(event.get("ResourceProperties", {})),
+            old_properties=_fields(event.get("OldResourceProperties", {})),
+            confirmed=_names(event.get("ResourceProperties", {}).get(CONFIRMED)),
             accepted_at=event.get("AcceptedAt", 0.0),
             deferred=event.get("UpdateDeferred", False),
         )
 
 
-def _ours(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in properties.items() if key not in _NOT_OURS}
+def _fields(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in properties.items() if key not in _NO_FIELDS}
+
+
+def _names(value: Any) -> frozenset[str]:
+    """What is no list of names confirms nothing."""
+    return frozenset(map(str, value)) if isinstance(value, list) else frozenset()

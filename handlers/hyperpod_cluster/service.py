@@ -1,4 +1,4 @@
-"""SageMaker's HyperPod API as far as these resources use it: every call they make stands here, nothing else does."""
+"""The AWS APIs as far as these resources use them: every call they make stands here, nothing else does."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,43 +12,53 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.model import ServiceModel
 
-from .errors import code, is_propagation, is_transient
+from .errors import Passing, code, in_words, is_propagation, is_transient
 
 MODELS = Path(__file__).with_name("models")
+CONNECT_SECONDS, READ_SECONDS = 5, 20
 RETRY_SECONDS = 5.0
-RESERVE_SECONDS = 30.0
-"""No further attempt when less than this is left of the invocation: time to answer must remain."""
+RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
+"""No attempt when less than this is left of the invocation: the call may take as long as the SDK's time-outs, and a
+function that Lambda ends in the middle of a call tells nobody why."""
 
 Shape = dict[str, Any]
 
 
-def make_client() -> Any:
-    """A SageMaker client that knows the service model packed beside this file, whatever botocore runs it.
+def make_client(service: str) -> Any:
+    """A client that knows the service model packed beside this file, whatever botocore runs it.
 
-    `data_path` is botocore's own setting (AWS_DATA_PATH); what lies there goes before botocore's copy. SDK time-outs
-    are short, so that a lost answer leaves time for another attempt.
+    `data_path` is botocore's own setting (AWS_DATA_PATH); what lies there goes before botocore's copy. Repeating is
+    HyperPod's business, which knows how much time is left: the SDK tries once.
     """
     session = botocore.session.Session()
     session.set_config_variable("data_path", str(MODELS))
-    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
-    return boto3.Session(botocore_session=session).client("sagemaker", config=config)
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 1},
+    )
+    sdk: Any = boto3.Session(botocore_session=session)
+    return sdk.client(service, config=config)
 
 
 class HyperPod:
     """The API with patience: what passes by itself is tried again as long as the invocation's time allows.
 
-    `client` is a boto3 SageMaker client; `now` is in seconds since the epoch, `time_left` and `sleep` in seconds.
+    `client` is a boto3 SageMaker client, `cloudformation` makes one of CloudFormation when it is needed; `now` is in
+    seconds since the epoch, `time_left` and `sleep` in seconds.
     """
 
     def __init__(
         self,
         client: Any,
         *,
+        cloudformation: Callable[[], Any],
         time_left: Callable[[], float],
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
+        self._cloudformation = cloudformation
         self._time_left = time_left
         self._sleep = sleep
         self.now = now
@@ -95,13 +105,13 @@ class HyperPod:
         """The summaries of a cluster's nodes."""
         return self._pages("ListClusterNodes", "ClusterNodeSummaries", ClusterName=name)
 
-    def tags(self, arn: str) -> dict[str, str]:
-        """The tags of a cluster; none when it is gone."""
+    def tags(self, arn: str) -> dict[str, str] | None:
+        """The tags of a cluster; None when the service knows no such cluster."""
         try:
             return {tag["Key"]: tag["Value"] for tag in self._pages("ListTags", "Tags", ResourceArn=arn)}
         except ClientError as error:
             if code(error) == "ResourceNotFound":
-                return {}
+                return None
             raise
 
     def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
@@ -125,6 +135,11 @@ class HyperPod:
         details: Shape = self._call("DescribeClusterEvent", ClusterName=name, EventId=event_id)["EventDetails"]
         return details
 
+    def rolls_back(self, stack_id: str) -> bool:
+        """DescribeStacks: whether CloudFormation is taking this stack back to where it was."""
+        answer = self._call("DescribeStacks", client=self._cloudformation(), StackName=stack_id)
+        return "ROLLBACK" in answer["Stacks"][0]["StackStatus"]
+
     def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
         # By hand: an older botocore has no paginator for the newer lists.
         while True:
@@ -134,15 +149,20 @@ class HyperPod:
                 return
             request["NextToken"] = page["NextToken"]
 
-    def _call(self, operation: str, **request: Any) -> Shape:
-        method = getattr(self._client, xform_name(operation))
+    def _call(self, operation: str, *, client: Any = None, **request: Any) -> Shape:
+        """Raises ClientError, which callers may understand, and Passing or Refused where no answer came."""
+        method = getattr(client or self._client, xform_name(operation))
         while True:
+            if self._time_left() < RESERVE_SECONDS:
+                raise Passing(f"{operation} was not tried: no time is left of this invocation")
             try:
                 answer: Shape = method(**request)
             except (ClientError, BotoCoreError) as error:
                 waiting_helps = is_transient(error) or is_propagation(error)
                 if not waiting_helps or self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
-                    raise
+                    if isinstance(error, ClientError):
+                        raise
+                    raise in_words(operation, error) from error
             else:
                 return answer
             self._sleep(RETRY_SECONDS)

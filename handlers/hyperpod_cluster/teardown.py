@@ -35,21 +35,22 @@ def delete(request: Request, hyperpod: HyperPod) -> Answer:
 
 def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
     """Done when no such cluster is left; one that appeared or was busy meanwhile is deleted now."""
-    return {"IsComplete": not _delete_leftovers(request, hyperpod)}
+    left = _delete_leftovers(request, hyperpod)
+    return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"} if left else {"IsComplete": True}
 
 
 def _delete_leftovers(request: Request, hyperpod: HyperPod) -> list[str]:
-    """Ask for the deletion of what is left; return the names, those already being deleted too."""
+    """Ask for the deletion of what is left; return it with its status, also what is being deleted already."""
     left = list(_left(request, hyperpod))
     for cluster in left:
         if cluster["ClusterStatus"] != "Deleting":
             _log.warning("deleting cluster %s, which its own resource left", cluster["ClusterName"])
             hyperpod.delete(cluster["ClusterArn"])
-    return [cluster["ClusterName"] for cluster in left]
+    return [f"HyperPod cluster {cluster['ClusterName']} ({cluster['ClusterStatus']})" for cluster in left]
 
 
 def _left(request: Request, hyperpod: HyperPod) -> Iterator[dict[str, Any]]:
     for cluster in hyperpod.clusters():
-        owner = Owner.named_by(hyperpod.tags(cluster["ClusterArn"]))
+        owner = Owner.named_by(hyperpod.tags(cluster["ClusterArn"]) or {})
         if owner is not None and owner.stack_id == request.stack_id:
             yield cluster

@@ -16,6 +16,13 @@ from aws_cdk import custom_resources as cr
 from constructs import Construct
 
 from config import versions
+from config.hyperpod_permissions import (
+    HANDLER_CALLS,
+    SERVICE_LINKED_ROLE,
+    SERVICE_LINKED_ROLE_SERVICE,
+    On,
+    actions_of,
+)
 from stacks.constructs.acknowledge import acknowledge, attribute_arn, imported, managed_policy, wildcard
 
 HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "hyperpod_cluster"
@@ -23,48 +30,27 @@ SERVICE_MODEL: Final = "data/sagemaker/2017-07-24/service-2.json.gz"
 QUERY_INTERVAL: Final = Duration.seconds(15)
 # CloudFormation's own limit for a custom resource, and the framework's.
 TOTAL_TIMEOUT: Final = Duration.hours(1)
-SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
-SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
 
 
 class ClusterProvider(Construct):
     """Serves Custom::HyperPodCluster and Custom::HyperPodClusterTeardown.
 
-    What its functions may do. "Service authorization" is AWS's reference of that name; "admin page" is the table
-    "cluster admin, Amazon EKS" in AWS docs, sagemaker-hyperpod-prerequisites-iam: what SageMaker does with the
-    caller's own rights.
-
-    | API call | action | on | source |
-    | --- | --- | --- | --- |
-    | CreateCluster | `sagemaker:CreateCluster`, `AddTags` | clusters | service authorization |
-    | | `iam:PassRole` to SageMaker | the execution role | admin page |
-    | | `iam:CreateServiceLinkedRole` | HyperPod's service-linked role | admin page |
-    | | `eks:DescribeCluster`, `CreateAccessEntry` | the EKS cluster | admin page |
-    | | `eks:DescribeAccessEntry`, `DeleteAccessEntry`, `AssociateAccessPolicy` | its access entries | admin page |
-    | UpdateCluster | `sagemaker:UpdateCluster`; as CreateCluster but the service-linked role | clusters | both |
-    | DeleteCluster | `sagemaker:DeleteCluster`, `eks:DescribeAccessEntry`, `DeleteAccessEntry` | clusters | both |
-    | DescribeCluster, ListClusterNodes, ListClusterEvents, DescribeClusterEvent, AddTags, DeleteTags, ListTags \
-| the same | clusters | service authorization |
-    | ListClusters | the same | everything: it knows no narrower | service authorization |
-
-    A cluster's ARN ends in an id that SageMaker chooses, so the narrowest ARN known beforehand is
-    `cluster/*` of this account and region. Whose cluster it is, the handlers read from its tags.
+    What its functions may do is what their calls need, with what SageMaker does with the caller's own rights:
+    `config/hyperpod_permissions.py`, call by call and with sources. A cluster's ARN ends in an id that SageMaker
+    chooses, so the narrowest ARN known beforehand is `cluster/*` of this account and region. Whose cluster it is, the
+    handlers read from its tags.
     """
 
     service_token: str
 
-    def __init__(self, scope: Construct, id: str, *, execution_role: iam.IRole, eks_cluster: eks.Cluster) -> None:
+    def __init__(self, scope: Construct, id: str, *, execution_role: iam.IRole, eks_cluster: eks.ICluster) -> None:
         super().__init__(scope, id)
         with _packed_handlers() as code:
             on_event = self._function("OnEvent", code, "on_event", Duration.minutes(3))
             is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
-        for function in (on_event, is_complete):
-            for statement in (*self._on_clusters(), *self._dependent(execution_role, eks_cluster)):
-                function.add_to_role_policy(statement)
-        for statement in self._on_start():
-            on_event.add_to_role_policy(statement)
-        for statement in self._on_failure():
-            is_complete.add_to_role_policy(statement)
+        for handler, function in (("on_event", on_event), ("is_complete", is_complete)):
+            for on, actions in actions_of(HANDLER_CALLS[handler]).items():
+                function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
         provider = cr.Provider(
             self,
             "Framework",
@@ -88,39 +74,29 @@ class ClusterProvider(Construct):
             memory_size=256,
         )
 
-    def _on_clusters(self) -> Iterator[iam.PolicyStatement]:
-        yield self._sagemaker("DeleteCluster", "DescribeCluster", "ListClusterNodes", "ListTags", "UpdateCluster")
-        yield iam.PolicyStatement(actions=["sagemaker:ListClusters"], resources=["*"])
-
-    def _dependent(self, execution_role: iam.IRole, eks_cluster: eks.Cluster) -> Iterator[iam.PolicyStatement]:
-        yield iam.PolicyStatement(
-            actions=["iam:PassRole"],
-            resources=[execution_role.role_arn],
-            conditions={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-        )
-        yield iam.PolicyStatement(
-            actions=["eks:CreateAccessEntry", "eks:DescribeCluster"], resources=[eks_cluster.cluster_arn]
-        )
-        yield iam.PolicyStatement(
-            actions=["eks:AssociateAccessPolicy", "eks:DeleteAccessEntry", "eks:DescribeAccessEntry"],
-            resources=[self._access_entries(eks_cluster.cluster_name)],
-        )
-
-    def _on_start(self) -> Iterator[iam.PolicyStatement]:
-        yield self._sagemaker("AddTags", "CreateCluster", "DeleteTags")
+    def _statement(
+        self, on: On, actions: list[str], execution_role: iam.IRole, eks_cluster: eks.ICluster
+    ) -> iam.PolicyStatement:
         stack = Stack.of(self)
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
-        yield iam.PolicyStatement(
-            actions=["iam:CreateServiceLinkedRole"],
-            resources=[f"arn:aws:iam::{stack.account}:role/{path}"],
-            conditions={"StringEquals": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}},
+        resources: dict[On, str] = {
+            "access-entries": self._access_entries(eks_cluster.cluster_name),
+            "cluster": self._clusters(),
+            "eks-cluster": eks_cluster.cluster_arn,
+            "everything": "*",
+            "roles": execution_role.role_arn,
+            "service-linked-role": f"arn:aws:iam::{stack.account}:role/{path}",
+            "stack": stack.stack_id,
+        }
+        conditions: dict[On, dict[str, str]] = {
+            "roles": {"iam:PassedToService": "sagemaker.amazonaws.com"},
+            "service-linked-role": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE},
+        }
+        return iam.PolicyStatement(
+            actions=actions,
+            resources=[resources[on]],
+            conditions={"StringEquals": conditions[on]} if on in conditions else None,
         )
-
-    def _on_failure(self) -> Iterator[iam.PolicyStatement]:
-        yield self._sagemaker("DescribeClusterEvent", "ListClusterEvents")
-
-    def _sagemaker(self, *actions: str) -> iam.PolicyStatement:
-        return iam.PolicyStatement(actions=[f"sagemaker:{action}" for action in actions], resources=[self._clusters()])
 
     def _clusters(self) -> str:
         stack = Stack.of(self)
@@ -131,7 +107,7 @@ class ClusterProvider(Construct):
         return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
 
     def _acknowledge(
-        self, provider: cr.Provider, handlers: tuple[lambda_.Function, ...], eks_cluster: eks.Cluster
+        self, provider: cr.Provider, handlers: tuple[lambda_.Function, ...], eks_cluster: eks.ICluster
     ) -> None:
         framework = [provider.node.find_child(f"framework-{part}") for part in ("isComplete", "onTimeout")]
         functions = [wildcard(f"{attribute_arn(function)}:*") for function in (*handlers, *framework)]

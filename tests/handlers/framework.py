@@ -1,8 +1,9 @@
-"""CloudFormation and CDK's provider framework as a handler meets them, over the HyperPod simulator and its clock.
+"""CDK's provider framework as the handlers meet it, over the HyperPod simulator and its clock; and a CloudFormation.
 
-Follows `custom-resources/lib/provider-framework` of aws-cdk-lib 2.275.0: all properties arrive as strings; what
-on_event returns is merged into is_complete's event; an error in on_event of a Create leaves a marker id whose Delete
-never reaches the handler; an error in is_complete answers with the real id.
+`Framework` follows `custom-resources/lib/provider-framework` of aws-cdk-lib 2.275.0: what on_event returns is merged
+into is_complete's event; an error in on_event of a Create leaves a marker id whose Delete never reaches the handler;
+an error in is_complete answers with the real id; a function that Lambda ends is an error as any other.
+`CloudFormation` sends it single requests; `engine` puts it behind the embedded account's CloudFormation.
 """
 
 import itertools
@@ -13,20 +14,26 @@ from typing import Any
 
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
 
+from config.hyperpod_permissions import HANDLER_CALLS
 from handlers.hyperpod_cluster import index
-from handlers.hyperpod_cluster.service import HyperPod
+from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
 from rehearsal.account.hyperpod.bench import HyperPodBench
 
 MARKER = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
 STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/rayhp-dev-hyperpod/0b1f6c1a-0000-0000-0000-000000000001"
 POLLS = 240
-POLL_MINUTES = 0.25
+POLL_SECONDS = 15.0
 RESPONSE_BYTES = 4096
+CLOUDFORMATION_SECONDS = 3600.0
+INVOCATION_SECONDS = {"on_event": 180.0, "is_complete": 120.0}
+"""Lambda's limits of one invocation (stacks/constructs/cluster_provider.py)."""
 # The SDK's own retries sleep for real; the handlers' are what is tested.
 NO_RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 1})
 
 Properties = dict[str, Any]
+Event = dict[str, Any]
 
 
 class Killed(BaseException):
@@ -44,97 +51,106 @@ class Response:
     polls: int = 0
 
 
-class Client:
-    """A boto3 client that records its calls and can be killed right after one of them."""
+Interruption = Callable[[str, bool], None]
+"""Called with the operation before (False) and after (True) a call was carried out; what it raises ends the call."""
 
-    def __init__(self, client: Any, calls: list[str]) -> None:
+
+class Client:
+    """A boto3 client that tells who watches of each call."""
+
+    def __init__(self, client: Any, framework: "Framework") -> None:
         self._client = client
-        self._calls = calls
-        self.killed_after = ""
+        self._framework = framework
         self.meta = client.meta
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._client, name)
-        operation = self._client.meta.method_to_api_mapping[name]
+        operation: str = self._client.meta.method_to_api_mapping[name]
 
         def call(**request: Any) -> Any:
-            self._calls.append(operation)
-            try:
-                return method(**request)
-            finally:
-                if operation == self.killed_after:
-                    self.killed_after = ""
-                    raise Killed
+            self._framework.watch(operation, after=False)
+            answer = method(**request)
+            self._framework.watch(operation, after=True)
+            return answer
 
         return call
 
 
-class CloudFormation:
-    """Sends requests for the resources of one stack.
+class Stacks:
+    """CloudFormation's client in front of one stack: its status, told by whoever plays CloudFormation."""
 
-    `calls` lists the API calls that the handlers made; `invocation_seconds` is Lambda's limit of one invocation.
+    class meta:
+        method_to_api_mapping = {"describe_stacks": "DescribeStacks"}
+
+    def __init__(self, status: Callable[[str], str]) -> None:
+        self._status = status
+
+    def describe_stacks(self, **request: str) -> dict[str, Any]:
+        return {"Stacks": [{"StackStatus": self._status(request["StackName"])}]}
+
+
+class Framework:
+    """Runs the handlers. `calls` lists the API calls they made; `invocation_seconds` is Lambda's limit if it is not the
+    deployed one; `interruptions` are asked at every call; `running` is the entry point that runs now.
     """
 
-    def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, bench: HyperPodBench, status: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
         self.bench = bench
         self.calls: list[str] = []
-        self.invocation_seconds = 120.0
+        self.invocation_seconds: float | None = None
+        self.interruptions: list[Interruption] = []
         self._seconds_left = 0.0
+        self.running = ""
+        self._stacks: Any = Stacks(status)
+        self._clients: dict[str, Any] = {}
         self.use(bench.client("sagemaker", config=NO_RETRIES))
         monkeypatch.setattr(index, "_hyperpod", self._hyperpod)
 
-    def use(self, client: Any, poll_client: Any = None) -> None:
-        """Run the handlers with these clients from now on: on_event's and is_complete's."""
-        self.client = Client(client, self.calls)
-        self._poll_client = Client(poll_client, self.calls) if poll_client else self.client
+    def use(self, client: Any, poll_client: Any = None, stacks: Any = None) -> None:
+        """Run the handlers with these clients: on_event's and is_complete's of SageMaker, and CloudFormation's."""
+        self._clients = {"on_event": client, "is_complete": poll_client or client}
+        self._stacks = stacks or self._stacks
 
-    def create(self, properties: Properties, **changes: str) -> Response:
-        return self._send("Create", properties, "", **changes)
+    def watch(self, operation: str, *, after: bool) -> None:
+        """Note a call, refuse one that the handler has no permission for, and let what is planned interrupt it."""
+        if not after:
+            assert operation in HANDLER_CALLS[self.running], f"{self.running} may not call {operation}"
+            self.calls.append(operation)
+        for interruption in list(self.interruptions):
+            interruption(operation, after)
 
-    def update(self, physical_id: str, properties: Properties, old: Properties, **changes: Any) -> Response:
-        return self._send("Update", properties, physical_id, OldResourceProperties=_strings(old), **changes)
+    def time_out(self) -> None:
+        """Let a call end as one whose answer does not come."""
+        self.sleep(CONNECT_SECONDS + READ_SECONDS)
+        raise ReadTimeoutError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com/")
 
-    def delete(self, physical_id: str, properties: Properties | None = None, **changes: Any) -> Response:
-        return self._send("Delete", properties or {}, physical_id, **changes)
-
-    def _send(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Response:
-        event: dict[str, Any] = {
-            "RequestType": request_type,
-            "ResourceType": index.CLUSTER,
-            "StackId": STACK_ID,
-            "LogicalResourceId": "Cluster",
-            "RequestId": "request",
-            "ResponseURL": "https://localhost/response",
-            "ResourceProperties": _strings(properties | {"ServiceToken": "arn:aws:lambda:us-west-2:1:function:f"}),
-            **changes,
-        }
-        if physical_id:
-            event["PhysicalResourceId"] = physical_id
-        if request_type == "Delete" and physical_id == MARKER:
+    def handle(self, event: Event) -> Response:
+        """Answer one request of CloudFormation; simulated time goes on meanwhile."""
+        physical_id = event.get("PhysicalResourceId", "")
+        if event["RequestType"] == "Delete" and physical_id == MARKER:
             return Response(True, MARKER)
-        self._active = self.client
+        started = self.now()
         try:
-            answer = self._invoke(index.on_event, event)
+            answer = self.invoke("on_event", event)
         except (Exception, Killed) as error:  # noqa: BLE001 - the framework reports whatever ends a handler
             return self._answer(False, physical_id or MARKER, reason=str(error))
         # What goes to Step Functions is JSON.
-        event = json.loads(json.dumps(event | answer))
-        self._active = self._poll_client
-        return self._poll(event)
+        response = self._poll(json.loads(json.dumps(event | answer)))
+        assert self.now() - started < CLOUDFORMATION_SECONDS, "CloudFormation gave up before the answer came"
+        return response
 
-    def _poll(self, event: dict[str, Any]) -> Response:
+    def _poll(self, event: Event) -> Response:
         physical_id = event["PhysicalResourceId"]
         for polls in itertools.count(1):
+            self.bench.advance(minutes=POLL_SECONDS / 60 if polls > 1 else 0)
             try:
-                answer = self._invoke(index.is_complete, event)
+                answer = self.invoke("is_complete", event)
             except (Exception, Killed) as error:  # noqa: BLE001 - as above
                 return self._answer(False, physical_id, reason=str(error), polls=polls)
             if answer["IsComplete"]:
                 return self._answer(True, physical_id, data=answer.get("Data", {}), polls=polls)
             assert not answer.get("Data"), "Data is only allowed when IsComplete is true"
-            if polls == POLLS:
-                return self._answer(False, physical_id, reason="Operation timed out", polls=polls)
-            self.bench.advance(minutes=POLL_MINUTES)
+            assert polls < POLLS, "the framework would say `Operation timed out` and nothing else"
         raise AssertionError("not reached")
 
     def _answer(self, succeeded: bool, physical_id: str, **rest: Any) -> Response:
@@ -143,32 +159,103 @@ class CloudFormation:
             json.dumps([response.physical_id, response.reason, dict(response.data)], ensure_ascii=False).encode()
         )
         assert size < RESPONSE_BYTES - 1500, "no room for the framework's own text"
+        assert len(response.reason.partition("\n")[0]) <= index.FIRST_LINE, "the first line is too long to be read"
         return response
 
-    def _invoke(self, handler: Callable[..., dict[str, Any]], event: dict[str, Any]) -> dict[str, Any]:
-        self._seconds_left = self.invocation_seconds
-        return handler(event, None)
+    def invoke(self, entry_point: str, event: Event) -> dict[str, Any]:
+        """Run one function once, as Lambda does; also from within a call of another invocation."""
+        outer = (self.running, self._seconds_left)
+        self.running = entry_point
+        self._seconds_left = self.invocation_seconds or INVOCATION_SECONDS[entry_point]
+        try:
+            answer: dict[str, Any] = getattr(index, entry_point)(event, None)
+            return answer
+        finally:
+            self.running, self._seconds_left = outer
+
+    def now(self) -> float:
+        return self.bench.clock.present.timestamp()
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass within an invocation; Lambda ends it when its time is over."""
+        self._seconds_left -= seconds
+        self.bench.advance(minutes=seconds / 60)
+        if self._seconds_left < 0:
+            raise Killed(f"Task timed out after {INVOCATION_SECONDS[self.running]:.2f} seconds")
 
     def _hyperpod(self, _: object) -> HyperPod:
         return HyperPod(
-            self._active,
+            Client(self._clients[self.running], self),
+            cloudformation=lambda: Client(self._stacks, self),
             time_left=lambda: self._seconds_left,
-            now=self._now,
-            sleep=self._sleep,
+            now=self.now,
+            sleep=self.sleep,
         )
 
-    def _now(self) -> float:
-        return self.bench.clock.present.timestamp()
 
-    def _sleep(self, seconds: float) -> None:
-        self._seconds_left -= seconds
-        self.bench.advance(minutes=seconds / 60)
+class CloudFormation:
+    """Sends requests for the resources of one stack; `rolls_back` is whether CloudFormation is going back."""
+
+    def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bench = bench
+        self.rolls_back = False
+        self.framework = Framework(bench, self.status, monkeypatch)
+        self.calls = self.framework.calls
+
+    def status(self, stack_id: str) -> str:
+        """The status that DescribeStacks tells."""
+        assert stack_id == STACK_ID
+        return "UPDATE_ROLLBACK_IN_PROGRESS" if self.rolls_back else "UPDATE_IN_PROGRESS"
+
+    def kill(self, operation: str, *, after: bool = True) -> None:
+        """Let Lambda end the handler right after (or before) its next call of this operation."""
+
+        def interrupt(called: str, carried_out: bool) -> None:
+            if (called, carried_out) == (operation, after):
+                self.framework.interruptions.remove(interrupt)
+                raise Killed("Task timed out after 120.00 seconds")
+
+        self.framework.interruptions.append(interrupt)
+
+    def create(self, properties: Properties, **changes: str) -> Response:
+        return self.send("Create", properties, "", **changes)
+
+    def update(self, physical_id: str, properties: Properties, old: Properties, **changes: Any) -> Response:
+        return self.send("Update", properties, physical_id, OldResourceProperties=strings(old), **changes)
+
+    def roll_back(self, physical_id: str, properties: Properties, old: Properties) -> Response:
+        """The Update with which CloudFormation takes a failed update back to `properties`."""
+        self.rolls_back = True
+        try:
+            return self.update(physical_id, properties, old)
+        finally:
+            self.rolls_back = False
+
+    def delete(self, physical_id: str, properties: Properties | None = None, **changes: Any) -> Response:
+        return self.send("Delete", properties or {}, physical_id, **changes)
+
+    def send(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Response:
+        return self.framework.handle(self.event(request_type, properties, physical_id, **changes))
+
+    def event(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Event:
+        """The request as CloudFormation sends it."""
+        event: Event = {
+            "RequestType": request_type,
+            "ResourceType": index.CLUSTER,
+            "StackId": STACK_ID,
+            "LogicalResourceId": "Cluster",
+            "RequestId": "request",
+            "ResponseURL": "https://localhost/response",
+            "ResourceProperties": strings(properties | {"ServiceToken": "arn:aws:lambda:us-west-2:1:function:f"}),
+            **changes,
+        }
+        return event | ({"PhysicalResourceId": physical_id} if physical_id else {})
 
 
-def _strings(value: Any) -> Any:
+def strings(value: Any) -> Any:
     """CloudFormation makes a string of every scalar."""
     if isinstance(value, dict):
-        return {key: _strings(item) for key, item in value.items()}
+        return {key: strings(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_strings(item) for item in value]
+        return [strings(item) for item in value]
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -118,11 +118,12 @@ def test_failed_cluster_fails_at_once_with_its_events_and_its_real_id(
 def test_unreadable_events_do_not_hide_the_failure(
     cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
 ) -> None:
-    bench.fault(fail_creation="No capacity.", errors={"ListClusterEvents": "ValidationException"})
+    fault = {"error": "ValidationException", "message": "No such feature."}
+    bench.fault(fail_creation="No capacity.", errors={"ListClusterEvents": fault})
     reason = cloudformation.create(properties).reason
     assert reason.splitlines() == [
         "HyperPod cluster ml-cluster is Failed: No capacity.",
-        "(its events could not be read: ValidationException)",
+        "(its events could not be read: ListClusterEvents failed (ValidationException): No such feature.)",
     ]
 
 

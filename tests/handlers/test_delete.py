@@ -65,7 +65,7 @@ def test_cluster_without_owner_is_not_deleted_and_that_is_said(
 def test_delete_of_a_cluster_that_is_being_created_waits_and_deletes_it(
     cloudformation: CloudFormation, properties: Properties, sagemaker: Any
 ) -> None:
-    cloudformation.client.killed_after = "DescribeCluster"
+    cloudformation.kill("DescribeCluster")
     assert cloudformation.create(properties).physical_id == "ml-cluster"
     assert sagemaker.describe_cluster(ClusterName="ml-cluster")["ClusterStatus"] == "Creating"
     assert cloudformation.delete("ml-cluster").succeeded
@@ -94,7 +94,7 @@ def test_handler_killed_after_create_cluster_leaks_nothing(
     cloudformation: CloudFormation, properties: Properties, sagemaker: Any
 ) -> None:
     guard = cloudformation.create({}, **TEARDOWN)
-    cloudformation.client.killed_after = "CreateCluster"
+    cloudformation.kill("CreateCluster")
     failed = cloudformation.create(properties)
     assert (failed.succeeded, failed.physical_id) == (False, MARKER)
     assert cloudformation.delete(failed.physical_id).succeeded
@@ -119,7 +119,7 @@ def test_teardown_without_leftovers_is_done_at_once(cloudformation: CloudFormati
 def test_teardown_waits_for_a_leftover_that_is_still_being_created(
     cloudformation: CloudFormation, properties: Properties, sagemaker: Any
 ) -> None:
-    cloudformation.client.killed_after = "CreateCluster"
+    cloudformation.kill("CreateCluster")
     cloudformation.create(properties)
     response = cloudformation.delete("teardown", **TEARDOWN)
     assert response.succeeded

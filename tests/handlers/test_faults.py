@@ -59,7 +59,7 @@ def test_call_that_is_always_throttled_is_no_success(
     cloudformation: CloudFormation, properties: Properties, verb: str, call: str
 ) -> None:
     # Time for one attempt per invocation: the framework's 240 polls are the patience here.
-    cloudformation.invocation_seconds = 30
+    cloudformation.framework.invocation_seconds = 30
     response = carry_out(verb, cloudformation, properties, **{call: "ThrottlingException"})
     assert not response.succeeded
 

@@ -17,23 +17,29 @@ NEWER_FIELDS = {
     "CreateClusterRequest": ["NodeProvisioningMode"],
     "ClusterInstanceGroupSpecification": ["MinInstanceCount", "KubernetesConfig"],
 }
+# The whole handler in an interpreter of its own, CreateCluster answered by botocore's stub, which checks the request.
 PROGRAM = """
 import json, sys
 from pathlib import Path
 import botocore.loaders
 botocore.loaders.Loader.BUILTIN_DATA_PATH = sys.argv[1]
 from botocore.stub import Stubber
-from hyperpod_cluster import service
-from hyperpod_cluster.properties import create_request
+from hyperpod_cluster import index, service
 if sys.argv[2] == "unpacked":
     service.MODELS = Path("/nowhere")
-client = service.make_client()
-request = create_request(json.loads(sys.argv[3]), client.meta.service_model)
+class Context:
+    def get_remaining_time_in_millis(self):
+        return 180_000
+client = index._client("sagemaker")
+sent = []
+client.meta.events.register("before-parameter-build.sagemaker.CreateCluster", lambda params, **_: sent.append(params))
+event = {"RequestType": "Create", "ResourceType": "Custom::HyperPodCluster", "StackId": "stack",
+         "LogicalResourceId": "Cluster", "ResourceProperties": json.loads(sys.argv[3])}
 with Stubber(client) as stub:
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
-    stub.add_response("create_cluster", {"ClusterArn": arn}, request)
-    client.create_cluster(**request)
-print(json.dumps(request))
+    stub.add_response("create_cluster", {"ClusterArn": arn})
+    answer = index.on_event(event, Context())
+print(json.dumps({"answer": answer, "request": sent[0]}))
 """
 PROPERTIES = {
     "ClusterName": "ml-cluster",
@@ -100,7 +106,9 @@ def test_older_sdk_does_not_know_the_newer_fields(package: Path, older_data: Pat
 def test_packed_model_teaches_an_older_sdk_the_newer_fields(package: Path, older_data: Path) -> None:
     result = run(package, older_data, "packed")
     assert result.returncode == 0, result.stderr
-    request: dict[str, Any] = json.loads(result.stdout)
+    told: dict[str, Any] = json.loads(result.stdout)
+    request = told["request"]
+    assert told["answer"]["PhysicalResourceId"] == "ml-cluster"
     group = request["InstanceGroups"][0]
     assert (request["NodeProvisioningMode"], group["MinInstanceCount"]) == ("Continuous", 1)
     assert group["KubernetesConfig"] == {"Labels": {"team": "vision"}}

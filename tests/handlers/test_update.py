@@ -10,6 +10,7 @@ from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import CloudFormation, Properties, Response
 
 Change = Callable[[Properties], Any]
+CONFIRMED_WORKERS = {"ConfirmGroupRemoval": ["worker-group-1"]}
 CHANGING = {"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"}
 
 
@@ -77,7 +78,7 @@ def test_new_group_is_added_in_place(
 def test_missing_group_is_deleted_with_its_nodes(
     change: Callable[[Change], Response], bench: HyperPodBench, sagemaker: Any
 ) -> None:
-    assert change(lambda new: new["InstanceGroups"].pop()).succeeded
+    assert change(lambda new: (new["InstanceGroups"].pop(), new.update(CONFIRMED_WORKERS))).succeeded
     bench.advance(minutes=60)
     assert list(groups_of(sagemaker)) == ["head-group"]
 
@@ -85,7 +86,8 @@ def test_missing_group_is_deleted_with_its_nodes(
 def test_renamed_group_is_one_update_that_adds_and_deletes(
     change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
 ) -> None:
-    assert change(lambda new: new["InstanceGroups"][1].update(InstanceGroupName="workers-2")).succeeded
+    renamed = {"InstanceGroupName": "workers-2"}
+    assert change(lambda new: (new["InstanceGroups"][1].update(renamed), new.update(CONFIRMED_WORKERS))).succeeded
     assert changing(cloudformation.calls) == ["UpdateCluster"]
     bench.advance(minutes=120)
     assert list(groups_of(sagemaker)) == ["head-group", "workers-2"]
@@ -134,8 +136,12 @@ def test_fixed_field_of_a_group_is_refused_with_advice(
 ) -> None:
     response = change(lambda new: new["InstanceGroups"][1].update({field: value}))
     assert not response.succeeded
-    assert response.reason.startswith(f"{field} of instance group worker-group-1 cannot be changed from ")
-    assert response.reason.endswith("give the group another name, which makes new nodes and removes the old ones")
+    advice, values = response.reason.splitlines()
+    assert advice == (
+        f"{field} of instance group worker-group-1 cannot be changed: "
+        "give the group another name, which makes new nodes and removes the old ones"
+    )
+    assert values.startswith("It is ")
     assert changing(cloudformation.calls) == []
 
 
@@ -153,8 +159,12 @@ def test_fixed_field_of_the_cluster_is_refused_with_advice(
 ) -> None:
     response = change(lambda new: new.update(fields))
     assert response.physical_id == "ml-cluster"
-    assert response.reason.startswith(f"{next(iter(fields))} of HyperPod cluster ml-cluster cannot be changed from ")
-    assert response.reason.endswith("destroy this stack and what depends on it, then deploy again")
+    advice, values = response.reason.splitlines()
+    assert advice == (
+        f"{next(iter(fields))} of HyperPod cluster ml-cluster cannot be changed: "
+        "destroy this stack and what depends on it, then deploy again"
+    )
+    assert values.endswith(f" and would be {next(iter(fields.values()))}.")
     assert changing(cloudformation.calls) == []
 
 

@@ -1,54 +1,44 @@
 """The handlers' policies of the template against the simulator, which refuses a call without its dependent rights.
 
-With them every scenario works; without any single action of them, one scenario fails and names it.
+With them every scenario works; without any single action of them, one scenario fails and names it. That no test of
+the handlers makes a call beyond them, each of these tests checks itself (`Framework.watch`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from config.hyperpod_permissions import HANDLER_CALLS, actions_of
 from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import NO_RETRIES, CloudFormation, Properties, Response
+from rehearsal.account.hyperpod.policies import Decision, Policy, evaluate
+from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, Properties, Response, Stacks
 from tests.synth.synthesis import Assembly
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
-ON_EVENT = (
-    "eks:AssociateAccessPolicy",
-    "eks:CreateAccessEntry",
-    "eks:DeleteAccessEntry",
-    "eks:DescribeAccessEntry",
-    "eks:DescribeCluster",
-    "iam:CreateServiceLinkedRole",
-    "iam:PassRole",
-    "sagemaker:AddTags",
-    "sagemaker:CreateCluster",
-    "sagemaker:DeleteCluster",
-    "sagemaker:DeleteTags",
-    "sagemaker:DescribeCluster",
-    "sagemaker:ListClusterNodes",
-    "sagemaker:ListClusters",
-    "sagemaker:ListTags",
-    "sagemaker:UpdateCluster",
-)
-IS_COMPLETE = (
-    "eks:AssociateAccessPolicy",
-    "eks:CreateAccessEntry",
-    "eks:DeleteAccessEntry",
-    "eks:DescribeAccessEntry",
-    "eks:DescribeCluster",
-    "iam:PassRole",
-    "sagemaker:DeleteCluster",
-    "sagemaker:DescribeCluster",
-    "sagemaker:DescribeClusterEvent",
-    "sagemaker:ListClusterEvents",
-    "sagemaker:ListClusterNodes",
-    "sagemaker:ListClusters",
-    "sagemaker:ListTags",
-    "sagemaker:UpdateCluster",
-)
+
+
+def needed_by(handler: str) -> list[str]:
+    """The actions that the calls of a handler need, by the one table of permissions."""
+    return sorted(action for actions in actions_of(HANDLER_CALLS[handler]).values() for action in actions)
+
+
+class GuardedStacks(Stacks):
+    """CloudFormation, which asks the running function's policy; the simulator guards SageMaker only."""
+
+    def __init__(self, cloudformation: CloudFormation, policies: Mapping[str, Policy]) -> None:
+        super().__init__(cloudformation.status)
+        self._framework, self._policies = cloudformation.framework, policies
+
+    def describe_stacks(self, **request: str) -> dict[str, Any]:
+        policy, action = self._policies[self._framework.running], "cloudformation:DescribeStacks"
+        if evaluate([policy], action, request["StackName"], {}) is not Decision.ALLOW:
+            message = f"not authorized to perform: {action}"
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, "DescribeStacks")
+        return super().describe_stacks(**request)
 
 
 @pytest.fixture
@@ -78,8 +68,8 @@ def policy(dev: Assembly, bench: HyperPodBench, handler: str, without: str = "")
 
 def _resolved(value: Any, dev: Assembly, bench: HyperPodBench) -> Any:
     match value:
-        case {"Fn::GetAtt": [_, "Arn"]}:
-            return bench.execution_role
+        case {"Ref": "AWS::StackId"} | {"Fn::GetAtt": [_, "Arn"]}:
+            return STACK_ID if "Ref" in value else bench.execution_role
         case {"Fn::ImportValue": name}:
             return bench.eks.clusters["eks"].arn if "Arn" in name else "eks"
         case {"Fn::Join": [separator, parts]}:
@@ -107,10 +97,17 @@ def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterato
     operator.update_cluster_software(ClusterName="ml-cluster")
     yield cloudformation.update("ml-cluster", properties, tagged)
     yield cloudformation.delete("ml-cluster")
-    cloudformation.client.killed_after = "CreateCluster"
+    cloudformation.kill("CreateCluster")
     cloudformation.create(properties)
     # Still being created: refused in on_event, deleted from is_complete.
     yield cloudformation.delete("teardown", **TEARDOWN)
+    checked = deepcopy(properties)
+    checked["InstanceGroups"][1]["OnStartDeepHealthChecks"] = ["InstanceStress"]
+    yield cloudformation.create(checked)
+    bench.advance(minutes=30)
+    # On the way back the handlers wait for the checks, and both must know that it is the way back.
+    yield cloudformation.roll_back("ml-cluster", tagged, checked)
+    yield cloudformation.delete("ml-cluster")
     bench.fault(fail_creation="No capacity.")
     failed = cloudformation.create(properties)
     told = "(its events could not be read" not in failed.reason
@@ -122,33 +119,39 @@ def first_failure(
 ) -> Response | None:
     """Run the scenarios under the template's policies, each without one action; the first that fails."""
     bench = cloudformation.bench
-    clients = [
-        bench.client("sagemaker", role_arn=bench.role(handler, policy(dev, bench, handler, without)), config=NO_RETRIES)
+    policies = {
+        handler: policy(dev, bench, handler, without)
         for handler, without in (("on_event", on_event), ("is_complete", is_complete))
+    }
+    clients = [
+        bench.client("sagemaker", role_arn=bench.role(handler, document), config=NO_RETRIES)
+        for handler, document in policies.items()
     ]
-    cloudformation.use(*clients)
-    cloudformation.invocation_seconds = 30
+    cloudformation.framework.use(clients[0], clients[1], GuardedStacks(cloudformation, policies))
+    cloudformation.framework.invocation_seconds = 30
     request = bench.request(Tags=[{"Key": "project", "Value": "rayhp"}])
     return next((response for response in scenarios(cloudformation, request) if not response.succeeded), None)
 
 
-def test_policies_have_the_actions_listed_here_and_no_other(dev: Assembly, bench: HyperPodBench) -> None:
-    assert actions(policy(dev, bench, "on_event")) == list(ON_EVENT)
-    assert actions(policy(dev, bench, "is_complete")) == list(IS_COMPLETE)
+@pytest.mark.parametrize("handler", HANDLER_CALLS)
+def test_policy_is_what_the_calls_of_the_handler_need_and_no_more(
+    dev: Assembly, bench: HyperPodBench, handler: str
+) -> None:
+    assert actions(policy(dev, bench, handler)) == needed_by(handler)
 
 
 def test_policies_suffice_for_every_way_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
     assert first_failure(dev, cloudformation) is None
 
 
-@pytest.mark.parametrize("action", ON_EVENT)
+@pytest.mark.parametrize("action", needed_by("on_event"))
 def test_on_event_needs_each_of_its_actions(dev: Assembly, cloudformation: CloudFormation, action: str) -> None:
     failed = first_failure(dev, cloudformation, on_event=action)
     assert failed is not None, f"nothing needs {action}"
     assert action in failed.reason
 
 
-@pytest.mark.parametrize("action", IS_COMPLETE)
+@pytest.mark.parametrize("action", needed_by("is_complete"))
 def test_is_complete_needs_each_of_its_actions(dev: Assembly, cloudformation: CloudFormation, action: str) -> None:
     failed = first_failure(dev, cloudformation, is_complete=action)
     assert failed is not None, f"nothing needs {action}"

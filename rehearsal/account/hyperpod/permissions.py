@@ -1,78 +1,16 @@
-"""Which permissions a HyperPod call needs: its own action and those the service uses in the caller's name.
-
-TABLE is the one place for it: API call -> action -> source. The simulator refuses a call whose caller lacks one,
-and the least-privilege policy of a handler can be written from the same rows.
-"""
+"""Whether a caller may make a HyperPod call: each permission of config.hyperpod_permissions, on the real resources."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from config.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE, Row
 from rehearsal.account.hyperpod.policies import Context, Decision, Grants
 
-SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
-SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
-
-_REFERENCE = "Service authorization reference, Amazon SageMaker"
-_ADMIN_PAGE = "AWS docs: sagemaker-hyperpod-prerequisites-iam, cluster admin, Amazon EKS"
-_TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One permission. `on` says which resource: a word of `_resources`; `when` what makes it necessary."""
-
-    action: str
-    on: str
-    source: str
-    when: str = "always"
-
-
-_EKS_ROWS: Final = (
-    Row("eks:DescribeCluster", "eks-cluster", _ADMIN_PAGE),
-    Row("eks:CreateAccessEntry", "eks-cluster", _ADMIN_PAGE),
-    Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
-    Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
-    Row("eks:AssociateAccessPolicy", "access-entries", _ADMIN_PAGE),
-)
-_ON_THE_CLUSTER: Final = (
-    "DescribeCluster",
-    "DescribeClusterNode",
-    "ListClusterNodes",
-    "ListClusterEvents",
-    "DescribeClusterEvent",
-    "ListClusterOperations",
-    "DescribeClusterOperation",
-    "BatchDeleteClusterNodes",
-    "BatchRebootClusterNodes",
-    "BatchReplaceClusterNodes",
-    "UpdateClusterSoftware",
-    "AddTags",
-    "ListTags",
-    "DeleteTags",
-)
-
 TABLE: Final[Mapping[str, tuple[Row, ...]]] = {
-    "CreateCluster": (
-        Row("sagemaker:CreateCluster", "cluster", _REFERENCE),
-        Row("sagemaker:AddTags", "cluster", _TAGS, when="tags"),
-        Row("iam:PassRole", "roles", _ADMIN_PAGE),
-        Row("iam:CreateServiceLinkedRole", "service-linked-role", _ADMIN_PAGE, when="no service-linked role"),
-        *_EKS_ROWS,
-    ),
-    "UpdateCluster": (
-        Row("sagemaker:UpdateCluster", "cluster", _REFERENCE),
-        Row("iam:PassRole", "roles", _ADMIN_PAGE),
-        *_EKS_ROWS,
-    ),
-    "DeleteCluster": (
-        Row("sagemaker:DeleteCluster", "cluster", _REFERENCE),
-        Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
-        Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
-    ),
-    "ListClusters": (Row("sagemaker:ListClusters", "everything", _REFERENCE),),
-    **{call: (Row(f"sagemaker:{call}", "cluster", _REFERENCE),) for call in _ON_THE_CLUSTER},
+    call: rows for call, rows in CALLS.items() if rows[0].action.startswith("sagemaker:")
 }
+"""The calls of SageMaker's API among them."""
 
 
 @dataclass(frozen=True)

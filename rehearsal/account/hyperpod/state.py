@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
+from config.hyperpod_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod import rules
 from rehearsal.account.hyperpod.errors import Busy, NotFound
 from rehearsal.account.hyperpod.model import (
@@ -24,7 +25,6 @@ from rehearsal.account.hyperpod.model import (
     Operation,
     Specification,
 )
-from rehearsal.account.hyperpod.permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod.provisioning import Nodes
 from rehearsal.account.hyperpod.world import World
 
