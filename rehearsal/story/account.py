@@ -73,6 +73,13 @@ class EmbeddedAccount:
         entries: list[dict[str, Any]] = self._get("/_rehearsal/journal")
         return entries
 
+    def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
+        """Let something go wrong in HyperPod, as rehearsal/account/hyperpod/faults.py describes."""
+        body = json.dumps(faults).encode()
+        request = urllib.request.Request(f"{self.endpoint}/_rehearsal/hyperpod/faults", body, method="POST")
+        with urllib.request.urlopen(request, timeout=30):
+            pass
+
     def _get(self, path: str, timeout: float = 30) -> Any:
         with urllib.request.urlopen(self.endpoint + path, timeout=timeout) as response:
             return json.load(response)

@@ -82,6 +82,12 @@ class Cluster:
                 groups.setdefault(pod.metadata.labels["ray.io/group"], []).append(pod.spec.node_name)
         return groups
 
+    def ray_pod_names(self, name: str) -> set[str]:
+        """Names of the running pods of a RayCluster."""
+        selector = f"ray.io/cluster={name}"
+        pods = self._core.list_namespaced_pod(self._environment.ray.namespace, label_selector=selector).items
+        return {pod.metadata.name for pod in pods if pod.status.phase == "Running"}
+
 
 def _ready(node: Any) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -40,9 +41,9 @@ class Broken(Exception):
 class Story:
     """Everything that the steps share."""
 
-    def __init__(self, environment: Environment, console: Console) -> None:
+    def __init__(self, environment: Environment, console: Console, directory: Path | None = None) -> None:
         self.environment = environment
-        self.directory = run_directory(environment.name)
+        self.directory = directory or run_directory(environment.name)
         shutil.rmtree(self.directory, ignore_errors=True)
         self.supervisor = Supervisor(self.directory)
         self.narrator = Narrator(console)

@@ -76,6 +76,28 @@ def test_changed_new_and_removed_stacks_are_told(base: Checkout, head: Checkout)
     assert "storage" not in result.stdout
 
 
+def hyperpod(**counts: int) -> dict[str, Any]:
+    """A template with a HyperPod cluster of these groups."""
+    groups = [{"InstanceGroupName": name, "InstanceCount": count} for name, count in counts.items()]
+    return {"Resources": {"Cluster": {"Type": "Custom::HyperPodCluster", "Properties": {"InstanceGroups": groups}}}}
+
+
+def test_fewer_nodes_are_warned_of_with_the_command_that_drains_them(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", hyperpod=hyperpod(head=1, workers=4, spare=2))
+    head.environment("dev", hyperpod=hyperpod(head=1, workers=2))
+    text = run(base).stdout
+    assert "> [!WARNING]\n> **Instance group workers goes from 4 to 2 nodes.**" in text
+    assert "`ops scale workers 2 --env dev` first" in text
+    assert "**Instance group spare goes, with its 2 nodes**" in text
+    assert text.count("[!WARNING]") == 2
+
+
+def test_more_nodes_and_new_groups_are_no_warning(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", hyperpod=hyperpod(workers=4))
+    head.environment("dev", hyperpod=hyperpod(workers=5, spare=2))
+    assert "WARNING" not in run(base).stdout
+
+
 def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> None:
     for checkout, replicas in ((base, 4), (head, 5)):
         checkout.environment("dev", network={})

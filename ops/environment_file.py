@@ -1,0 +1,47 @@
+"""Lines of an environment's file, for advice that can be typed: which line, what stands there, what should."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+
+@dataclass(frozen=True)
+class Line:
+    """A value of the file: where it stands (counted from 1), its key, and what it should be."""
+
+    file: Path
+    number: int
+    key: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.file.name}, line {self.number}: `{self.key}: {self.before}` becomes `{self.key}: {self.after}`"
+
+
+def lowered(file: Path, group: str, count: int, replicas: dict[tuple[str, str], int]) -> list[Line]:
+    """The lines that keep the next deployment from raising again what was lowered.
+
+    `count` is the instance group's new one, `replicas` the new ones by RayCluster and worker group.
+    """
+    document = YAML().load(file)
+    lines = []
+    for instance_group in document["hyperpod"]["instance_groups"]:
+        if instance_group["name"] == group:
+            lines += _lower(file, instance_group, count, "count", "min_count")
+    for cluster in document["ray"]["clusters"]:
+        for workers in cluster["workers"]:
+            after = replicas.get((cluster["name"], workers["name"]))
+            if after is not None:
+                lines += _lower(file, workers, after, "replicas", "min_replicas")
+    return lines
+
+
+def _lower(file: Path, mapping: Any, after: int, *keys: str) -> list[Line]:
+    return [
+        Line(file, mapping.lc.key(key)[0] + 1, key, mapping[key], after)
+        for key in keys
+        if key in mapping and mapping[key] > after
+    ]

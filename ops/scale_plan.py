@@ -1,0 +1,181 @@
+"""What `ops scale` will do: which nodes go, and which Ray workers with them. Nothing here calls an API."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from config.labels import INSTANCE_GROUP_LABEL
+
+MARK: Final = "ray-on-hyperpod/scale-down"
+"""Annotation of a node that was chosen: a run that was interrupted goes on with the same nodes."""
+
+_GONE: Final = {"ShuttingDown", "Failure", "NotFound"}
+"""InstanceStatus of a node that no longer counts towards its group's target."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the group. `workers` and `heads` are the names of the Ray pods on it that are not ending.
+
+    `clusters` are the RayClusters, by namespace and name, that these pods belong to.
+    """
+
+    instance: str
+    launched: datetime
+    workers: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    clusters: frozenset[tuple[str, str]] = frozenset()
+    marked: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in Kubernetes (AWS docs: HyperPod names a node after its instance)."""
+        return f"hyperpod-{self.instance}"
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """The change of one worker group (the `index`-th of its RayCluster). `pods` are those that KubeRay deletes."""
+
+    namespace: str
+    cluster: str
+    index: int
+    group: str
+    before: int
+    after: int
+    minimum: int
+    maximum: int
+    autoscaled: bool
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`target` is the service's count now, `wanted` the new one; `leaving` are the nodes that go.
+
+    `never_launched` is what remains between both: nodes that HyperPod has not been able to launch, which no call can
+    delete.
+    """
+
+    group: str
+    target: int
+    wanted: int
+    leaving: tuple[Node, ...]
+    replicas: tuple[Replicas, ...]
+
+    @property
+    def never_launched(self) -> int:
+        return self.target - self.wanted - len(self.leaving)
+
+    @property
+    def clusters(self) -> set[tuple[str, str]]:
+        """RayClusters, by namespace and name, that lose a pod on a node."""
+        return {cluster for node in self.leaving for cluster in node.clusters}
+
+
+def plan(
+    *,
+    group: str,
+    wanted: int,
+    target: int,
+    nodes: Sequence[Json],
+    kubernetes_nodes: Sequence[Any],
+    pods: Sequence[Any],
+    ray_clusters: Sequence[Json],
+) -> Plan:
+    """Choose the nodes that go and the Ray workers that go with them.
+
+    `nodes` are ListClusterNodes', `kubernetes_nodes`, `pods` (Ray's) and `ray_clusters` Kubernetes' objects. Nodes
+    that an earlier run chose go first, then those without a Ray pod, those without a head, and the newest.
+    """
+    marked = {node.metadata.name for node in kubernetes_nodes if _is_marked(node)}
+    staying = [
+        _node(node, pods, marked)
+        for node in nodes
+        if node["InstanceGroupName"] == group and node["InstanceStatus"]["Status"] not in _GONE
+    ]
+    in_order = sorted(staying, key=lambda node: -node.launched.timestamp())
+    in_order.sort(key=lambda node: (not node.marked, bool(node.heads), bool(node.workers)))
+    leaving = tuple(in_order[: max(0, len(staying) - wanted)])
+    unlaunched = max(0, target - wanted - len(leaving))
+    changes = tuple(_replicas(group, leaving, unlaunched, pods, ray_clusters))
+    return Plan(group, target, wanted, leaving, changes)
+
+
+def _is_marked(node: Any) -> bool:
+    # Whoever uncordons a node takes the earlier choice back.
+    return bool(node.spec and node.spec.unschedulable and MARK in (node.metadata.annotations or {}))
+
+
+def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> Node:
+    name = f"hyperpod-{node['InstanceId']}"
+    here = [pod for pod in pods if pod.spec.node_name == name and not pod.metadata.deletion_timestamp]
+    return Node(
+        instance=node["InstanceId"],
+        launched=node["LaunchTime"],
+        workers=tuple(pod.metadata.name for pod in here if _kind(pod) == "worker"),
+        heads=tuple(pod.metadata.name for pod in here if _kind(pod) == "head"),
+        clusters=frozenset((pod.metadata.namespace, pod.metadata.labels["ray.io/cluster"]) for pod in here),
+        marked=name in marked,
+    )
+
+
+def _replicas(
+    group: str, leaving: Sequence[Node], unlaunched: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
+) -> Iterator[Replicas]:
+    """Each worker group on the instance group loses its pods on `leaving`, then those that wait for a node that was
+    never launched.
+
+    KubeRay 1.2.0 deletes the pods that `workersToDelete` names, and others at random when fewer replicas are wanted
+    than there are pods: so every pod that goes is named, and the names stay in the spec until the next deployment.
+    """
+    going = {worker for node in leaving for worker in node.workers}
+    for cluster in ray_clusters:
+        for index, workers in enumerate(cluster["spec"].get("workerGroupSpecs", [])):
+            selector = workers["template"]["spec"].get("nodeSelector", {})
+            if selector.get(INSTANCE_GROUP_LABEL) != group:
+                continue
+            named = set(workers.get("scaleStrategy", {}).get("workersToDelete", []))
+            mine = [pod for pod in pods if _belongs(pod, cluster, workers["groupName"])]
+            mine = [pod for pod in mine if pod.metadata.name not in named and not pod.metadata.deletion_timestamp]
+            before = int(workers.get("replicas", 0))
+            on_leaving = [pod.metadata.name for pod in mine if pod.metadata.name in going]
+            placed = sum(bool(pod.spec.node_name) for pod in mine)
+            dropped = min(unlaunched, max(0, before - placed))
+            unlaunched -= dropped
+            waiting = [pod.metadata.name for pod in mine if not pod.spec.node_name][:dropped]
+            after = max(0, before - len(on_leaving) - dropped)
+            if after == before:
+                continue
+            autoscaled = bool(cluster["spec"].get("enableInTreeAutoscaling"))
+            maximum = int(workers.get("maxReplicas", before))
+            yield Replicas(
+                namespace=cluster["metadata"]["namespace"],
+                cluster=cluster["metadata"]["name"],
+                index=index,
+                group=workers["groupName"],
+                before=before,
+                after=after,
+                minimum=min(int(workers.get("minReplicas", 0)), after),
+                # Ray's autoscaler would ask for the nodes again.
+                maximum=max(1, min(maximum, after)) if autoscaled else maximum,
+                autoscaled=autoscaled,
+                pods=(*sorted(named), *on_leaving, *waiting),
+            )
+
+
+def _belongs(pod: Any, cluster: Json, group: str) -> bool:
+    labels = pod.metadata.labels or {}
+    return (
+        pod.metadata.namespace == cluster["metadata"]["namespace"]
+        and labels.get("ray.io/cluster") == cluster["metadata"]["name"]
+        and labels.get("ray.io/group") == group
+        and _kind(pod) == "worker"
+    )
+
+
+def _kind(pod: Any) -> str:
+    return str((pod.metadata.labels or {}).get("ray.io/node-type"))

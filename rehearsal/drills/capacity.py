@@ -1,0 +1,43 @@
+"""Drill: AWS has fewer instances than the environment asks for, and later has them."""
+
+from typing import Final
+
+from rehearsal.drills.drill import Drill
+from rehearsal.drills.stage import Stage
+from rehearsal.story.steps import Broken
+
+SHORTAGE: Final = "do not have sufficient"
+"""Words of the event that HyperPod writes about a shortage."""
+
+
+def play(stage: Stage) -> None:
+    """Deploy with one instance too few; look with `ops wait`; let the capacity come."""
+    stage.without("hyperpod")
+    group = stage.environment.hyperpod.instance_groups[-1]
+    available = group.count - 1
+    told = f"AWS has {available} {group.instance_type}, {group.name} asks for {group.count}"
+    stage.faults(told, capacity={group.instance_type: available})
+    stage.deploy()
+    if (status := stage.stack_status("hyperpod")) != "CREATE_COMPLETE":
+        raise Broken(f"a shortage must not fail the deployment; the hyperpod stack is {status}")
+
+    printed = stage.ops("wait", "--timeout", "0.5", "--interval", "1", expect=(1,))
+    for what, words in {
+        "how many nodes there are": f"{available} of {group.count} nodes",
+        "why the others are not": SHORTAGE,
+        "how to go on": "goes on where this stopped",
+    }.items():
+        if words not in printed:
+            raise Broken(f"`ops wait` must say {what} ({words!r})")
+    stage.ops("wait", "--require", "min", "--timeout", "0.5", "--interval", "1")
+
+    stage.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})
+    stage.ops("wait", "--timeout", "2", "--interval", "1")
+
+
+DRILL: Final = Drill(
+    name="capacity",
+    promise="A shortage of instances does not fail the deployment; `ops wait` says what is missing and why, and is "
+    "content when the capacity comes.",
+    play=play,
+)

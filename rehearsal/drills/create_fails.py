@@ -1,0 +1,82 @@
+"""Drill: HyperPod refuses the cluster, first for a missing chart, then for a quota."""
+
+from typing import Any, Final
+
+from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
+from rehearsal.drills.drill import Drill
+from rehearsal.drills.stage import Stage
+from rehearsal.story.steps import Broken
+
+STACK: Final = "hyperpod"
+_LONGEST_REASON: Final = 500
+"""Characters of a reason that a person reads."""
+
+
+def play(stage: Stage) -> None:
+    """Let the deployment of the hyperpod stack fail twice; each time nothing may be left, and the reason be told."""
+    stage.without(STACK)
+    stage.deploy("network", "storage", "eks")
+    before = stage.inventory()
+    release = hyperpod_dependencies_release(region=stage.environment.region)
+    stage.helm("uninstall", release.name, "--namespace", release.namespace, "--keep-history")
+    try:
+        _fails(stage, before, "missing one or more required dependencies")
+    finally:
+        stage.helm("rollback", release.name, "1", "--namespace", release.namespace)
+
+    worker_type = stage.environment.hyperpod.instance_groups[-1].instance_type
+    stage.faults(f"the account's quota of {worker_type} is 0", quota={worker_type: 0})
+    try:
+        _fails(stage, before, "ResourceLimitExceeded")
+    finally:
+        stage.faults(f"the account's quota of {worker_type} is raised", quota={worker_type: None})
+
+
+def _fails(stage: Stage, before: list[dict[str, Any]], reason: str) -> None:
+    printed = stage.failing_deploy(STACK)
+    stage.stack_events(STACK, _is_telling)
+    with stage.step("the reason is readable, and nothing is left") as step:
+        step.see(f"the CLI's reason: {readable(printed, reason)}")
+        if (status := stage.stack_status(STACK)) != "ROLLBACK_COMPLETE":
+            raise Broken(f"the stack must be rolled back; it is {status}")
+        step.see(f"{stage.stack(STACK)}: {status}, an empty shell that the next `cdk deploy` removes")
+        left, background = left_behind(before, stage.inventory(), stage.stack(STACK))
+        if left:
+            raise Broken(f"the failed deployment left {', '.join(left)}")
+        step.see(f"left: {', '.join(background) or 'nothing'}")
+
+
+def readable(printed: str, reason: str) -> str:
+    """The message of the CLI's last words on the failure, unwrapped; Broken when it is none that a person reads."""
+    _, _, last_words = printed.partition("❌")
+    message = " ".join(last_words.partition("Message returned:")[2].partition("\n\n")[0].split())
+    if reason not in message:
+        raise Broken(f"the CDK CLI must say {reason!r}; its last words are\n{last_words or printed[-2000:]}")
+    if len(message) > _LONGEST_REASON or "Traceback" in message:
+        raise Broken(f"the reason must be short, it is: {message}")
+    return message
+
+
+def left_behind(before: list[dict[str, Any]], after: list[dict[str, Any]], stack: str) -> tuple[list[str], list[str]]:
+    """What is there now and was not before: what somebody must remove, and what AWS made and keeps by itself.
+
+    The record of the rolled-back stack itself is neither.
+    """
+    known = {(item["type"], item["id"]) for item in before} | {("AWS::CloudFormation::Stack", stack)}
+    new = [item for item in after if (item["type"], item["id"]) not in known]
+    told = [(item["owner"], f"{item['type'].removeprefix('AWS::')} {item['id']} ({item['note']})") for item in new]
+    own = [what for owner, what in told if not owner.startswith("background:") and owner != "bootstrap"]
+    return own, [what for owner, what in told if owner.startswith("background:")]
+
+
+def _is_telling(event: dict[str, Any]) -> bool:
+    of_the_stack = event["ResourceType"] == "AWS::CloudFormation::Stack"
+    return of_the_stack or (event["ResourceStatus"].endswith("_FAILED") and "Cancelled" not in str(event))
+
+
+DRILL: Final = Drill(
+    name="create-fails",
+    promise="A cluster that cannot be created (no dependencies chart; ResourceLimitExceeded) is rolled back: the CDK "
+    "CLI names the reason, and nothing is left.",
+    play=play,
+)

@@ -1,0 +1,158 @@
+"""Where drills are played: an environment in the embedded account, with the real CDK CLI and `ops`."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+
+import config
+from config import Environment, naming
+from rehearsal.drills.timeline import Timeline
+from rehearsal.paths import run_directory
+from rehearsal.story import owner
+from rehearsal.story.cdk import run
+from rehearsal.story.narrator import Step
+from rehearsal.story.steps import Story
+
+DIRECTORY: Final = "drills"
+"""Name of the drills' own run directory: a kept rehearsal of the same environment stays."""
+
+
+class Stage:
+    """One account for all drills of a call. Everything that is done here appears on the timeline of the drill."""
+
+    def __init__(self, environment: Environment, console: Console) -> None:
+        self.environment = environment
+        self.console = console
+        self.timeline = Timeline()
+        self.story = Story(environment, console, directory=run_directory(DIRECTORY))
+        self._runs = 0
+
+    def set_up(self) -> None:
+        """Start the account and bootstrap it."""
+        self.story.prepare()
+        self.story.bootstrap()
+
+    def take_down(self) -> None:
+        """End every process."""
+        self.story.supervisor.stop_all(grace=20)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """Tell one step, as the story does; it is on the timeline when it has ended well."""
+        with self.story.narrator.step(title) as step:
+            yield step
+        self.timeline.mark(title)
+
+    # -- acting
+
+    def deploy(self, *parts: str) -> None:
+        """Deploy these stacks (all when none is named) with the CDK CLI; what is there already is quick."""
+        title = f"cdk deploy {' '.join(self.stack(part) for part in parts) or '--all'}"
+        with self.step(title):
+            self.story.deploy_stacks(*parts)
+
+    def without(self, part: str) -> None:
+        """Destroy a stack that an earlier drill left, with those that need it."""
+        stacks = self.story.account.client("cloudformation").describe_stacks()["Stacks"]
+        if self.stack(part) in {stack["StackName"] for stack in stacks}:
+            with self.step(f"cdk destroy {self.stack(part)}, which an earlier drill left"):
+                self.story.cdk("destroy", self.stack(part), "--force")
+
+    def grow_workers(self, by: int) -> None:
+        """Change the environment file's last instance group and the Ray workers on it; it is not deployed yet."""
+        self.story.project.grow_workers(self.environment.name, by=by)
+        self.environment = config.load(self.environment.name, self.story.project.directory / "environments")
+        self.story.environment = self.environment
+
+    def failing_deploy(self, part: str) -> str:
+        """Deploy one stack, which must fail; show and return what the CDK CLI printed."""
+        with self.step(f"cdk deploy {self.stack(part)}, which must fail"):
+            options = ("--exclusively", "--require-approval", "never", "--progress", "events")
+            printed = self.story.cdk("deploy", self.stack(part), *options, expect=(1,))
+        events, cross, last_words = printed.partition("❌")
+        telling = [line for line in events.splitlines() if "_FAILED" in line or "ROLLBACK" in line]
+        self.quote("what the CDK CLI printed of the failure", [*telling, *(cross + last_words).splitlines()])
+        return printed
+
+    def ops(self, *arguments: str, expect: Sequence[int] = (0,)) -> str:
+        """Run `ops …` as the environment's first admin; show and return what it printed."""
+        self._runs += 1
+        argv = [sys.executable, "-m", "ops", *arguments, "--env", self.environment.name]
+        log = self.story.supervisor.logs / f"ops-{self._runs:02}-{arguments[0]}.log"
+        env = self.story.child_environment() | dict(owner.admin_credentials(self.story.account, self.environment))
+        title = f"ops {' '.join(arguments)}"
+        with self.step(title):
+            printed = run(
+                argv,
+                cwd=self.story.project.directory,
+                env=env | {"COLUMNS": "200"},
+                log=log,
+                echo=self.story.narrator.echo,
+                expect=expect,
+            )
+        self.quote("what it printed", printed.splitlines())
+        return printed
+
+    def helm(self, *arguments: str) -> None:
+        """Run Helm, as somebody with administrator's rights would."""
+        kubeconfig = self.story.account.admin_kubeconfig(naming.eks_cluster(self.environment))
+        with self.step(f"helm {' '.join(arguments)}"):
+            run(
+                [str(self.story.built["helm"]), *arguments, "--kubeconfig", str(kubeconfig)],
+                cwd=self.story.directory,
+                env=self.story.child_environment(),
+                log=self.story.supervisor.logs / "helm.log",
+                echo=self.story.narrator.echo,
+            )
+
+    def faults(self, what: str, **faults: Any) -> None:
+        """Let HyperPod's simulator do as told (rehearsal/account/hyperpod/faults.py); `what` says it to people."""
+        self.story.account.set_hyperpod_faults(faults)
+        self.console.print(f"[yellow]![/] {what}")
+        self.timeline.mark(what)
+
+    # -- looking
+
+    def stack(self, part: str) -> str:
+        """Name of a stack of the environment."""
+        return naming.stack(self.environment, part)
+
+    def stack_status(self, part: str) -> str:
+        """Status of a stack, as CloudFormation tells it."""
+        stacks = self.story.account.client("cloudformation").describe_stacks(StackName=self.stack(part))["Stacks"]
+        return str(stacks[0]["StackStatus"])
+
+    def stack_events(self, part: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Put the events of a stack that are `wanted` and fell into this drill on its timeline."""
+        answer = self.story.account.client("cloudformation").describe_stack_events(StackName=self.stack(part))
+        for event in answer["StackEvents"]:
+            if wanted(event):
+                kind = event["ResourceType"].rpartition("::")[2]
+                what = f"CloudFormation: {kind} {event['LogicalResourceId']} {event['ResourceStatus']}"
+                self.timeline.mark(what, at=event["Timestamp"].timestamp())
+
+    def inventory(self) -> list[dict[str, Any]]:
+        """What exists in the account, apart from the owner's own roles."""
+        people = owner.role_names(self.environment)
+        return [item for item in self.story.account.inventory() if item["id"] not in people]
+
+    def calls(self, api: str) -> int:
+        """How often an API call was answered, refusals apart."""
+        entries = self.story.account.journal()
+        return sum(e["kind"] == "api" and e.get("operation") == api and "refused" not in e for e in entries)
+
+    def quote(self, title: str, lines: Sequence[str]) -> None:
+        """Show a program's own words."""
+        self.console.print(f"    [dim]{title}:[/]")
+        for line in lines:
+            self.console.print(f"    [dim]│[/] {escape(line)}", soft_wrap=True, highlight=False)
+
+    def restart_clock(self) -> None:
+        """Begin a timeline; a drill begins."""
+        self.timeline = Timeline()
+        self.timeline.mark("the drill begins", at=time.time())
