@@ -1,18 +1,22 @@
-"""The network stack: the VPC and the security group that nodes, file system and control plane share."""
+"""The network stack: the VPC, or one that exists, and the security group that nodes, file system and EKS share."""
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
 
 from config import Environment
 from stacks.base import EnvironmentStack
+from stacks.constructs.existing_vpc import ExistingVpc
 from stacks.constructs.flow_logs import FlowLogs
+from stacks.constructs.new_vpc import NewVpc
 from stacks.constructs.shared_security_group import SharedSecurityGroup
 from stacks.constructs.vpc import Vpc
 
 
 class NetworkStack(EnvironmentStack):
-    """Public attributes: `vpc` (with `node_subnets` and `control_plane_subnets` in the order of the environment's
-    zones), `security_group`, and `security_group_rules` for whoever must not start before the rules exist.
+    """Public attributes: `vpc` (with `node_subnets` and `control_plane_subnets`), `security_group`, and
+    `security_group_rules` for whoever must not start before the rules exist.
+
+    In an existing VPC the security group is all that is made: no flow log, no endpoint, no route.
     """
 
     vpc: Vpc
@@ -23,8 +27,12 @@ class NetworkStack(EnvironmentStack):
         super().__init__(
             scope, environment=environment, part="network", purpose="VPC and security group", keeps_data=True
         )
-        self.vpc = Vpc(self, "Vpc", network=environment.network, region=environment.region)
-        FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
+        network = environment.network
+        if network.existing:
+            self.vpc = ExistingVpc(self, "Vpc", settings=network.existing)
+        else:
+            self.vpc = NewVpc(self, "Vpc", network=network, region=environment.region)
+            FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
         shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc)
         self.security_group = shared.security_group
         self.security_group_rules = shared.rules

@@ -100,7 +100,8 @@ class Account:
 
     Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `stacks` by
     cloudformation, `background` by rehearsal.account.background, `clusters` by services.eks, `functions` by
-    lambdas. What an extension starts it ends with `account.at_end.callback(stop)`; the last registered goes first.
+    lambdas. `existing` holds the ids of what was there before the environment. What an extension starts it ends with
+    `account.at_end.callback(stop)`; the last registered goes first.
     """
 
     account_id: str
@@ -111,6 +112,7 @@ class Account:
     clock: Clock
     journal: Journal
     at_end: ExitStack = field(default_factory=ExitStack)
+    existing: set[str] = field(default_factory=set)
     routes: "ControlRoutes" = field(init=False)
     stacks: "Store" = field(init=False)
     background: "Background" = field(init=False)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rehearsal.account.context import Account
 
 NOBODY = "nobody"
+EXISTING = "existing"
+"""Owner of what was there before the environment (rehearsal/account/existing.py)."""
 BOOTSTRAP = "bootstrap"
 BOOTSTRAP_STACK = "CDKToolkit"
 KEPT_BY_KMS = "background:kms"
@@ -29,7 +31,7 @@ class Item:
     """One resource.
 
     `owner` is a stack's name, "background:" and the ARN of the service's resource that made it ("background:kms"
-    for a key that waits for its deletion), "bootstrap" or "nobody". `type` is CloudFormation's (moto's for
+    for a key that waits for its deletion), "bootstrap", "existing" or "nobody". `type` is CloudFormation's (moto's for
     services that the project does not use), `id` what `Ref` returns; `note` says what is worth knowing: what lies
     in a bucket, of what a resource is a part, that its maker is gone.
     """
@@ -58,10 +60,11 @@ class _Owners:
     by_custom_resource: dict[str, str] = field(default_factory=dict)
     by_service: dict[str, str] = field(default_factory=dict)
     by_arn: Mapping[str, Found] = field(default_factory=dict)
+    existing: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, account: "Account", found: list[Found]) -> "_Owners":
-        owners = cls(by_arn={one.arn: one for one in found})
+        owners = cls(by_arn={one.arn: one for one in found}, existing=frozenset(account.existing))
         for stack, resource in account.stacks.owners():
             name = _stack_owner(stack.name)
             if resource.type.startswith(_CUSTOM):
@@ -73,9 +76,7 @@ class _Owners:
         return owners
 
     def of_resource(self, one: Found) -> str:
-        if one.type == "AWS::CloudFormation::Stack":
-            return _stack_owner(one.id)
-        if owner := self.by_resource.get((one.type, one.id)):
+        if owner := self._stated(one):
             return owner
         if maker := self._maker(one):
             return f"background:{maker}"
@@ -85,6 +86,13 @@ class _Owners:
             return self.of_resource(self.by_arn[one.part_of])
         by_custom_resource = self.by_custom_resource if one.type in _MADE_BY_CUSTOM_RESOURCES else {}
         return by_custom_resource.get(one.id, NOBODY)
+
+    def _stated(self, one: Found) -> str | None:
+        if one.id in self.existing:
+            return EXISTING
+        if one.type == "AWS::CloudFormation::Stack":
+            return _stack_owner(one.id)
+        return self.by_resource.get((one.type, one.id))
 
     def note(self, one: Found) -> str:
         maker = self._maker(one)

@@ -23,6 +23,7 @@ EXTENSIONS = (
     "rehearsal.account.lambdas",
     "rehearsal.account.services",
     "rehearsal.account.hyperpod",
+    "rehearsal.account.existing",
 )
 """Modules with `install(account)`, in the order of installation."""
 

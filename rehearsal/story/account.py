@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import boto3
 
+from config import Environment
 from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
 from rehearsal.paths import REPOSITORY
 from rehearsal.processes import Child, Supervisor, free_port
@@ -78,6 +79,13 @@ class EmbeddedAccount:
         body = json.dumps(faults).encode()
         request = urllib.request.Request(f"{self.endpoint}/_rehearsal/hyperpod/faults", body, method="POST")
         with urllib.request.urlopen(request, timeout=30):
+            pass
+
+    def make_existing(self, environment: Environment) -> None:
+        """Make what the environment says exists (rehearsal/account/existing.py)."""
+        body = environment.model_dump_json().encode()
+        request = urllib.request.Request(f"{self.endpoint}/_rehearsal/existing", body, method="POST")
+        with urllib.request.urlopen(request, timeout=60):
             pass
 
     def _get(self, path: str, timeout: float = 30) -> Any:

@@ -20,7 +20,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
-from rehearsal.story import owner, timeline, verdict
+from rehearsal.story import existing, owner, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
@@ -53,6 +53,7 @@ class Story:
         self.project: Project
         self.cdk: Cdk
         self.charts = ""
+        self.existed: existing.Description = {}
 
     # -- preparation
 
@@ -108,6 +109,27 @@ class Story:
         )
 
     # -- steps
+
+    def what_exists(self) -> None:
+        """Make what the environment says exists, as its owner would have; nothing when all is new."""
+        if not (told := existing.names(self.environment)):
+            return
+        with self.narrator.step("what exists already (made by the rehearsal)") as step:
+            self.account.make_existing(self.environment)
+            self.existed = existing.describe(self.account, self.environment)
+            for name in told:
+                step.see(name)
+
+    def existing_is_untouched(self) -> None:
+        """What existed is exactly as it was before the environment came."""
+        if not self.existed:
+            return
+        with self.narrator.step("what existed is as it was") as step:
+            changed = existing.difference(self.existed, existing.describe(self.account, self.environment))
+            if changed:
+                raise Broken(f"what existed before the environment must be as it was, but:\n{changed[:6000]}")
+            for name in existing.names(self.environment):
+                step.see(name)
 
     def bootstrap(self) -> None:
         with self.narrator.step("cdk bootstrap"):

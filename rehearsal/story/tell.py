@@ -32,6 +32,7 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
 def _steps(story: Story, console: Console, *, keep: bool) -> None:
     """The order of things; with `keep` it ends when the RayClusters are ready."""
     story.prepare()
+    story.what_exists()
     story.bootstrap()
     story.deploy("cdk deploy --all")
     story.nodes_join()
@@ -51,6 +52,7 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
     if story.environment.protect:
         story.deployed_again()
         _judge(story, console, protected=False)
+    story.existing_is_untouched()
     story.timeline()
 
 

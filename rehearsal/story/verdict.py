@@ -32,12 +32,13 @@ class Leftovers:
     protected: Sequence[dict[str, Any]]
     background: Sequence[dict[str, Any]]
     bootstrap: Sequence[dict[str, Any]]
+    existing: Sequence[dict[str, Any]]
     nobody: Sequence[dict[str, Any]]
     unexpected: Sequence[dict[str, Any]]
 
     @property
     def clean(self) -> bool:
-        """Nothing is left but what is named: protected stacks, the CDK bootstrap, what AWS itself keeps."""
+        """Nothing is left but what is named: protected stacks, CDK's bootstrap, what was there, what AWS keeps."""
         return not self.nobody and not self.unexpected
 
 
@@ -46,13 +47,13 @@ def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequen
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in inventory:
         owner = item["owner"]
-        if owner in ("bootstrap", "nobody"):
+        if owner in ("bootstrap", "existing", "nobody"):
             by[owner].append(item)
         elif owner.startswith("background:"):
             by["background"].append(item)
         else:
             by["protected" if owner in protected_stacks else "other"].append(item)
-    return Leftovers(by["protected"], by["background"], by["bootstrap"], by["nobody"], by["other"])
+    return Leftovers(by["protected"], by["background"], by["bootstrap"], by["existing"], by["nobody"], by["other"])
 
 
 def show(console: Console, leftovers: Leftovers, charts: str) -> None:
@@ -64,6 +65,7 @@ def show(console: Console, leftovers: Leftovers, charts: str) -> None:
     _section(table, "[yellow]simulated[/]", [*SIMULATED, f"Helm charts: {charts}"])
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))
+    _section(table, "there before", _summary(leftovers.existing))
     _section(table, "left by AWS itself", _summary(leftovers.background))
     _section(table, "[red]left, unexpected[/]", _summary(leftovers.unexpected))
     style = "red" if leftovers.nobody else "green"

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from config import available
+from config import available, load
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly, Template
 
 ANYWHERE = "0.0.0.0/0"
+NEW = [name for name in available() if load(name).network.existing is None]
 
 
 def _private_tables(network: Template) -> dict[str, str]:
@@ -40,7 +41,7 @@ def _subnets(network: Template, prefix: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", NEW)
 def test_subnets_are_bound_to_zone_ids_never_to_names(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
     zones = synthesised.environment.network.zones
@@ -50,7 +51,7 @@ def test_subnets_are_bound_to_zone_ids_never_to_names(assembly: Assemblies, name
         assert not any("AvailabilityZone" in subnet for subnet in subnets)
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", NEW)
 def test_subnets_lie_in_the_vpc_and_do_not_overlap(assembly: Assemblies, name: str) -> None:
     network = assembly(name).templates["network"]
     vpc = IPv4Network(network.only("AWS::EC2::VPC")["CidrBlock"])
@@ -109,6 +110,30 @@ def test_no_other_stack_adds_a_security_group_rule(dev: Assembly) -> None:
     for part, template in dev.templates.items():
         rules = template.all("AWS::EC2::SecurityGroupIngress") | template.all("AWS::EC2::SecurityGroupEgress")
         assert part == "network" or not rules
+
+
+def test_an_existing_vpc_gets_the_shared_security_group_and_nothing_else(assembly: Assemblies) -> None:
+    network = assembly("existing-vpc").templates["network"]
+    assert {resource["Type"] for resource in network.body["Resources"].values()} == {
+        "AWS::EC2::SecurityGroup",
+        "AWS::EC2::SecurityGroupEgress",
+        "AWS::EC2::SecurityGroupIngress",
+    }
+    existing = load("existing-vpc").network.existing
+    assert existing and network.only("AWS::EC2::SecurityGroup")["VpcId"] == existing.id
+
+
+def test_everything_is_placed_into_the_existing_subnets(assembly: Assemblies) -> None:
+    synthesised = assembly("existing-vpc")
+    existing = synthesised.environment.network.existing
+    assert existing
+    nodes, control_plane = (
+        [s.id for s in subnets] for subnets in (existing.node_subnets, existing.control_plane_subnets)
+    )
+    eks = synthesised.templates["eks"]
+    assert eks.only("AWS::EKS::Cluster")["ResourcesVpcConfig"]["SubnetIds"] == control_plane[:2]
+    assert eks.only("AWS::EKS::Nodegroup")["Subnets"] == nodes
+    assert synthesised.templates["storage"].only("AWS::FSx::FileSystem")["SubnetIds"] == nodes[:1]
 
 
 def test_flow_logs_record_all_traffic_and_expire(dev: Assembly) -> None:

@@ -46,6 +46,7 @@ def account(account_server: AccountServer) -> Iterator[Account]:
 
     yield account_server.account
     account_server.account.stacks.clear()
+    account_server.account.existing.clear()
     # moto's own reset makes every backend anew only to drop it: nearly a second per test.
     for backends in BackendDict._instances:
         backends.clear()

@@ -1,0 +1,60 @@
+"""What the environment says exists: made under its own ids, nobody's but "existing"."""
+
+from typing import Any
+
+import pytest
+import requests
+
+import config
+from config import Environment
+from rehearsal.account import existing
+from rehearsal.account.context import Account
+from rehearsal.account.inventory import collect
+from tests.rehearsal.account.conftest import Clients
+
+
+@pytest.fixture
+def environment(account: Account) -> Environment:
+    environment = config.load("existing-vpc")
+    assert (environment.account, environment.region) == (account.account_id, account.region)
+    return environment
+
+
+@pytest.fixture
+def ec2(account: Account, clients: Clients, environment: Environment) -> Any:
+    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=30)
+    assert response.status_code == 200, response.text
+    return clients("ec2")
+
+
+def test_vpc_and_subnets_have_the_ids_zones_and_blocks_of_the_file(ec2: Any, environment: Environment) -> None:
+    wanted = environment.network.existing
+    assert wanted
+    for subnet in (*wanted.node_subnets, *wanted.control_plane_subnets):
+        [found] = ec2.describe_subnets(SubnetIds=[subnet.id])["Subnets"]
+        assert (found["VpcId"], found["AvailabilityZoneId"], found["CidrBlock"]) == (
+            wanted.id,
+            subnet.zone,
+            str(subnet.cidr),
+        )
+
+
+def test_private_subnets_have_a_way_out_and_no_way_in(ec2: Any, environment: Environment) -> None:
+    wanted = environment.network.existing
+    assert wanted
+    for subnet in (*wanted.node_subnets, *wanted.control_plane_subnets):
+        mine = [{"Name": "association.subnet-id", "Values": [subnet.id]}]
+        [table] = ec2.describe_route_tables(Filters=mine)["RouteTables"]
+        [default] = [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
+        assert "NatGatewayId" in default
+
+
+def test_what_existed_is_owned_by_existing_and_what_comes_later_is_not(ec2: Any, account: Account) -> None:
+    assert {item.owner for item in collect(account)} == {"existing"}
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    assert {item.owner for item in collect(account) if item.id == vpc} == {"nobody"}
+
+
+def test_a_new_environment_has_nothing_that_existed(account: Account) -> None:
+    existing.make(account, config.load("small"))
+    assert account.existing == set()
