@@ -25,6 +25,7 @@ SERVICES = (
     "stepfunctions",
     "awslambda",
     "eks",
+    "fsx_driver",
 )
 """In the order of installation."""
 
