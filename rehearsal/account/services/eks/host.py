@@ -116,6 +116,11 @@ class ClusterHost:
         with self._lock:
             return sorted(self._running)
 
+    def all(self) -> list[RunningCluster]:
+        """The clusters whose control plane runs."""
+        with self._lock:
+            return list(self._running.values())
+
     def get(self, name: str) -> RunningCluster:
         """Return a running cluster; KeyError when there is none of this name."""
         with self._lock:
