@@ -40,7 +40,7 @@ class _Shape(BaseModel):
 
 
 class _Volume(_Shape):
-    size: _Number = Field(alias="VolumeSizeInGB")
+    size: _Number | None = Field(default=None, alias="VolumeSizeInGB")
     root_volume: bool = False
 
 
@@ -142,8 +142,8 @@ def _group(group: _Group) -> dict[str, Any]:
     """The group in the environment's terms, without what the file does not say."""
     said = group.model_dump(exclude={"storage", "kubernetes", *(group.model_extra or {})}, exclude_none=True)
     for storage in group.storage:
-        if storage.ebs:
-            said["root_volume_gib" if storage.ebs.root_volume else "volume_gib"] = storage.ebs.size
+        if storage.ebs and storage.ebs.size is not None and not storage.ebs.root_volume:
+            said["volume_gib"] = storage.ebs.size
     said |= group.kubernetes.model_dump(exclude_defaults=True)
     return said
 
@@ -153,6 +153,8 @@ def _left_out(shape: _Request | _Group, where: str) -> Iterator[str]:
         yield f"{where}{field} left out: {_MADE_BY_STACKS.get(field, 'not supported yet, or no field of the API')}"
     if isinstance(shape, _Group) and any(storage.ebs is None for storage in shape.storage):
         yield f"{where}a file system in InstanceStorageConfigs left out: pods mount the environment's own (fsx)"
+    if isinstance(shape, _Group) and any(storage.ebs and storage.ebs.root_volume for storage in shape.storage):
+        yield f"{where}the root volume left out: HyperPod sizes it itself, and a key for it is not supported yet"
 
 
 def _accelerated(group: dict[str, Any]) -> bool:

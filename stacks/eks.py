@@ -67,7 +67,11 @@ class EksStack(EnvironmentStack):
             self,
             "HyperPodDependencies",
             cluster=self.cluster,
-            release=hyperpod_dependencies_release(region=environment.region),
+            release=hyperpod_dependencies_release(
+                region=environment.region,
+                sub_charts=environment.hyperpod.sub_charts,
+                taints=[taint for group in environment.hyperpod.instance_groups for taint in group.taints],
+            ),
             # Its DaemonSets wait for nodes that come only once the release is there.
             wait=False,
         )

@@ -1,5 +1,8 @@
 """The hyperpod stack: the cluster whose nodes join EKS, and what it needs to exist and to end."""
 
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from config import Environment
@@ -36,18 +39,23 @@ class HyperPodStack(EnvironmentStack):
         super().__init__(scope, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
         settings = environment.hyperpod
         self.cluster_name = settings.cluster_name
-        # The first zone: the file system lies there.
-        subnet = network.vpc.node_subnets[0]
+        # The first zone's: the file system lies there.
+        subnet, own_subnets = network.vpc.node_subnets[0], _own_subnets(environment, network.vpc.node_subnets)
         execution_role = ExecutionRole(
             self,
             "ExecutionRole",
             cluster_name=self.cluster_name,
-            subnet=subnet,
+            subnets=list(dict.fromkeys([subnet, *own_subnets.values()])),
             security_group=network.security_group,
             eks_cluster=eks.cluster,
             lifecycle_bucket=storage.lifecycle_bucket,
         )
-        scripts = LifecycleScripts(self, "LifecycleScripts", bucket=storage.lifecycle_bucket)
+        scripts = LifecycleScripts(
+            self,
+            "LifecycleScripts",
+            bucket=storage.lifecycle_bucket,
+            folders=[group.lifecycle_scripts for group in settings.instance_groups],
+        )
         provider = ClusterProvider(self, "Provider", execution_role=execution_role.role, eks_cluster=eks.cluster)
         teardown = ClusterTeardown(self, "Teardown", provider=provider)
         needed = [execution_role, scripts, eks.dependencies_chart, *network.security_group_rules]
@@ -62,6 +70,7 @@ class HyperPodStack(EnvironmentStack):
             lifecycle_scripts=scripts,
             eks_cluster=eks.cluster,
             subnet=subnet,
+            own_subnets=own_subnets,
             security_group=network.security_group,
         )
         self.cluster.node.add_dependency(teardown, *needed)
@@ -69,3 +78,13 @@ class HyperPodStack(EnvironmentStack):
             ClusterNotifications(
                 self, "Notifications", cluster_name=self.cluster_name, email=environment.notifications.email
             )
+
+
+def _own_subnets(environment: Environment, subnets: Sequence[ec2.ISubnet]) -> dict[str, ec2.ISubnet]:
+    """Subnets of the groups that lie in another zone than the first, by the group's name."""
+    zones = environment.network.node_zones
+    return {
+        group.name: subnets[zones.index(group.zone)]
+        for group in environment.hyperpod.instance_groups
+        if group.zone and group.zone != zones[0]
+    }

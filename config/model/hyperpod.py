@@ -23,22 +23,30 @@ class InstanceGroup(Model):
     instance_type: str = Field(description="HyperPod's name of the type, `ml.…`.")
     count: Annotated[int, Field(ge=0, le=6758)] = Field(description="Number of nodes.")
     min_count: Annotated[int, Field(ge=1, le=6758)] | None = Field(
-        default=None, description="Nodes without which HyperPod gives up on a change after three hours."
+        default=None,
+        description="Nodes that must come within three hours, or HyperPod takes the group back to what it was before. "
+        "Absent: it takes what comes, and goes on trying.",
     )
     threads_per_core: int = Field(
         default=1, description="1, or 2 where the type has hyper-threads.", json_schema_extra={"enum": [1, 2]}
     )
     volume_gib: int = Field(
         default=500,
-        description="Secondary volume in GiB for container images and kubelet data; without it they fill the root.",
+        description="Secondary volume in GiB for container images and kubelet data. HyperPod sizes the root volume "
+        "itself (100 GiB), which they would fill.",
     )
-    root_volume_gib: int | None = Field(default=None, description="Root volume in GiB. Absent: HyperPod's 100.")
     deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = Field(
         default=(), description="Checks of accelerated nodes before they take work: minutes to hours."
     )
     labels: dict[LabelKey, LabelValue] = Field(default={}, description="Kubernetes labels of the nodes.")
-    taints: tuple[Taint, ...] = Field(default=(), description="Kubernetes taints of the nodes.")
-    zone: ZoneId | None = Field(default=None, description="Zone of the nodes. Absent: the network's first.")
+    taints: tuple[Taint, ...] = Field(
+        default=(), description="Kubernetes taints of the nodes. Ray's pods of this group tolerate them, others do not."
+    )
+    zone: ZoneId | None = Field(
+        default=None,
+        description="Zone of the nodes, one of the network's; it cannot change later. Absent: the first, the file "
+        "system's.",
+    )
     training_plan: (
         Annotated[str, StringConstraints(pattern=r"^arn:aws:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+$")] | None
     ) = Field(default=None, description="ARN of the training plan whose capacity it uses; `zone` is then the plan's.")
@@ -46,7 +54,8 @@ class InstanceGroup(Model):
         default=None, description="Custom AMI, made from HyperPod's, unencrypted and in this account."
     )
     lifecycle_scripts: str = Field(
-        default="lifecycle_scripts/eks", description="Folder with `on_create.sh`, relative to the project."
+        default="lifecycle_scripts/eks",
+        description="Folder of scripts, relative to the project, whose `on_create.sh` each new node runs as root.",
     )
 
     @property
@@ -65,9 +74,13 @@ class HyperPod(Model):
         default="Automatic", description="Whether HyperPod replaces or reboots sick nodes."
     )
     instance_groups: tuple[InstanceGroup, ...] = Field(min_length=1, max_length=100, description="The groups of nodes.")
-    sub_charts: tuple[str, ...] = Field(
-        default=(), description="Sub-charts of HyperPod's dependencies chart to switch on beside those it needs."
+    sub_charts: tuple[Literal["cluster-role-and-bindings", "namespaced-role-and-bindings"], ...] = Field(
+        default=(),
+        description="Sub-charts of HyperPod's dependencies chart to switch on beside those it needs: roles for data "
+        "scientists' groups.",
     )
     confirm_group_removal: tuple[HyperPodName, ...] = Field(
-        default=(), description="Groups whose removal from the running cluster, with their nodes, is meant."
+        default=(),
+        description="Names of groups that were taken out of `instance_groups` or renamed, and whose nodes may go; "
+        "without it such a change is refused.",
     )

@@ -43,9 +43,8 @@ def deep_health_checks(environment: Environment) -> Iterator[tuple[str, str]]:
 def volumes(environment: Environment) -> Iterator[tuple[str, str]]:
     """SageMaker CreateCluster: EbsVolumeConfig.VolumeSizeInGB."""
     for key, group in groups(environment):
-        for name, size in (("volume_gib", group.volume_gib), ("root_volume_gib", group.root_volume_gib)):
-            if size is not None and not 1 <= size <= 16384:
-                yield f"{key}.{name}", f"{size}; allowed: 1 to 16384"
+        if not 1 <= group.volume_gib <= 16384:
+            yield f"{key}.volume_gib", f"{group.volume_gib}; allowed: 1 to 16384"
 
 
 @error("V25")

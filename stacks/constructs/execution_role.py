@@ -1,5 +1,6 @@
 """The role that HyperPod's nodes run under."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Stack
@@ -49,7 +50,7 @@ class ExecutionRole(Construct):
 
     | actions | on | for |
     | --- | --- | --- |
-    | network interfaces | the nodes' subnet and group, interfaces, instances | VPC CNI, HyperPod's own interfaces |
+    | network interfaces | the nodes' subnets and group, interfaces, instances | VPC CNI, HyperPod's own interfaces |
     | `ec2:Describe*` (eight) | everything: EC2 knows no narrower | the same |
     | `ec2:CreateTags` | network interfaces | the same |
     | ECR pulls | repositories of any account | EKS's and HyperPod's images lie in AWS's accounts |
@@ -68,7 +69,7 @@ class ExecutionRole(Construct):
         id: str,
         *,
         cluster_name: str,
-        subnet: ec2.ISubnet,
+        subnets: Sequence[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
         eks_cluster: eks.ICluster,
         lifecycle_bucket: s3.IBucket,
@@ -80,13 +81,13 @@ class ExecutionRole(Construct):
             assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
             description=f"Nodes of HyperPod cluster {cluster_name}",
         )
-        self._allow_network(subnet, security_group)
+        self._allow_network(subnets, security_group)
         self._allow_images_and_sessions()
         self._allow_logs(cluster_name)
         self._allow_scripts(lifecycle_bucket)
         self._allow(["eks-auth:AssumeRoleForPodIdentity"], eks_cluster.cluster_arn)
 
-    def _allow_network(self, subnet: ec2.ISubnet, security_group: ec2.ISecurityGroup) -> None:
+    def _allow_network(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:
         stack = Stack.of(self)
         own = f"arn:aws:ec2:{stack.region}:{stack.account}"
         interfaces = f"{own}:network-interface/*"
@@ -95,12 +96,12 @@ class ExecutionRole(Construct):
             INTERFACE_ACTIONS,
             interfaces,
             instances,
-            f"{own}:subnet/{subnet.subnet_id}",
+            *(f"{own}:subnet/{subnet.subnet_id}" for subnet in subnets),
             f"{own}:security-group/{security_group.security_group_id}",
         )
         self._allow(["ec2:CreateTags"], interfaces)
         self._allow(DESCRIBE_ACTIONS, "*")
-        acknowledge(self, "Interfaces come and go with pods; subnet and group bound them", wildcard(interfaces))
+        acknowledge(self, "Interfaces come and go with pods; subnets and group bound them", wildcard(interfaces))
         acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))
 
     def _allow_images_and_sessions(self) -> None:

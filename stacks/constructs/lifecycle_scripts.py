@@ -1,5 +1,6 @@
 """The lifecycle scripts in their bucket."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -10,40 +11,46 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge, imported, managed_policy, wildcard
 
-FOLDER: Final = Path(__file__).resolve().parents[2] / "lifecycle_scripts" / "eks"
+PROJECT: Final = Path(__file__).resolve().parents[2]
 ENTRY_POINT: Final = "on_create.sh"
 
 
 class LifecycleScripts(Construct):
-    """The whole folder below a prefix that is the hash of its content.
+    """Each folder whole, below a prefix that is the hash of its content. `uris` has the addresses by folder.
 
     A changed script is thus a changed `LifeCycleConfig`, visible in a diff, and what nodes of the previous version
     need stays where it was (a rollback asks for it again). It goes with the bucket. Nodes that run already are not
     touched: HyperPod runs the scripts on new nodes and at a software update.
     """
 
-    uri: str
+    uris: dict[str, str]
     entry_point: str
 
-    def __init__(self, scope: Construct, id: str, *, bucket: s3.IBucket, folder: Path = FOLDER) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, bucket: s3.IBucket, folders: Iterable[str], project: Path = PROJECT
+    ) -> None:
         super().__init__(scope, id)
+        self.entry_point = ENTRY_POINT
+        self.uris = {}
+        first, *_ = [self._upload(folder, project / folder, bucket) for folder in dict.fromkeys(folders)]
+        _acknowledge(first, bucket)
+
+    def _upload(self, name: str, folder: Path, bucket: s3.IBucket) -> s3_deployment.BucketDeployment:
         prefix = FileSystem.fingerprint(str(folder))
-        upload = s3_deployment.BucketDeployment(
+        self.uris[name] = f"s3://{bucket.bucket_name}/{prefix}/"
+        return s3_deployment.BucketDeployment(
             self,
-            "Upload",
+            f"Upload-{name.replace('/', '-')}",
             destination_bucket=bucket,
             destination_key_prefix=prefix,
             sources=[s3_deployment.Source.asset(str(folder))],
             prune=False,
             retain_on_delete=True,
         )
-        _acknowledge(upload, bucket)
-        self.uri = f"s3://{bucket.bucket_name}/{prefix}/"
-        self.entry_point = ENTRY_POINT
 
 
 def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> None:
-    """CDK's own function: one per stack, beside the construct that asks for it."""
+    """CDK's own function: one per stack, however many uploads ask for it."""
     stack = Stack.of(upload)
     assets = f"cdk-{DefaultStackSynthesizer.DEFAULT_QUALIFIER}-assets-{stack.account}-{stack.region}"
     acknowledge(

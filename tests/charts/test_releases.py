@@ -2,7 +2,9 @@
 
 from config import Environment, charts_lock
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from config.model import Taint
 from k8s_charts.assembly import platform_objects
+from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.kuberay import kuberay_release
 from tests.charts.conftest import PLATFORM_FACTS
 
@@ -60,3 +62,30 @@ def test_csi_drivers_account_is_the_projects_and_carries_its_role(dev: Environme
 
 def test_volumes_stay_mounted_on_nodes_that_are_checked_or_drained(dev: Environment) -> None:
     assert platform_objects(dev, PLATFORM_FACTS).fsx_csi.values["node"]["tolerateAllTaints"] is True
+
+
+def test_device_plugins_keep_the_charts_own_tolerations_beside_those_of_the_groups() -> None:
+    """A list of values replaces the chart's: a GPU node without its plugin has no GPUs."""
+    taint = Taint(key="team", value="a", effect="NoSchedule")
+    values = hyperpod_dependencies_release(region="us-west-2", taints=[taint, taint]).values
+    assert values["nvidia-device-plugin"]["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {
+            "key": "sagemaker.amazonaws.com/node-health-status",
+            "operator": "Equal",
+            "value": "Unschedulable",
+            "effect": "NoSchedule",
+        },
+        {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"},
+    ]
+
+
+def test_without_taints_the_charts_tolerations_are_left_alone() -> None:
+    values = hyperpod_dependencies_release(region="us-west-2").values
+    assert not any("tolerations" in part for part in values.values())
+
+
+def test_a_sub_chart_is_on_when_it_is_named() -> None:
+    values = hyperpod_dependencies_release(region="us-west-2", sub_charts=["cluster-role-and-bindings"]).values
+    assert values["cluster-role-and-bindings"] == {"enabled": True}
+    assert values["namespaced-role-and-bindings"] == {"enabled": False}

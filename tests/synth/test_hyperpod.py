@@ -10,15 +10,15 @@ from aws_cdk import App, FileSystem, Stack
 from aws_cdk import aws_s3 as s3
 
 from config import available
-from stacks.constructs import lifecycle_scripts
 from stacks.constructs.cluster_provider import HANDLERS, pack_handlers
-from stacks.constructs.lifecycle_scripts import LifecycleScripts
+from stacks.constructs.lifecycle_scripts import PROJECT, LifecycleScripts
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly, Template
 
 CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"
 UPLOAD = "Custom::CDKBucketDeployment"
+SCRIPTS = "lifecycle_scripts/eks"
 
 
 @pytest.fixture
@@ -176,16 +176,18 @@ def test_nodes_download_from_where_the_scripts_are_uploaded(hyperpod: Template) 
 
 
 def test_changed_script_is_a_changed_prefix(tmp_path: Path) -> None:
-    shutil.copytree(lifecycle_scripts.FOLDER, tmp_path / "eks")
-    assert _prefix(tmp_path / "eks") == _prefix(lifecycle_scripts.FOLDER)
-    (tmp_path / "eks" / "on_create.sh").write_text("#!/bin/bash\n")
-    assert _prefix(tmp_path / "eks") != _prefix(lifecycle_scripts.FOLDER)
+    shutil.copytree(PROJECT / SCRIPTS, tmp_path / SCRIPTS)
+    assert _prefix(tmp_path) == _prefix(PROJECT)
+    (tmp_path / SCRIPTS / "on_create.sh").write_text("#!/bin/bash\n")
+    assert _prefix(tmp_path) != _prefix(PROJECT)
 
 
-def _prefix(folder: Path) -> str:
+def _prefix(project: Path) -> str:
     app = App()
     bucket = s3.Bucket(Stack(app, "storage"), "bucket", bucket_name="sagemaker-scripts")
-    return LifecycleScripts(Stack(app, "hyperpod"), "scripts", bucket=bucket, folder=folder).uri.rsplit("/", 2)[1]
+    stack = Stack(app, "hyperpod")
+    scripts = LifecycleScripts(stack, "scripts", bucket=bucket, folders=[SCRIPTS], project=project)
+    return scripts.uris[SCRIPTS].rsplit("/", 2)[1]
 
 
 def test_bytecode_beside_the_handlers_does_not_change_their_package(tmp_path: Path) -> None:
