@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from config import document, partial
 from config.findings import ConfigError, Finding, Severity
+from config.kinds import kind_finding
 from config.model import Environment
-from config.rules import findings
+from config.rules import findings, findings_of_part
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "environments"
 
 
 def available(directory: Path = DIRECTORY) -> list[str]:
     """Names of the environments that have a file."""
-    return sorted(path.stem for path in directory.glob("*.yaml"))
+    return sorted(path.stem for path in directory.glob("*.yaml") if path.is_file())
 
 
 def load(name: str, directory: Path = DIRECTORY) -> Environment:
@@ -27,45 +27,37 @@ def load(name: str, directory: Path = DIRECTORY) -> Environment:
     `config.rules.findings`'s.
     """
     file = directory / f"{name}.yaml"
-    if not file.is_file():
+    if name not in available(directory):
         known = ", ".join(available(directory)) or "none"
         raise ConfigError(file, [Finding("", f"no such environment; there are: {known}")])
-    document = _read(file)
-    if document.setdefault("name", name) != name:
-        raise ConfigError(file, [Finding("name", f"{document['name']!r} must be the file's name, {name!r}")])
     try:
-        # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
-        environment = Environment.model_validate_json(json.dumps(document))
-    except ValidationError as error:
-        raise ConfigError(file, [_finding(item) for item in error.errors(include_url=False)]) from None
-    if errors := [finding for finding in findings(environment) if finding.severity is Severity.ERROR]:
+        content = document.read(file)
+    except document.NotReadable as error:
+        raise ConfigError(file, error.findings) from None
+    except OSError as error:
+        raise ConfigError(file, [Finding("", f"cannot be read: {error.strerror}")]) from None
+    environment, errors = _validated(content, name)
+    if environment is None or errors:
         raise ConfigError(file, errors)
     return environment
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _validated(content: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
+    """The environment, if all its values are of the right kind, and all errors."""
+    errors = []
+    if content.setdefault("name", name) != name:
+        errors.append(Finding("name", f"{content['name']!r} must be the file's name, {name!r}"))
+        content["name"] = name
     try:
-        document = YAML(typ="safe", pure=True).load(file.read_text())
-        json.dumps(document)
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise ConfigError(file, [Finding("", f"line {line}: {error.problem}")]) from None
-    except (YAMLError, UnicodeDecodeError, TypeError, ValueError) as error:
-        raise ConfigError(file, [Finding("", f"not a YAML mapping of plain values: {error}")]) from None
-    if not isinstance(document, dict):
-        raise ConfigError(file, [Finding("", "must be a YAML mapping of keys to values")])
-    return document
+        # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
+        environment = Environment.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        refused = error.errors(include_url=False)
+        errors += [kind_finding(item, content) for item in refused]
+        part = partial.known_part(content, [item["loc"] for item in refused])
+        return None, errors + _errors(findings_of_part(part))
+    return environment, errors + _errors(findings(environment))
 
 
-def _finding(error: Any) -> Finding:
-    key = ".".join(str(part) for part in error["loc"])
-    match error["type"]:
-        case "missing":
-            message = "is missing"
-        case "extra_forbidden":
-            message = "is not a key here (unknown, or not supported yet)"
-        case _:
-            message = f"{error['msg'].removeprefix('Value error, ')}"
-            if isinstance(error["input"], str | int | float | bool):
-                message += f"; got {error['input']!r}"
-    return Finding(key, message)
+def _errors(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if finding.severity is Severity.ERROR]

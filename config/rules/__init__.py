@@ -4,6 +4,7 @@ One small function each, by the ids that findings and docs show. A rule looks at
 nor jsii is asked. Rules whose subject another rule has refused stay silent, so that one mistake is one finding.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from config.findings import Finding
@@ -32,3 +33,14 @@ RULES: Final[tuple[Rule, ...]] = (
 def findings(environment: Environment) -> list[Finding]:
     """Return what all rules say of the environment, errors and warnings."""
     return [finding for rule in RULES for finding in rule(environment)]
+
+
+def findings_of_part(part: Environment) -> list[Finding]:
+    """Return what rules say of `config.partial.known_part`; a rule ends where it needs a value that is not known."""
+    found = []
+    for rule in RULES:
+        with suppress(AttributeError):
+            # One by one, so that what it said before is kept.
+            for finding in rule(part):
+                found.append(finding)
+    return found

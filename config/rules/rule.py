@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from config.findings import Finding, Severity
+from config.findings import Finding, Severity, named
 from config.model import Environment
 
 # Yields the key and the message of each violation; the message names the value and what is allowed.
@@ -18,8 +18,9 @@ class Rule:
     check: Check
     severity: Severity = Severity.ERROR
 
-    def __call__(self, environment: Environment) -> list[Finding]:
-        return [Finding(key, message, self.id, self.severity) for key, message in self.check(environment)]
+    def __call__(self, environment: Environment) -> Iterator[Finding]:
+        for key, message in self.check(environment):
+            yield Finding(named(key, environment), message, self.id, self.severity)
 
 
 def error(id: str) -> Callable[[Check], Rule]:

@@ -59,7 +59,8 @@ def test_an_unknown_price_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_environment_that_does_not_exist_names_those_that_do(command: str) -> None:
     result = run(command, "--env", "staging")
     assert result.exit_code == 2
-    assert result.stderr.endswith("environments/staging.yaml: no such environment; there are: dev, prod, small\n")
+    known = ", ".join(config.available())
+    assert result.stderr.endswith(f"environments/staging.yaml: no such environment; there are: {known}\n")
     assert len(result.stderr.splitlines()) == 1
     assert result.stdout == ""
 

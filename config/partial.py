@@ -1,0 +1,60 @@
+"""The part of an environment that is of the right kind, though the whole is not: rules can look at it already."""
+
+import json
+from collections.abc import Collection
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from config.model import Environment
+
+Place = tuple[int | str, ...]
+_UNKNOWN: Final = object()
+
+
+def known_part(document: Any, refused: Collection[Place]) -> Environment:
+    """Return the environment without the values at the places that pydantic refused.
+
+    To read such a value, or one that is missing, raises AttributeError. Use it for nothing but findings.
+    """
+    part: Environment = _part(Environment, document, (), refused)
+    return part
+
+
+def _part(model: type[BaseModel], value: Any, here: Place, refused: Collection[Place]) -> Any:
+    values = value if isinstance(value, dict) and here not in refused else {}
+    known, unknown = {}, []
+    for name, field in model.model_fields.items():
+        if name in values:
+            typed = _typed(field, values[name], (*here, name), refused)
+            if typed is _UNKNOWN:
+                unknown.append(name)
+            else:
+                known[name] = typed
+        elif field.is_required() or values is not value:
+            unknown.append(name)
+    part = model.model_construct(set(known), **known)
+    for name in unknown:
+        # The default that stands there now is not what the file says.
+        part.__dict__.pop(name, None)
+    return part
+
+
+def _typed(field: FieldInfo, value: Any, here: Place, refused: Collection[Place]) -> Any:
+    if not any(place[: len(here)] == here for place in refused):
+        adapter: TypeAdapter[Any] = TypeAdapter(field.annotation)  # type: ignore[arg-type]  # None in no declared field
+        return adapter.validate_json(json.dumps(value))
+    model = model_within(field.annotation)
+    if model is None or here in refused:
+        return _UNKNOWN
+    if isinstance(value, list):
+        return tuple(_part(model, item, (*here, n), refused) for n, item in enumerate(value))
+    return _part(model, value, here, refused)
+
+
+def model_within(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that a field's annotation speaks of: itself, or one of a list or an optional value."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := model_within(part))), None)
