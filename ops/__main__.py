@@ -89,7 +89,8 @@ def wait(
             _fail(f"{env} does not become ready: {item.kind} {item.name}: {item.detail}", code=3)
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
         _fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}; {again}", code=1)
-    console.print(f"[bold green]{env} is ready[/]", highlight=False)
+    enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
+    console.print(f"[bold green]{env} {enough}[/]", highlight=False)
 
 
 @app.command()

@@ -22,7 +22,8 @@ class NotDrained(Exception):
 def cordon(core: kubernetes.client.CoreV1Api, node: str, mark: str) -> None:
     """Let no further pod onto the node, and mark it with an annotation; a node that is gone is left alone."""
     change = {"metadata": {"annotations": {mark: "true"}}, "spec": {"unschedulable": True}}
-    _unless_gone(lambda: core.patch_node(node, change, _request_timeout=REQUEST_TIMEOUT))
+    merge = {"_content_type": "application/merge-patch+json"}
+    _unless_gone(lambda: core.patch_node(node, change, _request_timeout=REQUEST_TIMEOUT, **merge))
 
 
 def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: float, interval: float) -> None:

@@ -62,6 +62,8 @@ def _submitted(core: kubernetes.client.CoreV1Api, namespace: str, head: str) -> 
         connection.request("GET", "/api/jobs/")
         jobs: list[Mapping[str, Any]] = json.load(connection.getresponse())
     except (ApiException, HTTPException, OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, ApiException) else error
-        raise NotTold(f"the head {namespace}/{head} does not say which jobs run: {reason or 'no answer'}") from error
+        told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
+        # The web socket's own text goes on with the answer's headers.
+        reason = told.partition(" -+-+- ")[0]
+        raise NotTold(f"the head {namespace}/{head} does not say which jobs run: {reason}") from error
     return [str(job.get("submission_id") or job.get("job_id")) for job in jobs if job["status"] not in _ENDED]

@@ -175,7 +175,13 @@ def _lower(change: Replicas, api: kubernetes.client.ApiClient) -> None:
     custom = kubernetes.client.CustomObjectsApi(api)
     replace = custom.patch_namespaced_custom_object
     try:
-        replace("ray.io", "v1", change.namespace, "rayclusters", change.cluster, patch, **_PATIENCE)
+        replace(
+            *("ray.io", "v1", change.namespace, "rayclusters", change.cluster),
+            patch,
+            # The client would call it a merge patch.
+            _content_type="application/json-patch+json",
+            **_PATIENCE,
+        )
     except ApiException as error:
         if error.status != 422:
             raise

@@ -21,7 +21,7 @@ def play(stage: Stage) -> None:
     if (status := stage.stack_status("hyperpod")) != "CREATE_COMPLETE":
         raise Broken(f"a shortage must not fail the deployment; the hyperpod stack is {status}")
 
-    printed = stage.ops("wait", "--timeout", "0.5", "--interval", "1", expect=(1,))
+    printed = stage.ops("wait", "--timeout", "0.3", "--interval", "1", expect=(1,))
     for what, words in {
         "how many nodes there are": f"{available} of {group.count} nodes",
         "why the others are not": SHORTAGE,
@@ -29,7 +29,7 @@ def play(stage: Stage) -> None:
     }.items():
         if words not in printed:
             raise Broken(f"`ops wait` must say {what} ({words!r})")
-    stage.ops("wait", "--require", "min", "--timeout", "0.5", "--interval", "1")
+    stage.ops("wait", "--require", "min", "--timeout", "0.3", "--interval", "1")
 
     stage.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})
     stage.ops("wait", "--timeout", "2", "--interval", "1")

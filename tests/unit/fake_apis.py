@@ -27,6 +27,8 @@ class Apis:
     aws: dict[str, Any] = field(default_factory=dict)
     kubernetes: dict[str, Any] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
+    changes: list[tuple[str, Any]] = field(default_factory=list)
+    """What was asked to be changed: an operation of AWS, or a method and a path of Kubernetes, and the body."""
 
     def refuse(self, status: int, message: str) -> None:
         """Let the Kubernetes API refuse everything."""
@@ -56,12 +58,33 @@ def serve() -> Iterator[Apis]:
             missing = 404, {"kind": "Status", "message": f"{path} not found"}
             self._send(_next(apis.kubernetes, path if path in apis.kubernetes else "", missing), "application/json")
 
+        def do_PATCH(self) -> None:
+            self._change("PATCH", self._body())
+
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
-            if "Action=GetCallerIdentity" in body and "GetCallerIdentity" not in apis.aws:
+            body = self._body()
+            if self.path.startswith("/api"):
+                self._change("POST", body)
+            elif "Action=GetCallerIdentity" in body and "GetCallerIdentity" not in apis.aws:
                 self._send((200, IDENTITY.format(account=apis.account)), "text/xml")
             else:
-                self._aws(self.headers.get("x-amz-target", "").rpartition(".")[2] or body.split("&")[0][7:])
+                operation = self.headers.get("x-amz-target", "").rpartition(".")[2] or body.split("&")[0][7:]
+                if not operation.startswith(("Describe", "List", "Get")):
+                    apis.changes.append((operation, json.loads(body)))
+                self._aws(operation)
+
+        def _body(self) -> str:
+            return self.rfile.read(int(self.headers.get("content-length", 0))).decode()
+
+        def _change(self, method: str, body: str) -> None:
+            change = f"{method} {self.path.partition('?')[0]}"
+            content = json.loads(body)
+            apis.changes.append((change, content))
+            answer = _next(apis.kubernetes, change, (200, {"metadata": {"name": "changed"}}))
+            # As the API server does: a JSON patch is a list, every other change is an object.
+            if isinstance(content, list) is not ("json-patch" in self.headers.get("content-type", "")):
+                answer = 400, {"kind": "Status", "message": "error decoding patch"}
+            self._send(answer, "application/json")
 
         def _aws(self, operation: str) -> None:
             unknown = aws_error("ResourceNotFound", f"{operation} has no answer")

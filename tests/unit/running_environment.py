@@ -19,6 +19,7 @@ def make_ready(apis: Apis) -> None:
     apis.aws.clear()
     apis.kubernetes.clear()
     apis.tokens.clear()
+    apis.changes.clear()
     apis.account = "111122223333"
     apis.aws["DescribeEksCluster"] = {
         "cluster": {

@@ -148,6 +148,7 @@ def test_wait_for_the_minimum_exits_with_0_while_nodes_are_missing(apis: Apis) -
     result = run("wait", "--env", "dev", "--require", "min", "--timeout", "0")
     assert result.exit_code == 0, result.output
     assert "✔ instance group worker-group-1: 1 of 4 nodes (1 required): 1 Running" in result.stdout
+    assert result.stdout.splitlines()[-1] == "dev has what `--require min` asks for"
 
 
 def test_wait_for_nothing_reports_once_and_exits_with_0(apis: Apis) -> None:
