@@ -10,7 +10,10 @@ from config.model.base import Model, Name, RoleArn
 
 SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")]
 OidcProviderArn = Annotated[
-    str, StringConstraints(pattern=r"^arn:aws:iam::\d{12}:oidc-provider/oidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/\w+$")
+    str,
+    StringConstraints(
+        pattern=r"^arn:aws:iam::[0-9]{12}:oidc-provider/oidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/[A-Za-z0-9_]+$"
+    ),
 ]
 
 
@@ -18,7 +21,7 @@ class SystemNodes(Model):
     """The EKS managed node group `system`: CoreDNS, operators, the CSI controller, the image build."""
 
     # An EC2 type: these nodes are EC2's own, not HyperPod's.
-    instance_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+\d[a-z0-9-]*\.[a-z0-9]+$")] = Field(
+    instance_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+[0-9][a-z0-9-]*\.[a-z0-9]+$")] = Field(
         default="m5.xlarge", description="EC2 type, x86-64: the Ray image for HyperPod's nodes is built here."
     )
     count: PositiveInt = Field(default=2, description="Number of nodes.")
@@ -29,7 +32,7 @@ class AddOn(Model):
     """A managed add-on of EKS."""
 
     name: Name = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
-    version: Annotated[str, StringConstraints(pattern=r"^v\d+\.\d+\.\d+-eksbuild\.\d+$")] | None = Field(
+    version: Annotated[str, StringConstraints(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+$")] | None = Field(
         default=None, description="Its version. Absent: EKS's default for the Kubernetes version."
     )
 

@@ -31,7 +31,15 @@ class Environment(Model):
         default=False,
         description="Keeps the network and storage stacks: a destroy then ends everything but the data.",
     )
-    image_registry: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:\d+)?(/[\w./-]*\w)?$")] | None = Field(
+    accepted_warnings: dict[
+        Annotated[str, StringConstraints(pattern=r"^V[0-9]+$")], Annotated[str, StringConstraints(pattern=r"\S")]
+    ] = Field(
+        default={},
+        description="Warnings to live with, by the rule's id, each with the reason. Errors cannot be accepted.",
+    )
+    image_registry: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+(:[0-9]+)?(/[A-Za-z0-9_./-]*[A-Za-z0-9_])?$")] | None
+    ) = Field(
         default=None,
         description="Registry, with a path if need be, that holds copies of all public images (`ops images`).",
     )

@@ -1,11 +1,15 @@
 """The HyperPod cluster and its instance groups."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from config.catalogue import InstanceType, catalogue
+from config.catalogue import InstanceType, InstanceTypeFacts, catalogue
 from config.model.base import HyperPodName, LabelKey, LabelValue, Model, ZoneId
+
+# Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that may be switched on; a rule says why
+# others may not.
+SUB_CHARTS: Final = ("cluster-role-and-bindings", "namespaced-role-and-bindings")
 
 
 class Taint(Model):
@@ -21,6 +25,10 @@ class InstanceGroup(Model):
 
     name: HyperPodName = Field(description="Its name, and the nodes' label `instance-group-name`.")
     instance_type: str = Field(description="HyperPod's name of the type, `ml.…`.")
+    type_facts: InstanceTypeFacts | None = Field(
+        default=None,
+        description="Figures of a type that the catalogue lacks, or that go before its own.",
+    )
     count: Annotated[int, Field(ge=0, le=6758)] = Field(description="Number of nodes.")
     min_count: Annotated[int, Field(ge=1, le=6758)] | None = Field(
         default=None,
@@ -48,7 +56,7 @@ class InstanceGroup(Model):
         "system's.",
     )
     training_plan: (
-        Annotated[str, StringConstraints(pattern=r"^arn:aws:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+$")] | None
+        Annotated[str, StringConstraints(pattern=r"^arn:aws:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/.+$")] | None
     ) = Field(default=None, description="ARN of the training plan whose capacity it uses; `zone` is then the plan's.")
     image_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = Field(
         default=None, description="Custom AMI, made from HyperPod's, unencrypted and in this account."
@@ -60,7 +68,9 @@ class InstanceGroup(Model):
 
     @property
     def type(self) -> InstanceType:
-        """What the catalogue says of its type; KeyError where a rule has not been asked first."""
+        """What is known of its type; KeyError where a rule has not been asked first."""
+        if self.type_facts:
+            return InstanceType(name=self.instance_type, **dict(self.type_facts))
         return catalogue()[self.instance_type]
 
 
@@ -74,8 +84,9 @@ class HyperPod(Model):
         default="Automatic", description="Whether HyperPod replaces or reboots sick nodes."
     )
     instance_groups: tuple[InstanceGroup, ...] = Field(min_length=1, max_length=100, description="The groups of nodes.")
-    sub_charts: tuple[Literal["cluster-role-and-bindings", "namespaced-role-and-bindings"], ...] = Field(
+    sub_charts: tuple[str, ...] = Field(
         default=(),
+        json_schema_extra={"items": {"enum": list(SUB_CHARTS)}},
         description="Sub-charts of HyperPod's dependencies chart to switch on beside those it needs: roles for data "
         "scientists' groups.",
     )

@@ -18,7 +18,13 @@ class Image(Model):
         default=(), description="Further Python packages of the built image, each pinned: `name==version`."
     )
     uri: (
-        Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:\d+)?/[\w./-]+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")] | None
+        Annotated[
+            str,
+            StringConstraints(
+                pattern=r"^[A-Za-z0-9_.-]+(:[0-9]+)?/[A-Za-z0-9_./-]+(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
+            ),
+        ]
+        | None
     ) = Field(default=None, description="An image that exists, with tag or digest; nothing is built.")
 
 
