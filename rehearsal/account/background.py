@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import ec2_backends
+from moto.ec2.models.security_groups import SecurityGroup
 from moto.logs.models import logs_backends
 
 if TYPE_CHECKING:
@@ -110,10 +111,21 @@ class Background:
         self.make("network-interface", interface.id, maker_arn, interface.description, holds)
 
     def security_group(
-        self, *, maker_arn: str, name: str, description: str, vpc_id: str, tags: Mapping[str, str]
+        self,
+        *,
+        maker_arn: str,
+        name: str,
+        description: str,
+        vpc_id: str,
+        tags: Mapping[str, str],
+        group_id: str | None = None,
     ) -> Any:
         """Make a security group with EC2's default egress rule; returns moto's SecurityGroup (`.id`)."""
-        group = self._ec2.create_security_group(name, description, vpc_id=vpc_id, tags=dict(tags))
+        if group_id:
+            group = SecurityGroup(self._ec2, group_id, name, description, vpc_id=vpc_id, tags=dict(tags))
+            self._ec2.groups[vpc_id][group_id] = group
+        else:
+            group = self._ec2.create_security_group(name, description, vpc_id=vpc_id, tags=dict(tags))
         self.make("security-group", group.id, maker_arn, description, [vpc_id])
         return group
 

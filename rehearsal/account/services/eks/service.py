@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from moto.eks.models import eks_backends
@@ -32,6 +33,18 @@ ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPoli
 def service_of(account: Account) -> "EksService":
     """The EKS service that was installed for the account."""
     return _services[account.account_id, account.region]
+
+
+def _issuer_id() -> str:
+    return uuid.uuid4().hex.upper()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What EKS chooses for a cluster: the id of its OIDC issuer, and that of its security group (None: EC2's next)."""
+
+    issuer_id: str = field(default_factory=_issuer_id)
+    security_group_id: str | None = None
 
 
 class EksService:
@@ -67,17 +80,20 @@ class EksService:
             raise invalid_request(f"Cluster '{name}' is not in ACTIVE status")
         return cluster
 
-    def create_cluster(self, request: Mapping[str, Any], creator_arn: str | None) -> Any:
+    def create_cluster(
+        self, request: Mapping[str, Any], creator_arn: str | None, identity: Identity | None = None
+    ) -> Any:
         """Begin to make a cluster; it is CREATING until its control plane runs.
 
         `creator_arn` is the role or user that asks, which becomes an administrator unless the request declines.
         """
+        identity = identity or Identity()
         with self._lock:
             if request["name"] in self.backend.clusters:
                 raise in_use(f"Cluster already exists with name: {request['name']}")
             checks.check_cluster(self.account, request)
-            cluster = self._record(request)
-        self._pending[cluster.name] = self._workers.submit(self._bring_up, cluster, request, creator_arn)
+            cluster = self._record(request, identity)
+        self._pending[cluster.name] = self._workers.submit(self._bring_up, cluster, request, creator_arn, identity)
         return cluster
 
     def wait_until_active(self, name: str) -> Any:
@@ -125,7 +141,7 @@ class EksService:
         cluster.version = version
         return self.updates.record(name, "VersionUpdate")
 
-    def _record(self, request: Mapping[str, Any]) -> Any:
+    def _record(self, request: Mapping[str, Any], identity: Identity) -> Any:
         vpc = dict(request["resourcesVpcConfig"])
         cluster = self.backend.create_cluster(
             name=request["name"],
@@ -147,16 +163,16 @@ class EksService:
         cluster.status = "CREATING"
         cluster.platformVersion = _PLATFORM_VERSION
         cluster.endpoint = cluster.certificate_authority = None
-        issuer = f"https://oidc.eks.{self.account.region}.amazonaws.com/id/{uuid.uuid4().hex.upper()}"
+        issuer = f"https://oidc.eks.{self.account.region}.amazonaws.com/id/{identity.issuer_id}"
         cluster.identity = {"oidc": {"issuer": issuer}}
         cluster.access_config = {"authenticationMode": "API"}
         cluster.deletion_protection = bool(request.get("deletionProtection", False))
         cluster.upgrade_policy = dict(request.get("upgradePolicy") or {"supportType": "EXTENDED"})
         return cluster
 
-    def _bring_up(self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None) -> None:
+    def _bring_up(self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None, identity: Identity) -> None:
         try:
-            self._make_network(cluster)
+            self._make_network(cluster, identity.security_group_id)
             self._make_log_group(cluster)
             plane = self.account.clusters.start(cluster.name, cluster.identity["oidc"]["issuer"]).control_plane
             cluster.endpoint = plane.endpoint
@@ -182,7 +198,7 @@ class EksService:
         self.account.background.drop_all(cluster.arn)
         self.backend.delete_cluster(cluster.name)
 
-    def _make_network(self, cluster: Any) -> None:
+    def _make_network(self, cluster: Any, group_id: str | None) -> None:
         """EKS's own security group and the control plane's interfaces."""
         config, background = cluster.resources_vpc_config, self.account.background
         group = background.security_group(
@@ -192,6 +208,7 @@ class EksService:
             "nodes, as well as any managed workloads.",
             vpc_id=config["vpcId"],
             tags={f"kubernetes.io/cluster/{cluster.name}": "owned", "aws:eks:cluster-name": cluster.name},
+            group_id=group_id,
         )
         config["clusterSecurityGroupId"] = group.id
         self._replace_interfaces(cluster)
