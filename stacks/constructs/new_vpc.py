@@ -13,6 +13,7 @@ from constructs import Construct
 
 from config.model import Network
 from stacks.constructs.vpc import Vpc
+from stacks.constructs.vpc_endpoints import VpcEndpoints
 
 ANYWHERE: Final = "0.0.0.0/0"
 
@@ -20,7 +21,8 @@ ANYWHERE: Final = "0.0.0.0/0"
 class NewVpc(Vpc):
     """In each zone: a public /24 for a NAT gateway, a private /18 for nodes, a private /28 for EKS's interfaces.
 
-    Its subnets are in the order of the environment's zones.
+    Its subnets are in the order of the environment's zones. A closed network has neither public subnets nor any
+    gateway but those of S3 and DynamoDB; it reaches AWS's APIs through interface endpoints.
     """
 
     def __init__(self, scope: Construct, id: str, *, network: Network, region: str) -> None:
@@ -32,11 +34,7 @@ class NewVpc(Vpc):
         self._vpc_id = resource.attr_vpc_id
         self._network = network
 
-        public = [
-            self._subnet(f"Public{n}", network.public_subnet(n), zone, role="elb")
-            for n, zone in enumerate(network.zones)
-        ]
-        internet = self._route_to_internet(public)
+        gateways = [] if network.closed else self._nat_gateways()
         nodes = [
             self._subnet(f"Nodes{n}", network.node_subnet(n), zone, role="internal-elb")
             for n, zone in enumerate(network.zones)
@@ -45,7 +43,7 @@ class NewVpc(Vpc):
             self._subnet(f"ControlPlane{n}", network.control_plane_subnet(n), zone, role=None)
             for n, zone in enumerate(network.zones)
         ]
-        private_routes = self._private_route_tables(public, internet)
+        private_routes = self._private_route_tables(gateways)
         self._gateway_endpoints(region, private_routes)
 
         self.vpc = ec2.Vpc.from_vpc_attributes(
@@ -53,10 +51,19 @@ class NewVpc(Vpc):
             "Vpc",
             vpc_id=self._vpc_id,
             vpc_cidr_block=str(network.vpc_cidr),
-            availability_zones=[subnet.attr_availability_zone for subnet in public],
+            availability_zones=[subnet.attr_availability_zone for subnet in nodes],
         )
         self.node_subnets = list(map(self._private, nodes, private_routes))
         self.control_plane_subnets = list(map(self._private, control_plane, private_routes))
+        if network.closed:
+            VpcEndpoints(
+                self,
+                "Endpoints",
+                vpc=self.vpc,
+                vpc_cidr=str(network.vpc_cidr),
+                subnets=self.node_subnets,
+                region=region,
+            )
 
     def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:
         """`role`: what load balancers EKS may put here (a tag that its controllers look for)."""
@@ -94,22 +101,29 @@ class NewVpc(Vpc):
             self._associate(subnet, routes)
         return default
 
-    def _private_route_tables(self, public: list[ec2.CfnSubnet], internet: ec2.CfnRoute) -> list[ec2.CfnRouteTable]:
-        """One route table per zone, whatever the number of NAT gateways: adding some later moves no subnet."""
-        per_zone = self._network.nat_gateways == "one-per-zone"
-        gateways = [
-            self._nat_gateway(n, subnet, internet) for n, subnet in enumerate(public if per_zone else public[:1])
+    def _nat_gateways(self) -> list[ec2.CfnNatGateway]:
+        """The public half of the VPC; returns its NAT gateways, one or one per zone."""
+        public = [
+            self._subnet(f"Public{n}", self._network.public_subnet(n), zone, role="elb")
+            for n, zone in enumerate(self._network.zones)
         ]
+        internet = self._route_to_internet(public)
+        placed = public if self._network.nat_gateways == "one-per-zone" else public[:1]
+        return [self._nat_gateway(n, subnet, internet) for n, subnet in enumerate(placed)]
+
+    def _private_route_tables(self, gateways: list[ec2.CfnNatGateway]) -> list[ec2.CfnRouteTable]:
+        """One route table per zone, whatever the number of NAT gateways: adding some later moves no subnet."""
         tables = []
-        for n in range(len(public)):
+        for n in range(len(self._network.zones)):
             table = self._route_table(f"PrivateRoutes{n}")
-            ec2.CfnRoute(
-                self,
-                f"PrivateDefaultRoute{n}",
-                route_table_id=table.attr_route_table_id,
-                destination_cidr_block=ANYWHERE,
-                nat_gateway_id=gateways[n if per_zone else 0].attr_nat_gateway_id,
-            )
+            if gateways:
+                ec2.CfnRoute(
+                    self,
+                    f"PrivateDefaultRoute{n}",
+                    route_table_id=table.attr_route_table_id,
+                    destination_cidr_block=ANYWHERE,
+                    nat_gateway_id=gateways[n % len(gateways)].attr_nat_gateway_id,
+                )
             tables.append(table)
         return tables
 

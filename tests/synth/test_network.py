@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 from config import available, load
+from stacks.constructs.vpc_endpoints import INTERFACE_ENDPOINTS, SIGNED_BY_OWN_ROLES
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly, Template
 
 ANYWHERE = "0.0.0.0/0"
 NEW = [name for name in available() if load(name).network.existing is None]
+
+
+@pytest.fixture
+def closed(assembly: Assemblies) -> Assembly:
+    return assembly("closed")
 
 
 def _private_tables(network: Template) -> dict[str, str]:
@@ -45,7 +51,7 @@ def _subnets(network: Template, prefix: int) -> dict[str, Any]:
 def test_subnets_are_bound_to_zone_ids_never_to_names(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
     zones = synthesised.environment.network.zones
-    for prefix in (18, 24, 28):
+    for prefix in (18, 28) if synthesised.environment.network.closed else (18, 24, 28):
         subnets = _subnets(synthesised.templates["network"], prefix).values()
         assert sorted(subnet["AvailabilityZoneId"] for subnet in subnets) == sorted(zones)
         assert not any("AvailabilityZone" in subnet for subnet in subnets)
@@ -120,7 +126,8 @@ def test_an_existing_vpc_gets_the_shared_security_group_and_nothing_else(assembl
         "AWS::EC2::SecurityGroupIngress",
     }
     existing = load("existing-vpc").network.existing
-    assert existing and network.only("AWS::EC2::SecurityGroup")["VpcId"] == existing.id
+    assert existing
+    assert network.only("AWS::EC2::SecurityGroup")["VpcId"] == existing.id
 
 
 def test_everything_is_placed_into_the_existing_subnets(assembly: Assemblies) -> None:
@@ -134,6 +141,56 @@ def test_everything_is_placed_into_the_existing_subnets(assembly: Assemblies) ->
     assert eks.only("AWS::EKS::Cluster")["ResourcesVpcConfig"]["SubnetIds"] == control_plane[:2]
     assert eks.only("AWS::EKS::Nodegroup")["Subnets"] == nodes
     assert synthesised.templates["storage"].only("AWS::FSx::FileSystem")["SubnetIds"] == nodes[:1]
+
+
+def test_a_closed_network_has_no_way_to_the_internet(closed: Assembly) -> None:
+    network = closed.templates["network"]
+    present = {resource["Type"] for resource in network.body["Resources"].values()}
+    assert not present & {
+        "AWS::EC2::EIP",
+        "AWS::EC2::InternetGateway",
+        "AWS::EC2::NatGateway",
+        "AWS::EC2::Route",
+        "AWS::EC2::VPCGatewayAttachment",
+    }
+    assert sorted({IPv4Network(s["CidrBlock"]).prefixlen for s in network.properties("AWS::EC2::Subnet")}) == [18, 28]
+
+
+def test_every_private_subnet_of_a_closed_network_reaches_s3(closed: Assembly) -> None:
+    network = closed.templates["network"]
+    [s3] = [e for e in network.properties("AWS::EC2::VPCEndpoint") if e["ServiceName"].endswith(".s3")]
+    tables = {table["Fn::GetAtt"][0] for table in s3["RouteTableIds"]}
+    assert {_table_of(network, subnet) for subnet in network.all("AWS::EC2::Subnet")} == tables
+
+
+def test_interface_endpoints_answer_to_the_services_own_names_in_every_zone(closed: Assembly) -> None:
+    network = closed.templates["network"]
+    nodes = set(_subnets(network, 18))
+    endpoints = [e for e in network.properties("AWS::EC2::VPCEndpoint") if e["VpcEndpointType"] == "Interface"]
+    assert {endpoint["ServiceName"] for endpoint in endpoints} == {
+        f"com.amazonaws.{closed.environment.region}.{service}" for service in INTERFACE_ENDPOINTS
+    }
+    for endpoint in endpoints:
+        assert endpoint["PrivateDnsEnabled"] is True
+        assert {subnet["Fn::GetAtt"][0] for subnet in endpoint["SubnetIds"]} == nodes
+
+
+def test_interface_endpoints_take_tls_from_the_whole_vpc_and_send_nothing(closed: Assembly) -> None:
+    network = closed.templates["network"]
+    [group] = [g for g in network.properties("AWS::EC2::SecurityGroup") if "SecurityGroupIngress" in g]
+    [rule] = group["SecurityGroupIngress"]
+    block = network.only("AWS::EC2::VPC")["CidrBlock"]
+    assert (rule["CidrIp"], rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == (block, "tcp", 443, 443)
+    assert [rule["CidrIp"] for rule in group["SecurityGroupEgress"]] == ["255.255.255.255/32"]
+
+
+def test_endpoints_that_only_own_roles_call_let_in_nobody_else(closed: Assembly) -> None:
+    endpoints = closed.templates["network"].properties("AWS::EC2::VPCEndpoint")
+    bound = {e["ServiceName"].rsplit(".", 1)[1]: e["PolicyDocument"] for e in endpoints if "PolicyDocument" in e}
+    assert set(bound) == SIGNED_BY_OWN_ROLES
+    for policy in bound.values():
+        [statement] = policy["Statement"]
+        assert statement["Condition"] == {"StringEquals": {"aws:PrincipalAccount": closed.environment.account}}
 
 
 def test_flow_logs_record_all_traffic_and_expire(dev: Assembly) -> None:

@@ -1,0 +1,75 @@
+"""What a closed network reaches of AWS: interface endpoints for all that nodes, pods and functions in it call."""
+
+from typing import Final
+
+from aws_cdk import Stack, Tags
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+INTERFACE_ENDPOINTS: Final = {
+    "ec2": "VPC CNI on every node: interfaces and addresses of pods; a node's own description when it starts",
+    "ecr.api": "kubelet and image build: logins to ECR",
+    "ecr.dkr": "kubelet and image build: pulls and pushes (layers go through the S3 endpoint)",
+    "eks": "CDK's kubectl functions and starting nodes: DescribeCluster",
+    "eks-auth": "EKS's pod identity agent: credentials of pods with an association",
+    "fsx": "FSx CSI driver: file systems",
+    "lambda": "CDK's provider framework, which runs in the VPC beside the kubectl function that it invokes",
+    "logs": "lifecycle scripts, health monitoring agent, deep health checks",
+    "monitoring": "health monitoring agent: metrics",
+    "ssm": "SSM agent of HyperPod's nodes: its registration",
+    "ssmmessages": "SSM agent: sessions on a node",
+    "ec2messages": "SSM agent before 3.3.40: commands and sessions",
+    "sts": "pods with an IAM role (IRSA): image build, CSI driver, Ray",
+}
+"""Why each is there. Nothing in the VPC calls autoscaling, elasticloadbalancing, kms, sagemaker.api or states: node
+groups, load balancers, keys, the HyperPod cluster and its waiter are served from outside it."""
+
+SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring"})
+"""Endpoints that only roles of the account call, and only with signed requests: their policy lets in nobody else.
+
+The others keep AWS's open policy: STS's web identities, SSM's registration and ECR's tokens are not requests of a
+role, and image layers come from AWS's own bucket.
+"""
+
+
+class VpcEndpoints(Construct):
+    """One endpoint a service with private DNS, an interface in each zone's node subnet.
+
+    Their security group takes TLS from the whole VPC: kubectl functions, system nodes and HyperPod nodes have
+    different groups, and an endpoint that one of them cannot reach shows as a node that never joins.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, vpc: ec2.IVpc, vpc_cidr: str, subnets: list[ec2.ISubnet], region: str
+    ) -> None:
+        super().__init__(scope, id)
+        group = ec2.SecurityGroup(
+            self, "SecurityGroup", vpc=vpc, description="Interface endpoints of AWS's APIs", allow_all_outbound=False
+        )
+        group.add_ingress_rule(ec2.Peer.ipv4(vpc_cidr), ec2.Port.tcp(443), "TLS from the VPC")
+        for service in INTERFACE_ENDPOINTS:
+            endpoint = ec2.CfnVPCEndpoint(
+                self,
+                service,
+                vpc_id=vpc.vpc_id,
+                service_name=f"com.amazonaws.{region}.{service}",
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=[subnet.subnet_id for subnet in subnets],
+                security_group_ids=[group.security_group_id],
+                policy_document=self._own_roles() if service in SIGNED_BY_OWN_ROLES else None,
+            )
+            Tags.of(endpoint).add("Name", endpoint.node.path)
+
+    def _own_roles(self) -> iam.PolicyDocument:
+        return iam.PolicyDocument(
+            statements=[
+                iam.PolicyStatement(
+                    principals=[iam.AnyPrincipal()],
+                    actions=["*"],
+                    resources=["*"],
+                    conditions={"StringEquals": {"aws:PrincipalAccount": Stack.of(self).account}},
+                )
+            ]
+        )
