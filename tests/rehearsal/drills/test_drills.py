@@ -1,0 +1,211 @@
+"""Drills: what each checks, how they end, and what there is. CI plays them whole (`make drill`)."""
+
+import io
+import re
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+import config
+from rehearsal.drills import DRILLS, capacity, create_fails, perform
+from rehearsal.drills.drill import Drill
+from rehearsal.drills.perform import play
+from rehearsal.drills.stage import Stage
+from rehearsal.drills.timeline import Timeline
+from rehearsal.paths import REPOSITORY
+from rehearsal.story.cdk import CommandFailure
+from rehearsal.story.steps import Broken
+
+# As the CDK CLI prints them: wrapped, and followed by the framework's stack.
+CHART_IS_MISSING = """\
+❌  rayhp-dev-hyperpod failed to deploy
+‣ DeploymentError: Resource updates failed:
+  Received response status [FAILED] from custom resource. Message returned: Error: CreateCluster failed
+  (ValidationException): The Amazon EKS orchestrator cluster rayhp-dev is missing one or more required dependencies.
+
+Logs:
+    at invokeUserFunction
+"""
+QUOTA = CHART_IS_MISSING.replace("ValidationException", "ResourceLimitExceeded")
+SHORTAGE = "… instance group worker-group-1: 3 of 4 nodes; We currently do not have sufficient ml.p5.48xlarge capacity"
+WAITED = f"{SHORTAGE}\nerror: dev is not ready; `ops wait --env dev` goes on where this stopped"
+LOG_GROUP = {"type": "AWS::Logs::LogGroup", "id": "/aws/lambda/f", "owner": "background:f", "note": "its maker is gone"}
+FAILED_STACK = {"type": "AWS::CloudFormation::Stack", "id": "rayhp-dev-hyperpod", "owner": "nobody", "note": ""}
+ROLE = {"type": "AWS::IAM::Role", "id": "forgotten", "owner": "nobody", "note": ""}
+
+
+class FakeStage:
+    """A stage on which everything goes well: tests take something away."""
+
+    def __init__(self) -> None:
+        self.environment = config.load("dev")
+        self.console = Console(file=io.StringIO(), width=200)
+        self.timeline = Timeline()
+        self.done: list[str] = []
+        self.deployments = [CHART_IS_MISSING, QUOTA]
+        self.inventories: list[list[dict[str, Any]]] = [[], [LOG_GROUP, FAILED_STACK], [LOG_GROUP, FAILED_STACK]]
+        self.waits = [WAITED, "ready", "ready"]
+        self.status = "ROLLBACK_COMPLETE"
+
+    @property
+    def printed(self) -> str:
+        return cast(io.StringIO, self.console.file).getvalue()
+
+    @contextmanager
+    def step(self, title: str) -> Any:
+        yield SimpleNamespace(see=self.done.append)
+        self.timeline.mark(title)
+
+    def restart_clock(self) -> None:
+        self.timeline.mark("the drill begins")
+
+    def without(self, part: str) -> None:
+        self.done.append(f"without {part}")
+
+    def deploy(self, *parts: str) -> None:
+        self.done.append(f"deploy {' '.join(parts)}".strip())
+
+    def failing_deploy(self, *_: str) -> str:
+        return self.deployments.pop(0)
+
+    def stack_events(self, *_: object) -> None:
+        """Nothing for the timeline."""
+
+    def stack_status(self, *_: str) -> str:
+        return self.status
+
+    def stack(self, part: str) -> str:
+        return f"rayhp-dev-{part}"
+
+    def inventory(self) -> list[dict[str, Any]]:
+        return self.inventories.pop(0)
+
+    def helm(self, *arguments: str) -> None:
+        self.done.append(f"helm {arguments[0]}")
+
+    def faults(self, *_: str, **faults: Any) -> None:
+        self.done.append(f"faults {faults}")
+
+    def ops(self, *arguments: str, **_: object) -> str:
+        self.done.append(f"ops {' '.join(arguments[:3])}")
+        return self.waits.pop(0)
+
+
+@pytest.fixture
+def stage() -> FakeStage:
+    return FakeStage()
+
+
+def played(drill: Drill, stage: FakeStage) -> bool:
+    return play(drill, cast(Stage, stage))
+
+
+def test_each_drill_keeps_its_promise_where_everything_goes_well(stage: FakeStage) -> None:
+    assert played(create_fails.DRILL, stage)
+    stage.status = "CREATE_COMPLETE"
+    assert played(capacity.DRILL, stage)
+    assert stage.printed.count("promise kept") == 2
+
+
+def test_a_failed_creation_whose_reason_is_not_told_breaks_the_promise(stage: FakeStage) -> None:
+    stage.deployments[0] = CHART_IS_MISSING.replace("missing one or more", "unhappy about some")
+    assert not played(create_fails.DRILL, stage)
+    assert "promise broken" in stage.printed
+    assert "must say 'missing one or more required dependencies'" in stage.printed
+
+
+def test_a_failed_creation_with_a_reason_that_nobody_reads_breaks_the_promise(stage: FakeStage) -> None:
+    stage.deployments[1] = QUOTA.replace("The Amazon", "very long " * 60 + "The Amazon")
+    assert not played(create_fails.DRILL, stage)
+    assert "the reason must be short" in stage.printed
+
+
+def test_a_failed_creation_that_leaves_something_breaks_the_promise(stage: FakeStage) -> None:
+    stage.inventories[1].append(ROLE)
+    assert not played(create_fails.DRILL, stage)
+    assert "the failed deployment left IAM::Role forgotten" in stage.printed
+
+
+def test_a_failed_creation_that_is_not_rolled_back_breaks_the_promise(stage: FakeStage) -> None:
+    stage.status = "ROLLBACK_FAILED"
+    assert not played(create_fails.DRILL, stage)
+    assert "it is ROLLBACK_FAILED" in stage.printed
+
+
+def test_what_a_drill_let_go_wrong_is_taken_back_when_its_promise_is_broken(stage: FakeStage) -> None:
+    stage.status = "ROLLBACK_FAILED"
+    played(create_fails.DRILL, stage)
+    assert stage.done.index("helm rollback") > stage.done.index("helm uninstall")
+
+
+def test_a_shortage_that_fails_the_deployment_breaks_the_promise(stage: FakeStage) -> None:
+    assert not played(capacity.DRILL, stage)
+    assert "a shortage must not fail the deployment" in stage.printed
+
+
+@pytest.mark.parametrize("missing", ["3 of 4 nodes", "do not have sufficient", "goes on where this stopped"])
+def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(stage: FakeStage, missing: str) -> None:
+    stage.status, stage.waits[0] = "CREATE_COMPLETE", WAITED.replace(missing, "")
+    assert not played(capacity.DRILL, stage)
+    assert "`ops wait` must say" in stage.printed
+
+
+def test_a_command_that_fails_breaks_the_promise_with_its_output(stage: FakeStage) -> None:
+    def fail(_: Stage) -> None:
+        raise CommandFailure("`cdk deploy …` ended with code 1")
+
+    assert not played(Drill("any", "all is well", fail), stage)
+    assert "`cdk deploy …` ended with code 1" in stage.printed
+
+
+def test_the_timeline_is_in_order_and_begins_with_the_drill() -> None:
+    timeline = Timeline()
+    now = time.time()
+    timeline.mark("second", at=now + 2)
+    timeline.mark("first", at=now + 1)
+    timeline.mark("an event of an earlier drill", at=now - 60)
+    assert [line.split("  ")[-1] for line in timeline.lines()] == ["first", "second"]
+
+
+def test_every_drill_is_played_although_one_breaks_its_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = FakeStage()
+    ended: list[str] = []
+
+    def fail(_: Stage) -> None:
+        raise Broken("it was not kept")
+
+    drills = [Drill("first", "…", fail), Drill("second", "…", lambda _: ended.append("second"))]
+    fake = SimpleNamespace(
+        **{name: getattr(stage, name) for name in ("console", "timeline", "restart_clock")},
+        set_up=lambda: None,
+        take_down=lambda: ended.append("down"),
+    )
+    monkeypatch.setattr(perform, "Stage", lambda *_: fake)
+    assert perform.perform(drills, "dev", stage.console) == 1
+    assert ended == ["second", "down"]
+
+
+def rehearsal_drill(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "rehearsal", "drill", *arguments]
+    return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def test_without_a_name_the_drills_are_listed() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    assert "-m rehearsal drill $(NAME) --env $(ENV)" in makefile
+    result = rehearsal_drill()
+    assert result.returncode == 0
+    for name in DRILLS:
+        assert re.search(rf"^{name} +\S", result.stdout, re.MULTILINE)
+
+
+def test_an_unknown_drill_names_those_that_there_are() -> None:
+    result = rehearsal_drill("earthquake")
+    assert result.returncode == 2
+    assert result.stderr == f"error: there is no drill earthquake; there are: {', '.join(DRILLS)}\n"
