@@ -55,6 +55,7 @@ class HyperPodStack(EnvironmentStack):
             "LifecycleScripts",
             bucket=storage.lifecycle_bucket,
             folders=[group.lifecycle_scripts for group in settings.instance_groups],
+            settings={"FSX_EFA": "true"} if environment.fsx.efa else None,
         )
         provider = ClusterProvider(self, "Provider", execution_role=execution_role.role, eks_cluster=eks.cluster)
         teardown = ClusterTeardown(self, "Teardown", provider=provider)

@@ -27,6 +27,9 @@ RULES: Final[tuple[Rule, ...]] = (
     eks.system_nodes_are_x86,
     ray.instance_groups_of_ray,
     ray.replicas_within_bounds,
+    fsx.efa_reaches_somebody,
+    fsx.driver_makes_what_it_can,
+    fsx.existing_file_system_is_left_as_it_is,
 )
 
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Moves the data of containerd and kubelet (images, emptyDir volumes, logs) from the 100 GB root volume to the node's
-# secondary EBS volume, which HyperPod mounts at /opt/sagemaker. Amazon Linux 2023. Safe to run again.
+# secondary EBS volume, which HyperPod mounts at /opt/sagemaker, and prepares the Lustre client. Amazon Linux 2023. Safe
+# to run again.
 set -euo pipefail
 
 # A fake root directory and a shorter wait, for tests.
@@ -13,6 +14,11 @@ containerd_config=$volume/containerd/config.toml
 containerd_override=/etc/systemd/system/containerd.service.d/10-data-on-volume.conf
 kubelet_data=$volume/kubelet
 nvidia_runtime=/usr/bin/nvidia-container-runtime
+
+# The deployment puts it beside this script where the file system takes EFA: FSX_EFA=true.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+settings=$here/settings
+efa_client=configure-efa-fsx-lustre-client
 
 say() {
   echo "$(date -u +%FT%TZ) on_create_main: $*"
@@ -144,6 +150,36 @@ relocate_kubelet() {
   say "kubelet data lies in $kubelet_data"
 }
 
+# Prints where AWS's setup of the Lustre client for EFA lies: in newer AMIs, in a copy beside this script, or fetched now
+# (FSx user guide, "Configuring EFA clients").
+find_efa_setup() {
+  local directory
+  for directory in "$root/etc/eks/$efa_client" "$here/$efa_client" "$root/opt/$efa_client"; do
+    [[ ! -f $directory/setup.sh ]] || { echo "$directory/setup.sh"; return; }
+  done
+  local archive=$root/opt/$efa_client.zip
+  curl --fail --silent --show-error --retry 2 --max-time 60 --output "$archive" \
+    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples/$efa_client.zip" >&2 || return
+  unzip -q -o -d "$root/opt" "$archive" >&2 || return
+  echo "$root/opt/$efa_client/setup.sh"
+}
+
+# Must come before the Lustre modules: they read their CPU partitions, one per EFA interface, when they are loaded.
+# Without EFA the same file system is reached by TCP, which is slower and no reason to lose a node.
+configure_lustre_efa() {
+  grep -qsx 'FSX_EFA=true' "$settings" || return 0
+  if ! compgen -G "$root/sys/class/infiniband/*" >/dev/null; then
+    say "this node has no EFA interface: Lustre uses TCP"
+    return
+  fi
+  local setup
+  if setup=$(find_efa_setup) && bash "$setup"; then
+    say "Lustre uses EFA, set up by $setup"
+  else
+    say "warning: EFA could not be set up for Lustre, it uses TCP"
+  fi
+}
+
 # FSx for Lustre volumes mount with the kernel's client; an instance type without it has no such volume to mount.
 load_lustre() {
   local module
@@ -173,5 +209,6 @@ say "start"
 require_amazon_linux_2023
 wait_until_mounted
 while_stopped relocate_containerd relocate_kubelet
+configure_lustre_efa
 load_lustre
 say "done"

@@ -1,6 +1,6 @@
 """The lifecycle scripts in their bucket."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,10 +13,14 @@ from stacks.constructs.acknowledge import acknowledge, imported, managed_policy,
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENTRY_POINT: Final = "on_create.sh"
+SETTINGS: Final = "settings"
 
 
 class LifecycleScripts(Construct):
     """Each folder whole, below a prefix that is the hash of its content. `uris` has the addresses by folder.
+
+    `settings` (such as FSX_EFA=true) lie beside the scripts, a line each in the file `settings`; without any there is
+    no such file.
 
     A changed script is thus a changed `LifeCycleConfig`, visible in a diff, and what nodes of the previous version
     need stays where it was (a rollback asks for it again). It goes with the bucket. Nodes that run already are not
@@ -27,23 +31,32 @@ class LifecycleScripts(Construct):
     entry_point: str
 
     def __init__(
-        self, scope: Construct, id: str, *, bucket: s3.IBucket, folders: Iterable[str], project: Path = PROJECT
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        bucket: s3.IBucket,
+        folders: Iterable[str],
+        settings: Mapping[str, str] | None = None,
+        project: Path = PROJECT,
     ) -> None:
         super().__init__(scope, id)
         self.entry_point = ENTRY_POINT
         self.uris = {}
-        first, *_ = [self._upload(folder, project / folder, bucket) for folder in dict.fromkeys(folders)]
+        text = "".join(f"{name}={value}\n" for name, value in sorted((settings or {}).items()))
+        first, *_ = [self._upload(folder, project / folder, bucket, text) for folder in dict.fromkeys(folders)]
         _acknowledge(first, bucket)
 
-    def _upload(self, name: str, folder: Path, bucket: s3.IBucket) -> s3_deployment.BucketDeployment:
-        prefix = FileSystem.fingerprint(str(folder))
+    def _upload(self, name: str, folder: Path, bucket: s3.IBucket, settings: str) -> s3_deployment.BucketDeployment:
+        prefix = FileSystem.fingerprint(str(folder), extra_hash=settings or None)
+        beside = [s3_deployment.Source.data(SETTINGS, settings)] if settings else []
         self.uris[name] = f"s3://{bucket.bucket_name}/{prefix}/"
         return s3_deployment.BucketDeployment(
             self,
             f"Upload-{name.replace('/', '-')}",
             destination_bucket=bucket,
             destination_key_prefix=prefix,
-            sources=[s3_deployment.Source.asset(str(folder))],
+            sources=[s3_deployment.Source.asset(str(folder)), *beside],
             prune=False,
             retain_on_delete=True,
         )

@@ -30,6 +30,12 @@ def existing(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return synthesise(small_with(existing=EXISTING), tmp_path_factory.mktemp("existing"))
 
 
+@pytest.fixture(scope="module")
+def efa(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    environment = small_with(efa=True, capacity_gib=4800, throughput_mbps_per_tib=1000)
+    return synthesise(environment, tmp_path_factory.mktemp("efa"))
+
+
 def driver_policy(assembly: Assembly) -> Object:
     [policy] = assembly.templates["platform"].only("AWS::IAM::Role")["Policies"]
     return dict(policy["PolicyDocument"])
@@ -144,3 +150,18 @@ def test_driver_may_nothing_else(dynamic: Assembly) -> None:
         "fsx:UpdateFileSystem",
         "iam:CreateServiceLinkedRole",
     }
+
+
+def test_file_system_with_efa_has_automatic_metadata(efa: Assembly) -> None:
+    settings = efa.templates["storage"].only("AWS::FSx::FileSystem")["LustreConfiguration"]
+    assert settings["EfaEnabled"] is True
+    assert settings["MetadataConfiguration"] == {"Mode": "AUTOMATIC"}
+
+
+def test_nodes_learn_of_efa_by_a_file_beside_their_scripts(efa: Assembly, dev: Assembly) -> None:
+    (with_efa, without) = (each.templates["hyperpod"].only("Custom::CDKBucketDeployment") for each in (efa, dev))
+    assert len(with_efa["SourceObjectKeys"]) == 2
+    assert len(without["SourceObjectKeys"]) == 1
+    assert with_efa["DestinationBucketKeyPrefix"] != without["DestinationBucketKeyPrefix"]
+    asset = efa.directory / f"asset.{with_efa['SourceObjectKeys'][1].removesuffix('.zip')}"
+    assert (asset / "settings").read_text() == "FSX_EFA=true\n"

@@ -212,6 +212,63 @@ def test_missing_lustre_module_is_only_a_warning(node: Node) -> None:
     assert "warning: kernel module lustre could not be loaded" in result.stdout
 
 
+EFA_CLIENT = "configure-efa-fsx-lustre-client"
+SETUP = '#!/bin/bash\necho "efa setup" >>"$ROOT/asked"\n'
+
+
+@pytest.fixture
+def efa_node(node: Node) -> Node:
+    """A node with an EFA interface, of an environment whose file system takes EFA."""
+    (node.scripts / "settings").write_text("FSX_EFA=true\n")
+    node.write("sys/class/infiniband/rdmap0s6", "")
+    node.program("curl", "exit 1")
+    return node
+
+
+def test_lustre_is_set_up_for_efa_before_its_modules_are_loaded(efa_node: Node) -> None:
+    efa_node.write(f"etc/eks/{EFA_CLIENT}/setup.sh", SETUP)
+    result = efa_node.run()
+    assert result.returncode == 0, result.stdout
+    assert efa_node.asked.index("efa setup") < efa_node.asked.index("modprobe lnet")
+    assert not [line for line in efa_node.asked if line.startswith("curl")]
+
+
+def test_copy_beside_the_scripts_is_used_where_the_image_has_none(efa_node: Node) -> None:
+    (efa_node.scripts / EFA_CLIENT).mkdir()
+    (efa_node.scripts / EFA_CLIENT / "setup.sh").write_text(SETUP)
+    efa_node.run()
+    assert "efa setup" in efa_node.asked
+
+
+def test_setup_is_fetched_where_there_is_no_copy(efa_node: Node) -> None:
+    efa_node.program("curl", "exit 0")
+    folder = f'"$ROOT/opt/{EFA_CLIENT}"'
+    efa_node.program("unzip", f"mkdir -p {folder}\ncat >{folder}/setup.sh <<'END'\n{SETUP}END")
+    result = efa_node.run()
+    assert "efa setup" in efa_node.asked, result.stdout
+    [curl] = [line for line in efa_node.asked if line.startswith("curl")]
+    assert curl.endswith(f"https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples/{EFA_CLIENT}.zip")
+
+
+def test_node_whose_efa_setup_fails_joins_with_a_warning(efa_node: Node) -> None:
+    result = efa_node.run()
+    assert result.returncode == 0
+    assert "warning: EFA could not be set up for Lustre, it uses TCP" in result.stdout
+    assert "modprobe lustre" in efa_node.asked
+
+
+def test_node_without_efa_interface_uses_tcp(efa_node: Node) -> None:
+    (efa_node.root / "sys/class/infiniband/rdmap0s6").unlink()
+    assert "this node has no EFA interface: Lustre uses TCP" in efa_node.run().stdout
+
+
+def test_environment_without_efa_sets_nothing_up(node: Node) -> None:
+    node.write("sys/class/infiniband/rdmap0s6", "")
+    node.write(f"etc/eks/{EFA_CLIENT}/setup.sh", SETUP)
+    assert "EFA" not in node.run().stdout
+    assert "efa setup" not in node.asked
+
+
 @pytest.mark.parametrize("script", sorted(SCRIPTS.iterdir()), ids=lambda path: path.name)
 def test_script_is_what_a_node_can_run(script: Path) -> None:
     text = script.read_bytes()

@@ -1,0 +1,95 @@
+"""Rules of the file system: each fires on what breaks it, and is silent on what keeps it."""
+
+from typing import Any
+
+import pytest
+
+from config import Environment, load
+from config.model import DataRepository, ExistingFileSystem, Fsx
+from config.rules import findings
+
+EXISTING = ExistingFileSystem(id="fs-0fedcba9876543210", mount_name="zyxwvuts")
+LINKED = (DataRepository(path="/datasets", prefix="datasets"),)
+
+
+def said(name: str = "small", **fsx: Any) -> list[str]:
+    """What the rules say of the file system in the environment."""
+    environment: Environment = load(name).model_copy(update={"fsx": Fsx(**fsx)})
+    return [str(finding) for finding in findings(environment) if finding.key.startswith("fsx")]
+
+
+@pytest.mark.parametrize(
+    "fsx",
+    [
+        {},
+        {"capacity_gib": 2400, "throughput_mbps_per_tib": 1000, "data_repositories": LINKED},
+        {"provisioning": "dynamic"},
+        {"provisioning": "dynamic", "reclaim_policy": "Retain", "compression": "NONE"},
+        {"existing": EXISTING},
+        {"existing": EXISTING, "capacity_gib": 3600},
+    ],
+)
+def test_what_fsx_and_the_driver_take_is_silent(fsx: dict[str, Any]) -> None:
+    assert said(**fsx) == []
+
+
+@pytest.mark.parametrize(
+    ("fsx", "finding"),
+    [
+        ({"capacity_gib": 1300}, "fsx.capacity_gib: 1300; allowed: 1200 or a multiple of 2400 [V9]"),
+        ({"capacity_gib": 0}, "fsx.capacity_gib: 0; allowed: 1200 or a multiple of 2400 [V9]"),
+        ({"throughput_mbps_per_tib": 200}, "fsx.throughput_mbps_per_tib: 200; allowed: 125, 250, 500, 1000 [V9]"),
+        (
+            {"provisioning": "dynamic", "reclaim_policy": "Recycle"},
+            "fsx.reclaim_policy: 'Recycle'; allowed: Delete, Retain [V41]",
+        ),
+        (
+            {"reclaim_policy": "Retain"},
+            "fsx.reclaim_policy: 'Retain'; allowed with `provisioning: dynamic` only [V41]",
+        ),
+        (
+            {"provisioning": "dynamic", "data_repositories": LINKED},
+            "fsx.data_repositories: the CSI driver links none; allowed with `provisioning: static` only [V41]",
+        ),
+        (
+            {"provisioning": "dynamic", "existing": EXISTING},
+            "fsx.existing: a file system that exists is mounted as it is; allowed: `provisioning: static` [V41]",
+        ),
+        (
+            {"existing": EXISTING, "data_repositories": LINKED},
+            "fsx.data_repositories: not set on a file system that exists; allowed: none [V42]",
+        ),
+        (
+            {"existing": EXISTING, "compression": "LZ4"},
+            "fsx.compression: not set on a file system that exists: leave the key out [V42]",
+        ),
+    ],
+)
+def test_one_mistake_is_one_finding(fsx: dict[str, Any], finding: str) -> None:
+    assert said(**fsx) == [finding]
+
+
+@pytest.mark.parametrize(("throughput", "step"), [(125, 38400), (250, 19200), (500, 9600), (1000, 4800)])
+def test_efa_needs_whole_servers(throughput: int, step: int) -> None:
+    def errors(capacity: int) -> list[str]:
+        given = {"efa": True, "throughput_mbps_per_tib": throughput, "capacity_gib": capacity}
+        return [line for line in said("dev", **given) if "[V9]" in line]
+
+    assert errors(step) == errors(2 * step) == []
+    allowed = f"allowed with EFA and {throughput} MB/s for each TiB: multiples of {step} [V9]"
+    assert errors(2400) == [f"fsx.capacity_gib: 2400; {allowed}"]
+
+
+def test_efa_that_no_node_has_is_a_warning() -> None:
+    efa = {"efa": True, "throughput_mbps_per_tib": 1000, "capacity_gib": 4800}
+    assert [line for line in said("small", **efa) if "V40" in line] == [
+        "fsx.efa: true, but no instance group has EFA interfaces: all nodes use TCP [V40]"
+    ]
+    assert said("dev", **efa) == []
+
+
+def test_dynamic_file_system_in_a_protected_environment_is_refused() -> None:
+    assert said("prod", provisioning="dynamic") == [
+        "fsx.provisioning: 'dynamic' in a protected environment would lose its data with the claim; "
+        "allowed: static [V41]"
+    ]
