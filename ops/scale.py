@@ -26,48 +26,56 @@ NODES_PER_CALL: Final = 99
 """BatchDeleteClusterNodes takes 3,000 ids, and more than 99 only after a word with AWS Support (API reference)."""
 
 
+RAY_PODS: Final = "ray.io/is-ray-node=yes"
+"""KubeRay's label of heads and workers."""
+
+_PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
+
+
 class Refused(Exception):
     """It must not be done, or not now; the message says why and what to do instead."""
 
 
 def look(environment: Environment, clients: Clients, group: str, wanted: int) -> Plan:
     """Plan what brings the group to `wanted` nodes. Raises Refused for what is not this command's."""
+    _refuse_what_the_environment_forbids(environment, group, wanted)
+    cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
+    live = next((each for each in cluster["InstanceGroups"] if each["InstanceGroupName"] == group), None)
+    if live is None:
+        raise Refused(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
+    if wanted > live["TargetCount"]:
+        raise Refused(
+            f"{group} has {live['TargetCount']} nodes: to have more is the deployment's. Raise its count in "
+            f"environments/{environment.name}.yaml and run `cdk deploy --all -c environment={environment.name}`"
+        )
+    nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
+    refuse_deep_checks(nodes)
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    custom = kubernetes.client.CustomObjectsApi(clients.kubernetes)
+    made = plan(
+        group=group,
+        wanted=wanted,
+        target=live["TargetCount"],
+        nodes=nodes,
+        kubernetes_nodes=core.list_node(label_selector=f"{INSTANCE_GROUP_LABEL}={group}", **_PATIENCE).items,
+        pods=core.list_pod_for_all_namespaces(label_selector=RAY_PODS, **_PATIENCE).items,
+        ray_clusters=custom.list_cluster_custom_object("ray.io", "v1", "rayclusters", **_PATIENCE)["items"],
+    )
+    heads = [head for node in made.leaving for head in node.heads]
+    if heads and not wanted:
+        raise Refused(
+            f"{group} runs {', '.join(heads)}, and a head could run nowhere else: delete the RayClusters first"
+        )
+    return made
+
+
+def _refuse_what_the_environment_forbids(environment: Environment, group: str, wanted: int) -> None:
     configured = next((each for each in environment.hyperpod.instance_groups if each.name == group), None)
     if configured is None:
         names = ", ".join(each.name for each in environment.hyperpod.instance_groups)
         raise Refused(f"{environment.name} has no instance group {group}; it has {names}")
     if wanted < (configured.min_count or 0):
         raise Refused(f"{group} has min_count {configured.min_count}: lower it in the environment and deploy, first")
-    cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
-    live = next((each for each in cluster["InstanceGroups"] if each["InstanceGroupName"] == group), None)
-    if live is None:
-        raise Refused(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
-    target = live["TargetCount"]
-    if wanted > target:
-        raise Refused(
-            f"{group} has {target} nodes: to have more is the deployment's. Raise its count in "
-            f"environments/{environment.name}.yaml and run `cdk deploy -c environment={environment.name} --all`"
-        )
-    nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
-    refuse_deep_checks(nodes)
-    core = kubernetes.client.CoreV1Api(clients.kubernetes)
-    custom = kubernetes.client.CustomObjectsApi(clients.kubernetes)
-    selector = f"{INSTANCE_GROUP_LABEL}={group}"
-    ray_pods = core.list_pod_for_all_namespaces(label_selector="ray.io/is-ray-node=yes", **_PATIENCE).items
-    made = plan(
-        group=group,
-        wanted=wanted,
-        target=target,
-        nodes=nodes,
-        kubernetes_nodes=core.list_node(label_selector=selector, **_PATIENCE).items,
-        pods=ray_pods,
-        ray_clusters=custom.list_cluster_custom_object("ray.io", "v1", "rayclusters", **_PATIENCE)["items"],
-    )
-    _refuse_headless(group, wanted, made)
-    return made
-
-
-_PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 
 def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
@@ -106,14 +114,6 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
                 f"on RayCluster {namespace}/{name} runs {', '.join(found)}: wait for its end or stop it; "
                 "--force takes its workers away"
             )
-
-
-def _refuse_headless(group: str, wanted: int, made: Plan) -> None:
-    heads = [head for node in made.leaving for head in node.heads]
-    if heads and not wanted:
-        raise Refused(
-            f"{group} runs the heads {', '.join(heads)}, which could run nowhere: delete the RayClusters first"
-        )
 
 
 def describe(made: Plan) -> Iterator[str]:

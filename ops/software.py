@@ -14,7 +14,7 @@ from config import Environment
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.nodes import list_nodes
-from ops.scale import Refused, in_service, refuse_deep_checks
+from ops.scale import RAY_PODS, Refused, in_service, refuse_deep_checks
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _ray_clusters(api: kubernetes.client.ApiClient, groups: Sequence[str]) -> se
     names = {
         node.metadata.name for node in core.list_node(label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     }
-    pods = core.list_pod_for_all_namespaces(label_selector="ray.io/is-ray-node=yes", _request_timeout=REQUEST_TIMEOUT)
+    pods = core.list_pod_for_all_namespaces(label_selector=RAY_PODS, _request_timeout=REQUEST_TIMEOUT)
     return {
         (pod.metadata.namespace, pod.metadata.labels["ray.io/cluster"])
         for pod in pods.items

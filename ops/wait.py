@@ -30,7 +30,8 @@ def table(items: list[Item], caption: str | None = None) -> Table:
     drawn.add_column("state", overflow="fold")
     for item in items:
         style = _STYLE[item.state]
-        drawn.add_row(f"[{style}]{_SIGN[item.state]}[/]", item.kind, item.name, escape(item.detail))
+        reasons = escape(item.detail.replace("; ", "\n"))
+        drawn.add_row(f"[{style}]{_SIGN[item.state]}[/]", item.kind, item.name, reasons)
     return drawn
 
 
