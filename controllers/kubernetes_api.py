@@ -1,0 +1,221 @@
+"""The Kubernetes API from within a pod: requests with the pod's service account, and copies that a watch keeps."""
+
+import http.client
+import json
+import random
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import urlencode
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+NO_ANSWER: Final = 0
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+GONE: Final = 410
+
+_TIMEOUT: Final = 10.0
+# A watch is renewed often: a connection that died unnoticed is then noticed within the same time.
+_WATCH_SECONDS: Final = 30
+_PAGE: Final = 250
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 10.0
+
+
+class ApiError(Exception):
+    """The API server refused a request; `status` is HTTP's, or NO_ANSWER when there was none."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}" if status else message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the API server is, and the directory with the service account's `token` and `ca.crt`."""
+
+    host: str
+    port: int
+    account: Path
+
+
+class Api:
+    """One connection, for one thread; it is opened when needed and kept until `close`.
+
+    Every method raises ApiError. The token is read for each request: the kubelet renews it.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._connection: http.client.HTTPSConnection | None = None
+
+    def close(self) -> None:
+        """Close the connection: the server would close an idle one, which only the next request would notice."""
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, **query: str) -> Object:
+        """Return an object or a list."""
+        return self._json("GET", path, query)
+
+    def create(self, path: str, body: Object) -> Object:
+        """Create an object in a collection."""
+        return self._json("POST", path, {}, body)
+
+    def delete(self, path: str, options: Object) -> Object:
+        """Delete an object with DeleteOptions."""
+        return self._json("DELETE", path, {}, options)
+
+    def watch(self, path: str, seconds: int, **query: str) -> Iterator[tuple[str, Object]]:
+        """Yield (type, object) of each event until the server ends the watch after `seconds`."""
+        parameters = query | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        response = self._send("GET", path, parameters, timeout=seconds + _TIMEOUT)
+        try:
+            while line := response.readline():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise ApiError(event["object"].get("code", 500), event["object"].get("message", ""))
+                yield event["type"], event["object"]
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise ApiError(NO_ANSWER, f"watch of {path}: {error!r}") from error
+        finally:
+            self.close()
+
+    def _json(self, method: str, path: str, query: Mapping[str, str], body: Object | None = None) -> Object:
+        response = self._send(method, path, query, body)
+        try:
+            answer: Object = json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise ApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
+        return answer
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Object | None = None,
+        timeout: float = _TIMEOUT,
+    ) -> http.client.HTTPResponse:
+        target = f"{path}?{urlencode(query)}" if query else path
+        content = None if body is None else json.dumps(body)
+        try:
+            token = (self._cluster.account / "token").read_text().strip()
+            headers = {
+                "Authorization": f"Bearer {token}",
+                "Accept": "application/json",
+                "Content-Type": "application/json",
+            }
+            connection = self._open(timeout)
+            connection.request(method, target, content, headers)
+            response = connection.getresponse()
+            if response.status < 400:
+                return response
+            text = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise ApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
+        raise ApiError(response.status, _message(text))
+
+    def _open(self, timeout: float) -> http.client.HTTPSConnection:
+        if self._connection is None or self._connection.sock is None:  # the server may have ended it with its answer
+            trusted = ssl.create_default_context(cafile=str(self._cluster.account / "ca.crt"))
+            self._connection = http.client.HTTPSConnection(self._cluster.host, self._cluster.port, context=trusted)
+            self._connection.timeout = timeout
+            self._connection.connect()
+        self._connection.sock.settimeout(timeout)
+        return self._connection
+
+
+class Mirror(threading.Thread, Generic[T]):
+    """What `parse` makes of each object of a collection, by name, kept by a list and watches that follow it.
+
+    A copy can lag behind: who acts on it reads the object itself first. `failed` is told of every error.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        path: str,
+        parse: Callable[[Object], T],
+        failed: Callable[[ApiError], None],
+        **query: str,
+    ) -> None:
+        super().__init__(name=f"watch {path}", daemon=True)
+        self._api = Api(cluster)
+        self._path = path
+        self._parse = parse
+        self._failed = failed
+        self._query = query
+        self._objects: dict[str, T] = {}
+        self._version = ""
+        self._lock = threading.Lock()
+        self._heard_at = float("-inf")
+
+    def snapshot(self) -> dict[str, T]:
+        """The objects now; empty before the first list."""
+        with self._lock:
+            return dict(self._objects)
+
+    def silence(self) -> float:
+        """Seconds since the API server last answered; infinite before the first list."""
+        return time.monotonic() - self._heard_at
+
+    def run(self) -> None:
+        """List, then watch from there; list again only when the server has forgotten that point (410)."""
+        pause, waiting = _FIRST_PAUSE, threading.Event()
+        while True:
+            try:
+                if not self._version:
+                    self._list()
+                self._follow()
+                pause = _FIRST_PAUSE
+            except ApiError as error:
+                self._api.close()
+                if error.status == GONE:
+                    self._version = ""
+                self._failed(error)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            waiting.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas do not come at once
+
+    def _list(self) -> None:
+        found: dict[str, T] = {}
+        query = self._query | {"limit": str(_PAGE)}
+        while True:
+            page = self._api.get(self._path, **query)
+            found |= {item["metadata"]["name"]: self._parse(item) for item in page["items"]}
+            if not (token := page["metadata"].get("continue")):
+                break
+            query["continue"] = token
+        with self._lock:
+            self._objects = found
+        self._version = page["metadata"]["resourceVersion"]
+        self._heard_at = time.monotonic()
+
+    def _follow(self) -> None:
+        events = self._api.watch(self._path, _WATCH_SECONDS, resourceVersion=self._version, **self._query)
+        for kind, item in events:
+            name = item["metadata"].get("name", "")
+            with self._lock:
+                if kind == "DELETED":
+                    self._objects.pop(name, None)
+                elif kind != "BOOKMARK":
+                    self._objects[name] = self._parse(item)
+            self._version = item["metadata"]["resourceVersion"]
+            self._heard_at = time.monotonic()
+        self._heard_at = time.monotonic()
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.strip()[:500]
