@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ops.items import clock
+
 Answer = Mapping[str, Any]
 
 _LOOKED_AT: Final = 50
@@ -30,7 +32,7 @@ def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
         if failed or (event.get("EventLevel", "Info") == "Info" and event.get("ResourceType") == "InstanceGroup"):
             reason = _failure(sagemaker, name, event["EventId"]) if failed else ""
             told = " ".join(text for text in (event.get("Description"), reason) if text)
-            return f"{event['EventTime']:%H:%M} UTC: {told}" if told else ""
+            return f"{clock(event['EventTime'])}: {told}" if told else ""
     return ""
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
 
@@ -34,6 +35,11 @@ class Item:
     name: str
     state: State
     detail: str
+
+
+def clock(moment: datetime) -> str:
+    """The time of day in UTC: the AWS SDK gives moments in the operator's own time zone."""
+    return f"{moment.astimezone(UTC):%H:%M} UTC"
 
 
 def counts(counter: Counter[str]) -> str:

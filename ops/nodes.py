@@ -12,7 +12,7 @@ from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_L
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
 from ops.events import last_word
-from ops.items import Item, Require, State, counts, spoken
+from ops.items import Item, Require, State, clock, counts, spoken
 
 Answer = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ def least_nodes(group: InstanceGroup) -> int:
 def _since(nodes: Sequence[Answer]) -> list[str]:
     """When the node that has been on its way longest was launched: deep health checks may take hours."""
     underway = [n["LaunchTime"] for n in nodes if n["InstanceStatus"]["Status"] in {"Pending", CHECKING}]
-    return [f"launched from {min(underway):%H:%M} UTC"] if underway else []
+    return [f"launched from {clock(min(underway))}"] if underway else []
 
 
 def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:

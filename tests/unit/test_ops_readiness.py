@@ -1,6 +1,7 @@
 """What `ops wait` and `ops status` say of each thing that must be ready."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -120,6 +121,24 @@ def test_a_shortage_shows_the_text_that_only_the_event_itself_has(look: Look, ap
     item = look()["instance group", WORKERS]
     assert item.state is State.WAITING
     assert item.detail == f"1 of 4 nodes: 1 Running; 08:53 UTC: Scaling failed. {SHORTAGE}"
+
+
+@pytest.fixture
+def kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An operator in another time zone, half an hour off the full one too."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("kolkata")
+def test_times_are_utc_wherever_the_operator_is(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), node(WORKERS, "Pending"), current=1)
+    apis.aws["ListClusterEvents"] = {"Events": [event(1, "Launching 3.")]}
+    detail = look()["instance group", WORKERS].detail
+    assert detail.endswith("launched from 08:53 UTC; 08:53 UTC: Launching 3.")
 
 
 def test_a_shortage_is_not_hidden_by_what_happens_to_single_nodes_meanwhile(look: Look, apis: Apis) -> None:
