@@ -1,41 +1,110 @@
-"""Every rule that an environment must keep before anything is deployed.
+"""All rules that an environment must keep beyond the kinds of its values.
 
-One small function each, by the ids that findings and docs show. A rule looks at the environment alone: neither AWS
-nor jsii is asked. Rules whose subject another rule has refused stay silent, so that one mistake is one finding.
+One small function each, by the ids that findings and docs show. A rule looks at the environment and the project's
+files alone: neither AWS nor jsii is asked. Rules whose subject another rule has refused stay silent, so that one
+mistake is one finding.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
-from config.findings import Finding
+from config.findings import Finding, Severity
 from config.model import Environment
-from config.rules import eks, fsx, hyperpod, network, ray
+from config.rules import (
+    eks,
+    fsx,
+    hyperpod,
+    image,
+    instance_groups,
+    lifecycle_scripts,
+    network,
+    ray,
+    ray_sizes,
+    zones,
+)
 from config.rules.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
-    eks.kubernetes_version,
-    hyperpod.known_instance_types,
-    hyperpod.threads_per_core,
-    hyperpod.deep_health_checks,
-    fsx.file_system_size,
-    ray.head_size,
-    ray.supported_versions,
-    hyperpod.volumes,
+    network.supported_partition,
     network.two_zones_for_eks,
     network.vpc_block,
-    hyperpod.distinct_groups,
+    network.zones_of_the_region,
+    network.nothing_new_in_an_existing_vpc,
+    network.existing_subnets,
+    network.closed_network,
+    eks.kubernetes_version,
     eks.system_nodes_are_x86,
+    eks.endpoint,
+    eks.endpoint_of_the_whole_world,
+    eks.existing_cluster,
+    eks.add_ons,
+    eks.namespaces,
+    eks.roles,
+    eks.arns,
+    hyperpod.cluster_name,
+    hyperpod.bucket_names,
+    hyperpod.sub_charts,
+    hyperpod.distinct_groups,
+    hyperpod.removal_of_a_group_that_stays,
+    instance_groups.known_instance_types,
+    instance_groups.threads_per_core,
+    instance_groups.deep_health_checks,
+    instance_groups.connectivity_of_one_node,
+    instance_groups.min_count,
+    instance_groups.volumes,
+    instance_groups.labels_and_taints,
+    lifecycle_scripts.lifecycle_scripts,
+    zones.zones_with_a_subnet,
+    zones.zone_of_a_training_plan,
+    zones.efa_in_one_zone,
+    zones.file_system_in_another_zone,
+    zones.efa_to_a_file_system_in_another_zone,
+    zones.addresses,
+    fsx.file_system_size,
+    fsx.size_with_efa,
+    fsx.efa_reaches_somebody,
+    fsx.data_repositories,
+    fsx.one_kind_of_file_system,
+    fsx.reclaim_policy,
+    image.ray_version,
+    image.pip_requirements,
+    ray.old_kuberay,
+    ray.known_kuberay,
     ray.instance_groups_of_ray,
     ray.replicas_within_bounds,
-    fsx.efa_reaches_somebody,
-    fsx.driver_makes_what_it_can,
-    fsx.existing_file_system_is_left_as_it_is,
+    ray.bounds_of_autoscaling,
+    ray.distinct_clusters,
+    ray.distinct_worker_groups,
+    ray.pod_names,
+    ray.variables_of_others,
+    ray.variables_given_twice,
+    ray.mount_paths,
+    ray.node_selectors,
+    ray_sizes.requests_fit,
+    ray_sizes.head_size,
+    ray_sizes.workers_have_nodes,
+    ray_sizes.groups_without_nodes,
+    ray_sizes.heads_have_nodes,
+    ray_sizes.pods_per_node,
+    ray_sizes.head_beside_accelerators,
+    ray_sizes.head_on_one_node,
 )
 
 
 def findings(environment: Environment) -> list[Finding]:
-    """Return what all rules say of the environment, errors and warnings."""
-    return [finding for rule in RULES for finding in rule(environment)]
+    """Return what all rules say of the environment, errors and warnings, and of the warnings that it accepts.
+
+    An accepted warning carries its reason. To accept an error is an error, and so is an id that no rule has; a
+    warning that was accepted and is not given is a warning itself.
+    """
+    found = [finding for rule in RULES for finding in rule(environment)]
+    accepted = environment.accepted_warnings
+    said = [
+        replace(finding, accepted=accepted.get(finding.rule, "")) if finding.severity is Severity.WARNING else finding
+        for finding in found
+    ]
+    return said + _misplaced(accepted, {finding.rule for finding in found})
 
 
 def findings_of_part(part: Environment) -> list[Finding]:
@@ -46,4 +115,16 @@ def findings_of_part(part: Environment) -> list[Finding]:
             # One by one, so that what it said before is kept.
             for finding in rule(part):
                 found.append(finding)
+    return found
+
+
+def _misplaced(accepted: dict[str, str], given: set[str]) -> list[Finding]:
+    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
+    found = []
+    for id in accepted:
+        key = f"accepted_warnings.{id}"
+        if id not in warnings:
+            found.append(Finding(key, f"no warning has this id; allowed: {', '.join(warnings)}"))
+        elif id not in given:
+            found.append(Finding(key, "is not given any more; take it out", severity=Severity.WARNING))
     return found

@@ -1,73 +1,106 @@
 """Rules of the file system."""
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
-from config.catalogue import catalogue
 from config.model import Environment
 from config.rules.rule import error, warning
+from config.rules.walk import known_groups, repeated
 
-# GiB by MB/s per TiB: what one EFA-enabled server holds (FSx user guide, "Creating your FSx for Lustre file system").
-EFA_STEPS: Final = {125: 38400, 250: 19200, 500: 9600, 1000: 4800}
+_THROUGHPUTS: Final = (125, 250, 500, 1000)
+# GiB of one EFA-enabled server: 38,400 at 125 MB/s per TiB, 4,800 at 1000 (FSx for Lustre guide: "Creating a file
+# system", step "Storage capacity").
+_EFA_STEP_GIB: Final = {throughput: 4_800_000 // throughput for throughput in _THROUGHPUTS}
+
+
+def _size_is_allowed(environment: Environment) -> bool:
+    fsx = environment.fsx
+    capacity = fsx.capacity_gib == 1200 or (fsx.capacity_gib > 0 and fsx.capacity_gib % 2400 == 0)
+    return capacity and fsx.throughput_mbps_per_tib in _THROUGHPUTS
 
 
 @error("V9")
 def file_system_size(environment: Environment) -> Iterator[tuple[str, str]]:
-    """FSx CreateFileSystem, PERSISTENT_2 on SSD. A file system that exists is what it is."""
+    """FSx CreateFileSystem, PERSISTENT_2 on SSD; the CSI driver would round up silently."""
     fsx = environment.fsx
     if fsx.existing:
         return
-    capacity, throughput = fsx.capacity_gib, fsx.throughput_mbps_per_tib
-    if throughput not in EFA_STEPS:
-        yield "fsx.throughput_mbps_per_tib", f"{throughput}; allowed: {', '.join(map(str, EFA_STEPS))}"
-    if capacity != 1200 and (capacity % 2400 or capacity <= 0):
-        yield "fsx.capacity_gib", f"{capacity}; allowed: 1200 or a multiple of 2400"
-    elif fsx.efa and throughput in EFA_STEPS and capacity % EFA_STEPS[throughput]:
-        step = EFA_STEPS[throughput]
-        yield (
-            "fsx.capacity_gib",
-            f"{capacity}; allowed with EFA and {throughput} MB/s for each TiB: multiples of {step}",
-        )
+    if fsx.capacity_gib != 1200 and (fsx.capacity_gib % 2400 or fsx.capacity_gib <= 0):
+        yield "fsx.capacity_gib", f"{fsx.capacity_gib}; allowed: 1200 or a multiple of 2400"
+    if fsx.throughput_mbps_per_tib not in _THROUGHPUTS:
+        allowed = ", ".join(map(str, _THROUGHPUTS))
+        yield "fsx.throughput_mbps_per_tib", f"{fsx.throughput_mbps_per_tib}; allowed: {allowed}"
 
 
-@warning("V40")
+@error("V47")
+def size_with_efa(environment: Environment) -> Iterator[tuple[str, str]]:
+    """A file system with EFA grows by whole servers, which hold more than those without (FSx for Lustre guide)."""
+    fsx = environment.fsx
+    if fsx.efa and not fsx.existing and _size_is_allowed(environment):
+        step = _EFA_STEP_GIB[fsx.throughput_mbps_per_tib]
+        if fsx.capacity_gib % step:
+            allowed = f"allowed with efa at {fsx.throughput_mbps_per_tib} MB/s per TiB: multiples of {step}"
+            yield "fsx.capacity_gib", f"{fsx.capacity_gib}; {allowed}"
+
+
+@warning("V60")
 def efa_reaches_somebody(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A node without EFA interfaces reaches an EFA-enabled file system too, by TCP."""
-    groups = environment.hyperpod.instance_groups
-    known = [group for group in groups if group.type_facts or group.instance_type in catalogue()]
+    """A node without EFA interfaces reaches a file system with EFA too, by TCP."""
+    known = [group for _, group in known_groups(environment)]
     if environment.fsx.efa and known and not any(group.type.efa for group in known):
         yield "fsx.efa", "true, but no instance group has EFA interfaces: all nodes use TCP"
 
 
-@error("V41")
-def driver_makes_what_it_can(environment: Environment) -> Iterator[tuple[str, str]]:
-    """What `provisioning: dynamic` excludes: the driver links no repository and deletes with the claim (ADR 0005)."""
-    fsx = environment.fsx
-    if fsx.reclaim_policy not in (None, "Delete", "Retain"):
-        yield "fsx.reclaim_policy", f"{fsx.reclaim_policy!r}; allowed: Delete, Retain"
-    if not fsx.dynamic:
-        if fsx.reclaim_policy is not None:
-            yield "fsx.reclaim_policy", f"{fsx.reclaim_policy!r}; allowed with `provisioning: dynamic` only"
-        return
-    if fsx.data_repositories:
-        yield "fsx.data_repositories", "the CSI driver links none; allowed with `provisioning: static` only"
-    if fsx.existing:
-        yield "fsx.existing", "a file system that exists is mounted as it is; allowed: `provisioning: static`"
-    if environment.protect:
-        yield (
-            "fsx.provisioning",
-            "'dynamic' in a protected environment would lose its data with the claim; allowed: static",
-        )
+@error("V10")
+def data_repositories(environment: Environment) -> Iterator[tuple[str, str]]:
+    """FSx CreateDataRepositoryAssociation: at most eight, whose paths neither repeat nor contain each other.
+
+    A prefix of the bucket has one association.
+    """
+    repositories = environment.fsx.data_repositories
+    if len(repositories) > 8:
+        yield "fsx.data_repositories", f"{len(repositories)} of them; allowed: eight"
+    for n, repository in enumerate(repositories):
+        path = PurePosixPath(repository.path)
+        for other in repositories[:n]:
+            if path.is_relative_to(other.path) or PurePosixPath(other.path).is_relative_to(path):
+                message = f"{repository.path!r} and {other.path!r} must lie beside each other"
+                yield f"fsx.data_repositories.{n}.path", message
+    if twice := repeated([repository.prefix for repository in repositories]):
+        yield "fsx.data_repositories", f"prefix {', '.join(twice)} stands there twice"
 
 
-@error("V42")
-def existing_file_system_is_left_as_it_is(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Nothing of a file system that exists is set here."""
+@error("V48")
+def one_kind_of_file_system(environment: Environment) -> Iterator[tuple[str, str]]:
+    """The CSI driver makes no data repository associations (aws-fsx-csi-driver #368), and nothing of a file system
+    that exists is changed.
+    """
     fsx = environment.fsx
-    if fsx.existing is None:
-        return
-    if fsx.data_repositories and not fsx.dynamic:
-        yield "fsx.data_repositories", "not set on a file system that exists; allowed: none"
-    for key in ("throughput_mbps_per_tib", "compression"):
-        if key in fsx.model_fields_set:
-            yield f"fsx.{key}", "not set on a file system that exists: leave the key out"
+    if fsx.dynamic and fsx.existing:
+        yield "fsx.existing", "cannot stand beside provisioning: dynamic, which makes a file system"
+    elif fsx.dynamic and fsx.data_repositories:
+        yield "fsx.data_repositories", "need provisioning: static; the CSI driver makes none"
+    elif fsx.existing:
+        if environment.network.existing is None:
+            yield "network.existing", "is missing; an existing file system is in a VPC that exists"
+        # `efa` stays allowed: the nodes have to be set up for it.
+        for key in ("throughput_mbps_per_tib", "compression", "data_repositories"):
+            if key in fsx.model_fields_set:
+                yield f"fsx.{key}", "describes a new file system; leave it out beside fsx.existing"
+
+
+@error("V19")
+def reclaim_policy(environment: Environment) -> Iterator[tuple[str, str]]:
+    """A static volume is kept always; CSI drivers know no `Recycle` (Kubernetes: persistent volumes).
+
+    `Delete` would end protected data with its claim.
+    """
+    policy = environment.fsx.reclaim_policy
+    if policy is not None and not environment.fsx.dynamic:
+        yield "fsx.reclaim_policy", f"{policy!r} is for provisioning: dynamic; leave it out, static volumes are kept"
+    elif policy not in (None, "Delete", "Retain"):
+        yield "fsx.reclaim_policy", f"{policy!r}; allowed: Delete, Retain"
+    elif environment.fsx.dynamic and environment.protect and policy != "Retain":
+        said = repr(policy) if policy else "is missing, which means Delete"
+        yield "fsx.reclaim_policy", f"{said}; allowed in a protected environment: Retain"

@@ -81,8 +81,13 @@ def test_one_zone_is_not_enough_for_eks(dev: Any) -> None:
 
 
 def test_an_unknown_instance_type_names_the_known_ones(dev: Any) -> None:
+    dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "ml.p5.24xlarge"
+    assert "'ml.p5.24xlarge' is not in the catalogue; allowed: ml.p5.4xlarge, ml.p5.48xlarge, or" in dev.refusal()
+
+
+def test_an_ec2_name_of_a_type_is_told_from_hyperpod_s(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "p5.48xlarge"
-    assert "'p5.48xlarge' is not in the catalogue; allowed: ml." in dev.refusal()
+    assert "instance_type: 'p5.48xlarge' is EC2's name; allowed: HyperPod's, which begins with `ml.`" in dev.refusal()
 
 
 @pytest.mark.parametrize("kind", ["m7g.xlarge", "c7gn.2xlarge", "t4g.large"])

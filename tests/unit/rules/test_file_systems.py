@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from config import Environment, load
+from config.findings import Severity
 from config.model import DataRepository, ExistingFileSystem, Fsx
 from config.rules import findings
 
@@ -12,7 +13,7 @@ EXISTING = ExistingFileSystem(id="fs-0fedcba9876543210", mount_name="zyxwvuts")
 LINKED = (DataRepository(path="/datasets", prefix="datasets"),)
 
 
-def said(name: str = "small", **fsx: Any) -> list[str]:
+def said(name: str = "existing-vpc", **fsx: Any) -> list[str]:
     """What the rules say of the file system in the environment."""
     environment: Environment = load(name).model_copy(update={"fsx": Fsx(**fsx)})
     return [str(finding) for finding in findings(environment) if finding.key.startswith("fsx")]
@@ -41,27 +42,27 @@ def test_what_fsx_and_the_driver_take_is_silent(fsx: dict[str, Any]) -> None:
         ({"throughput_mbps_per_tib": 200}, "fsx.throughput_mbps_per_tib: 200; allowed: 125, 250, 500, 1000 [V9]"),
         (
             {"provisioning": "dynamic", "reclaim_policy": "Recycle"},
-            "fsx.reclaim_policy: 'Recycle'; allowed: Delete, Retain [V41]",
+            "fsx.reclaim_policy: 'Recycle'; allowed: Delete, Retain [V19]",
         ),
         (
             {"reclaim_policy": "Retain"},
-            "fsx.reclaim_policy: 'Retain'; allowed with `provisioning: dynamic` only [V41]",
+            "fsx.reclaim_policy: 'Retain' is for provisioning: dynamic; leave it out, static volumes are kept [V19]",
         ),
         (
             {"provisioning": "dynamic", "data_repositories": LINKED},
-            "fsx.data_repositories: the CSI driver links none; allowed with `provisioning: static` only [V41]",
+            "fsx.data_repositories: need provisioning: static; the CSI driver makes none [V48]",
         ),
         (
             {"provisioning": "dynamic", "existing": EXISTING},
-            "fsx.existing: a file system that exists is mounted as it is; allowed: `provisioning: static` [V41]",
+            "fsx.existing: cannot stand beside provisioning: dynamic, which makes a file system [V48]",
         ),
         (
             {"existing": EXISTING, "data_repositories": LINKED},
-            "fsx.data_repositories: not set on a file system that exists; allowed: none [V42]",
+            "fsx.data_repositories: describes a new file system; leave it out beside fsx.existing [V48]",
         ),
         (
             {"existing": EXISTING, "compression": "LZ4"},
-            "fsx.compression: not set on a file system that exists: leave the key out [V42]",
+            "fsx.compression: describes a new file system; leave it out beside fsx.existing [V48]",
         ),
     ],
 )
@@ -73,23 +74,30 @@ def test_one_mistake_is_one_finding(fsx: dict[str, Any], finding: str) -> None:
 def test_efa_needs_whole_servers(throughput: int, step: int) -> None:
     def errors(capacity: int) -> list[str]:
         given = {"efa": True, "throughput_mbps_per_tib": throughput, "capacity_gib": capacity}
-        return [line for line in said("dev", **given) if "[V9]" in line]
+        return [line for line in said("dev", **given) if "[V47]" in line]
 
     assert errors(step) == errors(2 * step) == []
-    allowed = f"allowed with EFA and {throughput} MB/s for each TiB: multiples of {step} [V9]"
+    allowed = f"allowed with efa at {throughput} MB/s per TiB: multiples of {step} [V47]"
     assert errors(2400) == [f"fsx.capacity_gib: 2400; {allowed}"]
 
 
 def test_efa_that_no_node_has_is_a_warning() -> None:
     efa = {"efa": True, "throughput_mbps_per_tib": 1000, "capacity_gib": 4800}
-    assert [line for line in said("small", **efa) if "V40" in line] == [
-        "fsx.efa: true, but no instance group has EFA interfaces: all nodes use TCP [V40]"
+    assert [line for line in said("small", **efa) if "V60" in line] == [
+        "fsx.efa: true, but no instance group has EFA interfaces: all nodes use TCP [V60]"
     ]
     assert said("dev", **efa) == []
 
 
-def test_dynamic_file_system_in_a_protected_environment_is_refused() -> None:
+def test_dynamic_file_system_of_a_protected_environment_is_retained() -> None:
     assert said("prod", provisioning="dynamic") == [
-        "fsx.provisioning: 'dynamic' in a protected environment would lose its data with the claim; "
-        "allowed: static [V41]"
+        "fsx.reclaim_policy: is missing, which means Delete; allowed in a protected environment: Retain [V19]"
+    ]
+    assert said("prod", provisioning="dynamic", reclaim_policy="Retain") == []
+
+
+def test_existing_file_system_needs_the_vpc_that_it_is_in() -> None:
+    environment = load("small").model_copy(update={"fsx": Fsx(existing=EXISTING)})
+    assert [str(finding) for finding in findings(environment) if finding.severity is Severity.ERROR] == [
+        "network.existing: is missing; an existing file system is in a VPC that exists [V48]"
     ]

@@ -1,0 +1,41 @@
+"""How many addresses of each node subnet an environment takes."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from math import ceil
+from typing import Final
+
+from config.model import Environment
+
+# AWS reserves five addresses of each subnet.
+RESERVED: Final = 5
+# An EC2 node of the system group: two of its network interfaces with 15 addresses each, as the VPC CNI keeps one
+# interface in reserve (an m5.xlarge has at most four).
+SYSTEM_NODE: Final = 30
+# File system, Lambda functions, and in a closed network an interface endpoint for each of AWS's APIs.
+SERVICES: Final = 32
+
+
+@dataclass(frozen=True)
+class SubnetUse:
+    """A node subnet by its zone: addresses it has for us, and those that nodes, file system and endpoints take."""
+
+    zone: str
+    block: IPv4Network
+    free: int
+    used: int
+
+
+def subnet_uses(environment: Environment) -> list[SubnetUse]:
+    """Return the use of each node subnet, in the order of the zones. All types of the groups must be known."""
+    network = environment.network
+    used: dict[str, int] = defaultdict(int)
+    for group in environment.hyperpod.instance_groups:
+        used[group.zone or network.node_zones[0]] += group.count * group.type.ips_per_node
+    # The node group spreads over all node subnets.
+    for_all = ceil(environment.eks.system_nodes.count / len(network.node_zones)) * SYSTEM_NODE + SERVICES
+    return [
+        SubnetUse(zone, block, max(0, block.num_addresses - RESERVED), used[zone] + for_all)
+        for zone, block in ((zone, network.node_subnet(n)) for n, zone in enumerate(network.node_zones))
+    ]
