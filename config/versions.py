@@ -20,6 +20,9 @@ RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
 BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
 
+# What the controllers run in; its digest, too, is for the first account to pin.
+PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12.11-slim-bookworm"
+
 # The Lambda runtime that the handlers are written for.
 LAMBDA_PYTHON: Final = "3.13"
 

@@ -23,6 +23,7 @@ from k8s_charts.kuberay import kuberay_release
 from k8s_charts.namespaces import Namespace, NamespaceChart
 from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
+from k8s_charts.reaper import Reaper, ReaperChart
 from k8s_charts.service_account import ServiceAccount, ServiceAccountChart
 from k8s_charts.storage_class import FileSystemClass, FileSystemClassChart
 from k8s_charts.storage_volumes import (
@@ -81,6 +82,7 @@ class RayObjects:
     volume: ProjectChart
     image_builder_account: ProjectChart
     image_build: ProjectChart
+    reaper: ProjectChart
     clusters: dict[str, ProjectChart]
 
 
@@ -141,6 +143,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
             ),
         ),
         image_build=ImageBuildChart(app, "image-build", build=build),
+        reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         clusters={
             cluster.name: RayClusterChart(
                 app, f"cluster-{cluster.name}", cluster=_ray_cluster(environment, cluster, build.image)
@@ -222,6 +225,10 @@ def _worker_group(environment: Environment, workers: RayWorkers) -> WorkerGroup:
         resources=whole_node_pod(group.type, group.threads_per_core),
         prefer_deep_checked=bool(group.deep_health_checks),
     )
+
+
+def _reaper(environment: Environment) -> Reaper:
+    return Reaper(environment.kuberay.namespace, environment.ray.namespace, versions.PYTHON_IMAGE)
 
 
 def _most_ray_pods(environment: Environment) -> int:

@@ -13,6 +13,8 @@ FSX_CSI_DRIVER: Final = "fsx.csi.aws.com"
 FSX_STORAGE_CLASS: Final = "fsx-sc"
 IMAGE_BUILDER_SERVICE_ACCOUNT: Final = "image-builder"
 RAY_SERVICE_ACCOUNT: Final = "ray"
+# Deployment, service account and the rest of the reaper, in the operator's namespace.
+REAPER: Final = "ray-reaper"
 
 # Prefix of the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"

@@ -38,6 +38,7 @@ class RayStack(EnvironmentStack):
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
             volume,
+            manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace),
         ]
         for name, chart in objects.clusters.items():
             ray_cluster = manifest(self, f"RayCluster-{name}", cluster=cluster, chart=chart)

@@ -1,0 +1,155 @@
+"""The controller that force-deletes Ray pods which are stuck on lost nodes (`controllers/reaper.py`).
+
+It lives in the operator's namespace: who works in Ray's namespace can neither change its code nor borrow its account.
+Its code is a ConfigMap and its image plain Python, so that recovery never waits for the Ray image.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import cdk8s
+from constructs import Construct
+
+from k8s_charts.base import ProjectChart
+from k8s_charts.helm import on_system_nodes
+from k8s_charts.names import REAPER
+from k8s_charts.ray_pods import LOST_NODE_SECONDS
+
+CODE: Final = Path(__file__).resolve().parent.parent / "controllers"
+REPLICAS: Final = 2
+
+_ROOT: Final = "/opt/ray-on-hyperpod"
+_SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_PORT: Final = 8080
+# Any that is nobody's on the nodes.
+_USER: Final = 65532
+_LABELS: Final = {"app.kubernetes.io/name": REAPER}
+
+
+@dataclass(frozen=True)
+class Reaper:
+    """A reaper in `namespace` for the Ray pods in `ray_namespace`; `image` is a plain Python."""
+
+    namespace: str
+    ray_namespace: str
+    image: str
+
+
+class ReaperChart(ProjectChart):
+    """The reaper: account, roles, code, two replicas."""
+
+    def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
+        super().__init__(scope, id)
+        self._reaper = reaper
+        code = {path.name: path.read_text() for path in sorted(CODE.glob("*.py"))}
+        own = reaper.namespace
+        self._add("v1", "ServiceAccount", own, {"automountServiceAccountToken": False})
+        self._add_roles()
+        self._add("v1", "ConfigMap", own, {"data": code})
+        self._add("networking.k8s.io/v1", "NetworkPolicy", own, {"spec": _policy()})
+        disruption = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
+        self._add("policy/v1", "PodDisruptionBudget", own, {"spec": disruption})
+        self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper, code)})
+
+    def _add_roles(self) -> None:
+        """What `controllers.reaper.PERMISSIONS` says, and no more."""
+        name, ray = self._reaper.namespace, self._reaper.ray_namespace
+        nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+        pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]}
+        events = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
+        rbac = "rbac.authorization.k8s.io/v1"
+        subjects = [{"kind": "ServiceAccount", "name": REAPER, "namespace": name}]
+        for kind, namespace, rules in (("ClusterRole", None, [nodes]), ("Role", ray, [pods, events])):
+            self._add(rbac, kind, namespace, {"rules": rules})
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": self._name(namespace)}
+            self._add(rbac, f"{kind}Binding", namespace, {"roleRef": reference, "subjects": subjects})
+
+    def _name(self, namespace: str | None) -> str:
+        # Two environments can share a cluster, not an operator's namespace.
+        return REAPER if namespace else f"{self._reaper.namespace}-{REAPER}"
+
+    def _add(self, api_version: str, kind: str, namespace: str | None, body: dict[str, Any]) -> None:
+        metadata = cdk8s.ApiObjectMetadata(name=self._name(namespace), namespace=namespace)
+        made = cdk8s.ApiObject(self, kind, api_version=api_version, kind=kind, metadata=metadata)
+        for key, value in body.items():
+            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+
+
+def _policy() -> dict[str, Any]:
+    """Out to the API server only, whose addresses are known after the deployment. Metrics: the namespace's policy."""
+    anywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}]
+    return {
+        "podSelector": {"matchLabels": _LABELS},
+        "policyTypes": ["Egress"],
+        "egress": [{"to": anywhere, "ports": [{"port": 443, "protocol": "TCP"}]}],
+    }
+
+
+def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
+    annotations = {
+        # A pod does not notice that its code changed.
+        "ray-on-hyperpod/code": hashlib.sha256("\0".join(code.values()).encode()).hexdigest()[:16],
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(_PORT),
+    }
+    pod = {
+        "serviceAccountName": REAPER,
+        "automountServiceAccountToken": True,
+        "nodeSelector": on_system_nodes(),
+        # Preferred: with one system node left, two replicas there are better than one that waits.
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+            }
+        },
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationGracePeriodSeconds": 5,
+        "containers": [_container(reaper)],
+        "volumes": [
+            {
+                "name": "code",
+                "configMap": {
+                    "name": REAPER,
+                    "items": [{"key": name, "path": f"{CODE.name}/{name}"} for name in code],
+                },
+            }
+        ],
+    }
+    return {
+        "replicas": REPLICAS,
+        "selector": {"matchLabels": _LABELS},
+        "template": {"metadata": {"labels": _LABELS, "annotations": annotations}, "spec": pod},
+    }
+
+
+def _container(reaper: Reaper) -> dict[str, Any]:
+    return {
+        "name": REAPER,
+        "image": reaper.image,
+        "command": ["python", "-B", "-m", "controllers.reaper"],
+        "args": [
+            f"--namespace={reaper.ray_namespace}",
+            f"--unready-seconds={LOST_NODE_SECONDS}",
+            f"--service-account={_SERVICE_ACCOUNT}",
+            f"--listen=:{_PORT}",
+        ],
+        "env": [{"name": "PYTHONPATH", "value": _ROOT}],
+        "ports": [{"name": "metrics", "containerPort": _PORT}],
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "code", "mountPath": _ROOT, "readOnly": True}],
+    }
