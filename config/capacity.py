@@ -26,6 +26,11 @@ EVICTION_MIB: Final = 100
 HEADROOM: Final = 0.05
 
 
+# KubeRay's autoscaler container beside the head; twice KubeRay's own memory, as it holds a record of every worker.
+AUTOSCALER_CPU_MILLIS: Final = 500
+AUTOSCALER_MEMORY_MIB: Final = 1024
+
+
 class TooSmall(ValueError):
     """A node of this type has no room for a pod of a whole core and a whole GiB."""
 
@@ -38,6 +43,7 @@ class Resources:
     memory_mib: int
     accelerators: int = 0
     accelerator_resource: str | None = None
+    cores_per_accelerator: int = 1
     efa: int = 0
     pods: int = 1
 
@@ -45,6 +51,11 @@ class Resources:
     def gpus(self) -> int:
         """Accelerators that are NVIDIA GPUs."""
         return self.accelerators if self.accelerator_resource == GPU_RESOURCE else 0
+
+    @property
+    def neuron_cores(self) -> int:
+        """NeuronCores of the accelerators that are Neuron devices."""
+        return (self.accelerators - self.gpus) * self.cores_per_accelerator
 
     @property
     def devices(self) -> dict[str, int]:
@@ -69,6 +80,7 @@ def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources
         memory_mib=memory_mib,
         accelerators=instance_type.accelerators,
         accelerator_resource=instance_type.accelerator_resource,
+        cores_per_accelerator=instance_type.cores_per_accelerator,
         efa=instance_type.efa,
         pods=instance_type.pod_cap,
     )
@@ -94,6 +106,7 @@ def whole_node_pod(instance_type: InstanceType, threads_per_core: int) -> Resour
         memory_mib=memory_gib * 1024,
         accelerators=node.accelerators,
         accelerator_resource=node.accelerator_resource,
+        cores_per_accelerator=node.cores_per_accelerator,
         efa=node.efa,
     )
 

@@ -36,6 +36,9 @@ class InstanceTypeFacts(BaseModel):
     accelerator_resource: AcceleratorResource | None = Field(
         default=None, description="Name under which Kubernetes offers the accelerators; needed where there are any."
     )
+    cores_per_accelerator: PositiveInt = Field(
+        default=1, description="NeuronCores of a Neuron device as its runtime numbers them; Ray counts cores."
+    )
     efa: NonNegativeInt = Field(default=0, description="EFA interfaces.")
     hugepages_mib: NonNegativeInt = Field(default=0, description="Memory in MiB that EFA takes as 2 MiB pages.")
     unverified: tuple[Estimate, ...] = Field(

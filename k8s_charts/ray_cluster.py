@@ -4,6 +4,7 @@ The operator runs no admission webhook and its CRD prunes unknown fields, so wha
 prevented here and by the configuration's own rules.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,27 +12,30 @@ import cdk8s
 from constructs import Construct
 
 from config.capacity import Resources
+from config.model import Autoscaling
 from k8s_charts import ray_pods
 from k8s_charts.base import ProjectChart
+from k8s_charts.ray_autoscaler import autoscaler_options, give_token, restart_in_place
+from k8s_charts.ray_pods import Common, Place
 
 
 @dataclass(frozen=True)
 class Head:
-    """The head pod, on nodes of `instance_group`."""
+    """The head pod."""
 
-    instance_group: str
+    place: Place
     resources: Resources
 
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """`replicas` worker pods, one per node of `instance_group`; `resources` are those of one pod.
+    """`replicas` worker pods, one per node; `resources` are those of one pod.
 
     `prefer_deep_checked` prefers nodes whose deep health checks passed.
     """
 
     name: str
-    instance_group: str
+    place: Place
     replicas: int
     min_replicas: int
     max_replicas: int
@@ -41,16 +45,15 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class RayCluster:
-    """A RayCluster whose pods all run `image`, which holds Ray `ray_version`, and mount `claim` at `mount_path`."""
+    """A RayCluster whose image holds Ray `ray_version`; without `autoscaling` it has each group's `replicas`."""
 
     name: str
     namespace: str
     ray_version: str
-    image: str
-    claim: str
-    mount_path: str
+    pods: Common
     head: Head
     workers: tuple[WorkerGroup, ...]
+    autoscaling: Autoscaling | None = None
 
 
 class RayClusterChart(ProjectChart):
@@ -70,9 +73,11 @@ class RayClusterChart(ProjectChart):
 
 def ray_cluster_spec(cluster: RayCluster) -> dict[str, Any]:
     """Return the `spec` of the RayCluster."""
+    scaling = cluster.autoscaling
     return {
         "rayVersion": cluster.ray_version,
-        "enableInTreeAutoscaling": False,
+        "enableInTreeAutoscaling": scaling is not None,
+        **({"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}),
         "headGroupSpec": {
             "rayStartParams": {
                 # Tasks stay off the head: its loss ends every job.
@@ -87,20 +92,13 @@ def ray_cluster_spec(cluster: RayCluster) -> dict[str, Any]:
 
 
 def _head_pod(cluster: RayCluster) -> dict[str, Any]:
-    head = cluster.head
     pod = ray_pods.pod(
+        cluster.pods,
+        cluster.head.place,
         name="ray-head",
-        image=cluster.image,
-        resources=head.resources,
-        instance_group=head.instance_group,
-        claim=cluster.claim,
-        mount_path=cluster.mount_path,
+        resources=cluster.head.resources,
         probe=ray_pods.head_probe(),
-        env={
-            # HyperPod's AMI injects GPUs into every container of a CUDA image and fails on a node that has none.
-            "NVIDIA_VISIBLE_DEVICES": "void",
-            **ray_pods.DASHBOARD_ENV,
-        },
+        env=ray_pods.DASHBOARD_ENV,
     )
     pod["containers"][0]["ports"] = [
         {"name": "gcs-server", "containerPort": 6379},
@@ -108,17 +106,18 @@ def _head_pod(cluster: RayCluster) -> dict[str, Any]:
         {"name": "client", "containerPort": 10001},
         {"name": "serve", "containerPort": 8000},
     ]
+    if cluster.autoscaling:
+        give_token(pod)
+        restart_in_place(pod)
     return pod
 
 
 def _worker_group(cluster: RayCluster, group: WorkerGroup) -> dict[str, Any]:
     pod = ray_pods.pod(
+        cluster.pods,
+        group.place,
         name="ray-worker",
-        image=cluster.image,
         resources=group.resources,
-        instance_group=group.instance_group,
-        claim=cluster.claim,
-        mount_path=cluster.mount_path,
         probe=ray_pods.worker_probe(),
         env=ray_pods.network_env(group.resources),
     )
@@ -130,6 +129,17 @@ def _worker_group(cluster: RayCluster, group: WorkerGroup) -> dict[str, Any]:
         "replicas": group.replicas,
         "minReplicas": group.min_replicas,
         "maxReplicas": group.max_replicas,
-        "rayStartParams": {"num-gpus": str(group.resources.gpus)},
+        "rayStartParams": {"num-gpus": str(group.resources.gpus), **_neuron_cores(group.resources)},
         "template": {"spec": pod},
     }
+
+
+def _neuron_cores(resources: Resources) -> dict[str, str]:
+    """Ray's resource for Neuron, which KubeRay 1.2.0 does not derive from the container's.
+
+    Quoted for the shell that KubeRay starts `ray` with; Ray's autoscaler takes the same quotes off again.
+    """
+    if not resources.neuron_cores:
+        return {}
+    wanted = json.dumps({"neuron_cores": resources.neuron_cores})
+    return {"resources": json.dumps(wanted)}

@@ -1,15 +1,21 @@
 """The pod templates of Ray's head and workers, as plain mappings: a RayCluster embeds them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from config import labels
 from config.capacity import Resources
+from config.model import ClaimVolume, SecretVariable, Taint
 from k8s_charts.names import PROMETHEUS_NAMESPACE, RAY_SERVICE_ACCOUNT
+from k8s_charts.tolerations import tolerations
 
 # The user and group `ray` of the rayproject/ray images (ray-project/ray: docker/base-deps/Dockerfile).
 RAY_USER: Final = 1000
 RAY_GROUP: Final = 100
+
+# What `restricted` wants of every container beside the pod's own settings.
+CONTAINER_SECURITY: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 # How long a Ray pod stays on a node that is lost; Kubernetes' default is five minutes.
 LOST_NODE_SECONDS: Final = 30
@@ -25,34 +31,59 @@ DASHBOARD_ENV: Final = {
 }
 
 
+@dataclass(frozen=True)
+class Place:
+    """Nodes of `instance_group` that carry the labels of `node_selector` too; its pods tolerate `taints`."""
+
+    instance_group: str
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all pods of a RayCluster share: they run `image` and mount `claim` at `mount_path`."""
+
+    image: str
+    claim: str
+    mount_path: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[SecretVariable] = ()
+    volumes: Sequence[ClaimVolume] = ()
+    priority_class: str | None = None
+
+
 def pod(
+    common: Common,
+    place: Place,
     *,
     name: str,
-    image: str,
     resources: Resources,
-    instance_group: str,
-    claim: str,
-    mount_path: str,
     probe: Mapping[str, Any],
     env: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the pod spec that head and workers share; it keeps to Pod Security's `restricted` level."""
+    """Return the pod spec of a head or a worker; it keeps to Pod Security's `restricted` level.
+
+    `env` is what its role needs; the RayCluster's own variables go before it.
+    """
+    further = [(f"claim-{n}", volume) for n, volume in enumerate(common.volumes)]
     amounts = _amounts(resources)
     container = {
         "name": name,
-        "image": image,
+        "image": common.image,
         "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": key, "value": value} for key, value in env.items()],
+        "env": [*_plain({**_no_gpus(resources), **env, **common.env}), *map(_from_secret, common.secrets)],
         "resources": {"requests": amounts, "limits": amounts},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": CONTAINER_SECURITY,
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}},
         # KubeRay's own probes wait 2 seconds, which a busy head exceeds (kuberay#2353). It adds none beside these.
         "readinessProbe": {**probe, "initialDelaySeconds": 10, "failureThreshold": 10},
         "livenessProbe": {**probe, "initialDelaySeconds": 30, "failureThreshold": 120},
         "volumeMounts": [
-            {"name": "fsx-storage", "mountPath": mount_path},
+            {"name": "fsx-storage", "mountPath": common.mount_path},
             {"name": "ray-logs", "mountPath": "/tmp/ray"},  # noqa: S108  in the pod
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  in the pod
+            *(_mount(name, volume) for name, volume in further),
         ],
     }
     return {
@@ -68,12 +99,16 @@ def pod(
         # place would try again on what may be the sick node.
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "nodeSelector": {labels.INSTANCE_GROUP_LABEL: instance_group},
+        **({"priorityClassName": common.priority_class} if common.priority_class else {}),
+        "nodeSelector": {**place.node_selector, labels.INSTANCE_GROUP_LABEL: place.instance_group},
         "affinity": {"nodeAffinity": _on_healthy_nodes()},
-        "tolerations": [_leave_after(LOST_NODE_SECONDS, condition) for condition in ("not-ready", "unreachable")],
+        "tolerations": [
+            *(_leave_after(LOST_NODE_SECONDS, condition) for condition in ("not-ready", "unreachable")),
+            *tolerations(place.taints),
+        ],
         "containers": [container],
         "volumes": [
-            {"name": "fsx-storage", "persistentVolumeClaim": {"claimName": claim}},
+            {"name": "fsx-storage", "persistentVolumeClaim": {"claimName": common.claim}},
             {"name": "ray-logs", "emptyDir": {}},
             {
                 "name": "shared-memory",
@@ -81,6 +116,7 @@ def pod(
                 # segments. What is used counts against the container's memory limit.
                 "emptyDir": {"medium": "Memory", "sizeLimit": f"{resources.memory_mib // 2}Mi"},
             },
+            *({"name": name, "persistentVolumeClaim": {"claimName": volume.claim}} for name, volume in further),
         ],
     }
 
@@ -121,6 +157,23 @@ def prefer_deep_checked() -> dict[str, Any]:
             {"weight": 100, "preference": {"matchExpressions": [passed]}}
         ]
     }
+
+
+def _plain(env: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in env.items()]
+
+
+def _no_gpus(resources: Resources) -> dict[str, str]:
+    """HyperPod's AMI injects GPUs into every container of a CUDA image: all of the node, and an error without any."""
+    return {} if resources.gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def _from_secret(variable: SecretVariable) -> dict[str, Any]:
+    return {"name": variable.env, "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}}}
+
+
+def _mount(name: str, volume: ClaimVolume) -> dict[str, Any]:
+    return {"name": name, "mountPath": volume.mount_path, **({"readOnly": True} if volume.read_only else {})}
 
 
 def _on_healthy_nodes() -> dict[str, Any]:

@@ -40,9 +40,15 @@ class RayStack(EnvironmentStack):
             volume,
             manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace),
         ]
-        for name, chart in objects.clusters.items():
-            ray_cluster = manifest(self, f"RayCluster-{name}", cluster=cluster, chart=chart)
+        for wanted in environment.ray.clusters:
+            ray_cluster = manifest(
+                self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]
+            )
             ray_cluster.node.add_dependency(*ready)
+            if chart := objects.priorities.get(wanted.name):
+                # Another value is another resource: it comes before the RayCluster's update, the old one goes after.
+                id = f"Priority-{wanted.name}-{wanted.priority}"
+                ray_cluster.node.add_dependency(manifest(self, id, cluster=cluster, chart=chart))
 
         builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
         manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)

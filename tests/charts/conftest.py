@@ -12,6 +12,7 @@ from config.capacity import Resources
 from config.catalogue import GPU_RESOURCE
 from k8s_charts.assembly import PlatformFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
+from k8s_charts.ray_pods import Common, Place
 from k8s_charts.storage_volumes import FileSystemAddress
 from rehearsal import paths
 
@@ -36,7 +37,7 @@ SMALL = Resources(cpu_millis=2_500, memory_mib=8192)
 def a_worker_group(**changes: Any) -> WorkerGroup:
     values: dict[str, Any] = {
         "name": "gpu-group",
-        "instance_group": "worker-group-1",
+        "place": Place("worker-group-1"),
         "replicas": 4,
         "min_replicas": 1,
         "max_replicas": 10,
@@ -50,10 +51,8 @@ def a_ray_cluster(*workers: WorkerGroup) -> RayCluster:
         name="rayml",
         namespace="ray",
         ray_version="2.42.1",
-        image="registry/repository:tag",
-        claim="fsx-claim",
-        mount_path="/fsx",
-        head=Head("head-group", SMALL),
+        pods=Common(image="registry/repository:tag", claim="fsx-claim", mount_path="/fsx"),
+        head=Head(Place("head-group"), SMALL),
         workers=workers or (a_worker_group(),),
     )
 
