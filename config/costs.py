@@ -27,7 +27,10 @@ def prices() -> dict[str, Any]:
 
 
 def estimate(environment: Environment) -> list[Cost]:
-    """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system. Traffic is not in it."""
+    """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system.
+
+    Traffic is not in it, nor is a file system that exists without the environment.
+    """
     table = prices()
     instances: dict[str, float] = table["instances"]
     system = environment.eks.system_nodes
@@ -41,6 +44,8 @@ def estimate(environment: Environment) -> list[Cost]:
     lines.append(Cost("EKS control plane", table["eks_cluster"]))
     lines.append(Cost(f"NAT gateways: {gateways}", table["nat_gateway"] * gateways))
     fsx = environment.fsx
-    month = table["fsx_gib_month"][str(fsx.throughput_mbps_per_tib)] * fsx.capacity_gib
-    lines.append(Cost(f"FSx for Lustre: {fsx.capacity_gib:,} GiB", month / HOURS_PER_MONTH))
+    if fsx.existing is None:
+        made = " for its claim" if fsx.dynamic else ""
+        month = table["fsx_gib_month"][str(fsx.throughput_mbps_per_tib)] * fsx.capacity_gib
+        lines.append(Cost(f"FSx for Lustre{made}: {fsx.capacity_gib:,} GiB", month / HOURS_PER_MONTH))
     return lines

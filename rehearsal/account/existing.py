@@ -1,7 +1,7 @@
-"""What the environment says exists already: a VPC with its subnets (and an EKS cluster), made before the bootstrap.
+"""What the environment says exists already: a VPC with its subnets, an EKS cluster, a file system.
 
-Simulated: on AWS their owner made them, here the rehearsal does, under the ids of the environment file. Whatever is
-in the account when this is done belongs to "existing" in the inventory.
+Simulated: on AWS their owner made them, here the rehearsal does, before the bootstrap and under the ids of the
+environment file. Whatever is in the account when this is done belongs to "existing" in the inventory.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from werkzeug.wrappers import Request
 from config import Environment
 from config.model import ExistingSubnet, ExistingVpc
 from rehearsal.account import inventory
+from rehearsal.account.services import existing_file_system
 from rehearsal.account.services.eks import existing as existing_cluster
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def make(account: "Account", environment: Environment) -> None:
         _make_vpc(account, environment.network.existing)
     if environment.eks.existing:
         existing_cluster.make(account, environment)
+    if environment.fsx.existing and environment.network.existing:
+        existing_file_system.make(account, environment.fsx.existing, environment.network.existing)
     account.existing.update(item.id for item in inventory.collect(account))
 
 

@@ -1,4 +1,4 @@
-"""What exists before the environment and must be the same after it: VPC and subnets (and an EKS cluster)."""
+"""What exists before the environment and must be the same after it: VPC, subnets, file system, EKS cluster."""
 
 import difflib
 import json
@@ -29,6 +29,8 @@ def names(environment: Environment) -> list[str]:
     told = []
     if vpc := environment.network.existing:
         told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
+    if file_system := environment.fsx.existing:
+        told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
     if cluster := environment.eks.existing:
         told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
     return told
@@ -47,6 +49,9 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
         groups = [group["GroupId"] for group in described["describe_security_groups"]["SecurityGroups"]]
         rules = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": groups}])
         described["describe_security_group_rules"] = rules["SecurityGroupRules"]
+    if file_system := environment.fsx.existing:
+        systems = account.client("fsx").describe_file_systems(FileSystemIds=[file_system.id])
+        described["describe_file_systems"] = systems["FileSystems"]
     if cluster := environment.eks.existing:
         described |= existing_cluster.describe(account, cluster)
     return described

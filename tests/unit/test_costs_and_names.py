@@ -1,9 +1,11 @@
 """The estimate of `ops check`, and physical names."""
 
 from itertools import combinations
+from typing import Any
 
 import config
 from config import costs, naming
+from config.model import ExistingFileSystem, Fsx
 
 
 def test_every_committed_environment_has_a_price_for_each_line() -> None:
@@ -24,6 +26,18 @@ def test_an_instance_type_without_a_price_is_shown_as_such() -> None:
     )
     lines = costs.estimate(environment.model_copy(update={"eks": eks}))
     assert [line.usd_per_hour for line in lines if line.what.startswith("system nodes")] == [None]
+
+
+def test_file_system_counts_whoever_makes_it_unless_it_exists_without_the_environment() -> None:
+    environment = config.load("small")
+
+    def lines(**fsx: Any) -> dict[str, float | None]:
+        estimate = costs.estimate(environment.model_copy(update={"fsx": Fsx(**fsx)}))
+        return {line.what: line.usd_per_hour for line in estimate if line.what.startswith("FSx")}
+
+    [(_, static)] = lines().items()
+    assert lines(provisioning="dynamic") == {"FSx for Lustre for its claim: 1,200 GiB": static}
+    assert lines(existing=ExistingFileSystem(id="fs-0fedcba9876543210", mount_name="zyxwvuts")) == {}
 
 
 def test_no_two_environments_share_a_physical_name() -> None:

@@ -42,11 +42,21 @@ class Record:
         return str(self.fields["ResourceARN"])
 
 
-def new_file_system(account: Account, request: Fields, ready_at: datetime) -> Record:
+@dataclass(frozen=True)
+class Identity:
+    """What FSx chooses for a file system."""
+
+    id: str = field(default_factory=lambda: f"fs-0{secrets.token_hex(8)}")
+    mount_name: str = field(
+        default_factory=lambda: "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(8))
+    )
+
+
+def new_file_system(account: Account, request: Fields, ready_at: datetime, identity: Identity) -> Record:
     """Return a file system in the request's subnet, with its interfaces made."""
     ec2 = ec2_backends[account.account_id][account.region]
     subnet, groups = _network(ec2, request)
-    identifier = f"fs-0{secrets.token_hex(8)}"
+    identifier = identity.id
     fields = {
         "OwnerId": account.account_id,
         "CreationTime": account.clock.now().timestamp(),
@@ -66,7 +76,7 @@ def new_file_system(account: Account, request: Fields, ready_at: datetime) -> Re
             "CopyTagsToBackups": False,
             "WeeklyMaintenanceStartTime": "1:00:00",
             **request["LustreConfiguration"],
-            "MountName": _mount_name(),
+            "MountName": identity.mount_name,
         },
     }
     record = Record(fields, dict(request), ready_at)
@@ -136,7 +146,3 @@ def _network(ec2: Any, request: Fields) -> tuple[Any, list[str]]:
 
 def _arn(account: Account, service: str, resource: str) -> str:
     return f"arn:{get_partition(account.region)}:{service}:{account.region}:{account.account_id}:{resource}"
-
-
-def _mount_name() -> str:
-    return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(8))

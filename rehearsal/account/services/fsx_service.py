@@ -13,7 +13,7 @@ from moto.fsx.models import fsx_backends
 
 from rehearsal.account.context import Account
 from rehearsal.account.services import fsx_rules as rules
-from rehearsal.account.services.fsx_records import Record, grow, new_association, new_file_system
+from rehearsal.account.services.fsx_records import Identity, Record, grow, new_association, new_file_system
 
 CREATION = timedelta(minutes=10)
 CHANGE = timedelta(minutes=2)
@@ -57,13 +57,16 @@ class FsxService:
 
     # ------------------------------------------------ file systems
 
-    def create_file_system(self, request: Fields) -> dict[str, Any]:
-        """CreateFileSystem. The same ClientRequestToken with the same request gives the same file system."""
+    def create_file_system(self, request: Fields, identity: Identity | None = None) -> dict[str, Any]:
+        """CreateFileSystem. The same ClientRequestToken with the same request gives the same file system.
+
+        `identity` is for a file system that must have a certain id: one that exists before the environment.
+        """
         with self._lock:
             if existing := _same_token(self.file_systems, request):
                 return self._shown(existing)
             rules.check_file_system(request)
-            record = new_file_system(self._account, request, self._in(CREATION))
+            record = new_file_system(self._account, request, self._in(CREATION), identity or Identity())
             self._keep(self.file_systems, record.fields["FileSystemId"], record)
             logs = record.fields["LustreConfiguration"].get("LogConfiguration") or {}
             if logs.get("Level", "DISABLED") != "DISABLED" and "Destination" not in logs:

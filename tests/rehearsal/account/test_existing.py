@@ -49,6 +49,23 @@ def test_private_subnets_have_a_way_out_and_no_way_in(ec2: Any, environment: Env
         assert "NatGatewayId" in default
 
 
+def test_file_system_has_the_id_and_mount_name_of_the_file_and_lies_with_the_nodes(
+    ec2: Any, clients: Clients, environment: Environment
+) -> None:
+    wanted, vpc = environment.fsx.existing, environment.network.existing
+    assert wanted
+    assert vpc
+    [found] = clients("fsx").describe_file_systems()["FileSystems"]
+    assert (found["FileSystemId"], found["LustreConfiguration"]["MountName"]) == (wanted.id, wanted.mount_name)
+    assert (found["Lifecycle"], found["SubnetIds"]) == ("AVAILABLE", [vpc.node_subnets[0].id])
+    mine = [{"Name": "network-interface-id", "Values": found["NetworkInterfaceIds"]}]
+    [interface, *_] = ec2.describe_network_interfaces(Filters=mine)["NetworkInterfaces"]
+    [group] = interface["Groups"]
+    [rules] = ec2.describe_security_groups(GroupIds=[group["GroupId"]])["SecurityGroups"]
+    ports = {(rule["FromPort"], rule["ToPort"]) for rule in rules["IpPermissions"]}
+    assert ports == {(988, 988), (1018, 1023)}
+
+
 def test_what_existed_is_owned_by_existing_and_what_comes_later_is_not(ec2: Any, account: Account) -> None:
     assert {item.owner for item in collect(account)} == {"existing"}
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
