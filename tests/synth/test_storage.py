@@ -2,7 +2,7 @@
 
 import pytest
 
-from config import available, naming
+from config import available, load, naming
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly
 
@@ -14,7 +14,7 @@ DATA_TYPES = (
 )
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", [name for name in available() if load(name).fsx.owned])
 def test_file_system_is_what_the_environment_says(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
     settings = synthesised.environment.fsx
