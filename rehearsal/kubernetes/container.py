@@ -12,7 +12,8 @@ from typing import Final
 import urllib3
 
 from rehearsal.kubernetes.api import Object
-from rehearsal.kubernetes.launch import ContainerConfigError, Launch
+from rehearsal.kubernetes.launch import Launch
+from rehearsal.kubernetes.references import ContainerConfigError
 from rehearsal.processes import end_with_parent
 
 # Kubelet waits 10 s to 5 min; a rehearsal that ends is shown sooner, by the same status.

@@ -3,7 +3,7 @@
 `python -m rehearsal.kubernetes.kubelet --kubeconfig FILE --directory DIR --binaries DIR` watches pods on kwok's
 nodes. A container whose image is in `programs.table` runs as a local process: its log is
 DIR/logs/pods/<namespace>_<pod>.log. A node that stopped its heart-beats loses its processes, unreported.
-Not simulated for these pods: volumes other than the service account's token, security contexts, resource limits.
+Not simulated for these pods: security contexts and resource limits; of volumes, what `volumes` says.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import urllib3
-import yaml
 
 from rehearsal.kubernetes import programs
 from rehearsal.kubernetes.api import Api, ApiError, Object
@@ -36,7 +35,6 @@ class Kubelet:
 
     def __init__(self, kubeconfig: Path, directory: Path, table: Sequence[programs.Program]) -> None:
         self._api = Api.from_kubeconfig(kubeconfig)
-        self._ca = Path(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["certificate-authority"])
         self._table = table
         self._files = directory / "data" / "pods"
         self._logs = directory / "logs" / "pods"
@@ -78,7 +76,6 @@ class Kubelet:
             programs=self._table,
             directory=self._files / pod["metadata"]["uid"],
             logs=self._logs,
-            ca=self._ca,
             ip=next(self._addresses),
         )
 

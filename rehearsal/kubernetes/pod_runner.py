@@ -8,22 +8,24 @@ from pathlib import Path
 
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
 from rehearsal.kubernetes.container import Container, timestamp
-from rehearsal.kubernetes.launch import ContainerConfigError, ServiceAccount, prepare
+from rehearsal.kubernetes.launch import prepare
 from rehearsal.kubernetes.programs import Program, program_of
+from rehearsal.kubernetes.references import ContainerConfigError
+from rehearsal.kubernetes.volumes import Volumes
 
 
 class PodRunner:
     """Runs the containers of a pod that have a program; init containers and others count as done and running."""
 
     def __init__(
-        self, pod: Object, *, api: Api, programs: Sequence[Program], directory: Path, logs: Path, ca: Path, ip: str
+        self, pod: Object, *, api: Api, programs: Sequence[Program], directory: Path, logs: Path, ip: str
     ) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self._api = api
         self._path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         self._uid = metadata["uid"]
         self._ip = ip
-        self._account = ServiceAccount(api, pod, directory, ca)
+        self._volumes = Volumes(api, pod, directory)
         self._since: dict[str, tuple[str, str]] = {}
         self._reported: Object = {}
         self._started_at = timestamp()
@@ -32,7 +34,7 @@ class PodRunner:
         self._containers: dict[str, Container] = {}
         for container in spec["containers"]:
             if program := program_of(programs, container["image"]):
-                launch = functools.partial(prepare, api, pod, container, program, self._account)
+                launch = functools.partial(prepare, api, pod, container, program, self._volumes)
                 self._containers[container["name"]] = Container(container, spec["restartPolicy"], launch, log)
 
     def step(self, pod: Object) -> None:
@@ -70,7 +72,7 @@ class PodRunner:
         """Renewed for the running; a refusal shows when the program uses the old one, as on a node."""
         if any(container.is_running for container in self._containers.values()):
             try:
-                self._account.renew()
+                self._volumes.renew()
             except ContainerConfigError:
                 return
 

@@ -1,10 +1,11 @@
 """Which pods really run: a table from images to programs of this machine.
 
-kwok runs no container. Pods that carry the operator (and later the project's own controllers) are run by
-`rehearsal.kubernetes.kubelet` as local processes with their own arguments, environment and service account.
+kwok runs no container. Pods that carry the operator or the project's own controllers are run by
+`rehearsal.kubernetes.kubelet` as local processes with their own arguments, environment, files and service account.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class Program:
 
 
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
+_PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
 
 
 def table(binaries: Binaries) -> tuple[Program, ...]:
@@ -42,6 +44,13 @@ def table(binaries: Binaries) -> tuple[Program, ...]:
             ports={"--metrics-addr": 8080, "--health-probe-bind-address": 8082},
             # In a pod the operator reads this from its service account's files, which stand elsewhere here.
             arguments=("--leader-election-namespace={namespace}",),
+        ),
+        Program(
+            image=_PYTHON_IMAGE,
+            entrypoint="python",
+            # The rehearsal's own Python, whatever the image's version is: the controllers keep to what both know.
+            executables={"python": Path(sys.executable)},
+            ports={"--listen": 8080},
         ),
     )
 

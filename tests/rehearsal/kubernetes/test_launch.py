@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from rehearsal.kubernetes.api import Api
-from rehearsal.kubernetes.launch import ContainerConfigError, Launch, ServiceAccount, prepare
+from rehearsal.kubernetes.launch import Launch, prepare
 from rehearsal.kubernetes.programs import Program, containers_query, program_of
+from rehearsal.kubernetes.references import ContainerConfigError
+from rehearsal.kubernetes.volumes import Volumes
 from tests.rehearsal.kubernetes.cluster import Object
 
 PROGRAM = Program(
@@ -25,9 +27,8 @@ def launch(tmp_path: Path, **container: object) -> Launch:
     }
     nowhere = tmp_path / "none"
     api = Api("https://localhost:1", ca=nowhere, certificate=nowhere, key=nowhere)
-    account = ServiceAccount(api, pod, tmp_path / "pod", nowhere)
     own: Object = {"name": "tool", "image": "registry.example.invalid/team/tool:1"}
-    return prepare(api, pod, own | container, PROGRAM, account)
+    return prepare(api, pod, own | container, PROGRAM, Volumes(api, pod, tmp_path))
 
 
 def test_image_without_a_command_runs_its_entry_point(tmp_path: Path) -> None:
@@ -49,7 +50,8 @@ def test_variables_come_from_the_pod_and_nowhere_else(tmp_path: Path, monkeypatc
     variables = launch(tmp_path, env=env).environment
     assert variables["WHERE"] == "tool-1 on system-1, not $(POD) or $(UNKNOWN)"
     assert variables["APP"] == "tool"
-    assert variables.keys() == {"PATH", "HOME", "HOSTNAME", "POD", "NODE", "APP", "WHERE"}
+    own = {"PATH", "HOME", "HOSTNAME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
+    assert variables.keys() == own | {"POD", "NODE", "APP", "WHERE"}
 
 
 def test_pod_without_a_token_volume_has_no_identity(tmp_path: Path) -> None:
