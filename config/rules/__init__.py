@@ -24,6 +24,9 @@ from config.rules import (
     zones,
 )
 from config.rules.rule import Rule
+from config.rules.shared import BLOCKS_RULE, findings_beside
+
+__all__ = ["RULES", "findings", "findings_beside", "findings_of_part"]
 
 RULES: Final[tuple[Rule, ...]] = (
     network.supported_partition,
@@ -119,12 +122,12 @@ def findings_of_part(part: Environment) -> list[Finding]:
 
 
 def _misplaced(accepted: dict[str, str], given: set[str]) -> list[Finding]:
-    warnings = [rule.id for rule in RULES if rule.severity is Severity.WARNING]
+    warnings = [*(rule.id for rule in RULES if rule.severity is Severity.WARNING), BLOCKS_RULE]
     found = []
     for id in accepted:
         key = f"accepted_warnings.{id}"
         if id not in warnings:
             found.append(Finding(key, f"no warning has this id; allowed: {', '.join(warnings)}"))
-        elif id not in given:
+        elif id not in {*given, BLOCKS_RULE}:
             found.append(Finding(key, "is not given any more; take it out", severity=Severity.WARNING))
     return found

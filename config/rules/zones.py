@@ -82,9 +82,10 @@ def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
 @error("V11")
 def addresses(environment: Environment) -> Iterator[tuple[str, str]]:
     """A node takes many addresses (81 on a p5), and a subnet's block cannot change (hyperpod-prerequisites)."""
-    ready = all(is_known(group) for _, group in groups(environment)) and _zones_are_known(environment)
     network = environment.network
-    if not ready or (network.existing is None and network.vpc_cidr.prefixlen != 16):
+    subnets_are_known = network.existing or (network.vpc_cidr.prefixlen == 16 and len(network.zones) <= 3)
+    types_are_known = all(is_known(group) for _, group in groups(environment))
+    if not (subnets_are_known and types_are_known and _zones_are_known(environment)):
         return
     for use in subnet_uses(environment):
         if use.used > use.free:
