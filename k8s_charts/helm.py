@@ -9,12 +9,16 @@ from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 
 @dataclass(frozen=True)
 class HelmRelease:
-    """A release of a locked chart: `chart` is its name in config/charts.lock.yaml."""
+    """A release of a locked chart: `chart` is its name in config/charts.lock.yaml.
+
+    `only_crds`: of the chart nothing but its custom resource definitions, as objects of this release.
+    """
 
     chart: str
     name: str
     namespace: str
     values: Mapping[str, Any]
+    only_crds: bool = False
 
 
 def on_system_nodes() -> dict[str, str]:

@@ -1,6 +1,21 @@
-"""The KubeRay operator: its Helm values. Its CRDs come with the chart (they exceed what a manifest can carry)."""
+"""The KubeRay operator: its Helm values, and its CRDs as a release of their own.
+
+They exceed what a manifest can carry; and those in a chart's `crds/` Helm would neither upgrade nor remove.
+"""
 
 from k8s_charts.helm import HelmRelease, on_system_nodes
+from k8s_charts.names import SYSTEM_NAMESPACE
+
+
+def kuberay_crds_release() -> HelmRelease:
+    """Release of RayCluster, RayJob and RayService themselves.
+
+    Its name and namespace are fixed: Helm knows by them that the definitions are its own, and under others it would
+    refuse them. Uninstalling it ends every object of these kinds in the cluster.
+    """
+    return HelmRelease(
+        chart="kuberay-operator", name="kuberay-crds", namespace=SYSTEM_NAMESPACE, values={}, only_crds=True
+    )
 
 
 def kuberay_release(*, version: str, namespace: str, ray_pods: int) -> HelmRelease:

@@ -42,8 +42,10 @@ class PlatformStack(EnvironmentStack):
 
         namespace = manifest(self, "KubeRayNamespace", cluster=cluster, chart=objects.kuberay_namespace)
         policies = manifest(self, "KubeRayPolicies", cluster=cluster, chart=objects.kuberay_policies, after=namespace)
+        crds = helm_release(self, "KubeRayCrds", cluster=cluster, release=objects.kuberay_crds)
         operator = helm_release(self, "KubeRay", cluster=cluster, release=objects.kuberay)
-        operator.node.add_dependency(policies)
+        # Helm leaves out what stands in the chart's own `crds/` when it is there already.
+        operator.node.add_dependency(policies, crds)
 
         builds = manifest(self, "ImageBuildNamespace", cluster=cluster, chart=objects.image_build_namespace)
         manifest(self, "ImageBuildPolicies", cluster=cluster, chart=objects.image_build_policies, after=builds)

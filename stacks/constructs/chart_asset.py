@@ -10,27 +10,39 @@ from constructs import Construct
 
 from config import charts_lock
 from config.charts_lock import ChartError
+from stacks.constructs.crds_chart import write_crds_chart
 
 CONTEXT_KEY: Final = "charts"
 STAND_IN: Final = "stand-in"
 STAND_IN_DIRECTORY_KEY: Final = "stand-in-charts"
 
 
-def chart_asset(scope: Construct, name: str) -> s3_assets.Asset:
+def chart_asset(scope: Construct, name: str, *, only_crds: bool = False) -> s3_assets.Asset:
     """Return the locked chart `name` as an asset, so that a deployment pulls no chart from the internet.
+
+    With `only_crds` it is a chart of the custom resource definitions of `name` (crds_chart.py).
 
     With `-c charts=stand-in -c stand-in-charts=DIRECTORY` it is DIRECTORY/name instead, and a real
     account refuses the stack. Raises ChartError when the chart is missing or was altered.
     """
+    # The asset is copied into the cloud assembly at once, so that its source may go.
+    with TemporaryDirectory() as directory:
+        chart = _chart(scope, name, Path(directory))
+        if not only_crds:
+            return s3_assets.Asset(scope, f"{name}Chart", path=str(chart))
+        crds = write_crds_chart(name, chart, Path(directory))
+        return s3_assets.Asset(scope, f"{name}CrdsChart", path=str(crds))
+
+
+def _chart(scope: Construct, name: str, directory: Path) -> Path:
+    """The chart's folder: unpacked to `directory`, or the stand-in where it lies."""
     source = scope.node.try_get_context(CONTEXT_KEY)
     if source is None:
-        # The asset is copied into the cloud assembly at once, so that its source may go.
-        with TemporaryDirectory() as directory:
-            return s3_assets.Asset(scope, f"{name}Chart", path=str(charts_lock.unpack(name, Path(directory))))
+        return charts_lock.unpack(name, directory)
     if source != STAND_IN:
         raise ChartError(name, f"context {CONTEXT_KEY}={source!r}; allowed: {STAND_IN}, or no such context")
     _refuse_outside_rehearsals(cdk.Stack.of(scope))
-    return s3_assets.Asset(scope, f"{name}Chart", path=str(_stand_in(scope, name)))
+    return _stand_in(scope, name)
 
 
 def _stand_in(scope: Construct, name: str) -> Path:

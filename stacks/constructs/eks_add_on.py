@@ -19,9 +19,7 @@ _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
 _AFTER_NODES: Final = ("coredns",)
 
 
-def eks_add_ons(
-    scope: Construct, *, cluster: eks.ICluster, add_ons: Sequence[AddOn], nodes: eks.CfnNodegroup
-) -> None:
+def eks_add_ons(scope: Construct, *, cluster: eks.ICluster, add_ons: Sequence[AddOn], nodes: eks.CfnNodegroup) -> None:
     """Make the four add-ons that every cluster gets, and `add_ons` beside them or as their versions."""
     versions = {add_on.name: add_on.version for add_on in add_ons}
     for name, configuration in _BEFORE_NODES.items():

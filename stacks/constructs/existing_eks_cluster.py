@@ -67,9 +67,7 @@ class ExistingEksCluster(Construct):
             "KubectlAccess",
             cluster_name=existing.name,
             principal_arn=role.role_arn,
-            access_policies=[
-                eks.CfnAccessEntry.AccessPolicyProperty(policy_arn=ADMIN_POLICY, access_scope=EVERYWHERE)
-            ],
+            access_policies=[eks.CfnAccessEntry.AccessPolicyProperty(policy_arn=ADMIN_POLICY, access_scope=EVERYWHERE)],
         )
         self.access = [entry, *self._reach_each_other(existing.security_group, security_group.security_group_id)]
 

@@ -70,6 +70,8 @@ def synthesise(environment: Environment, directory: Path, *, validated: bool = F
     for chart in CHARTS:
         (charts / chart).mkdir(parents=True)
         (charts / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: 0.0.0\n")
+    (charts / "kuberay-operator" / "crds").mkdir()
+    (charts / "kuberay-operator" / "crds" / "rayclusters.yaml").write_text("kind: CustomResourceDefinition\n")
     root = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=validated,

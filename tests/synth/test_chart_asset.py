@@ -8,6 +8,7 @@ import pytest
 from config import charts_lock
 from config.charts_lock import ChartError
 from stacks.constructs.chart_asset import chart_asset
+from stacks.constructs.crds_chart import write_crds_chart
 
 
 def stack(tmp_path: Path, **context: str) -> cdk.Stack:
@@ -50,3 +51,23 @@ def test_stand_ins_need_their_directory(tmp_path: Path) -> None:
 def test_another_source_of_charts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ChartError, match="charts='latest'; allowed: stand-in"):
         chart_asset(stack(tmp_path, charts="latest"), "kuberay-operator")
+
+
+def test_crds_become_a_chart_of_their_own_with_the_charts_version(tmp_path: Path) -> None:
+    chart = tmp_path / "x"
+    (chart / "crds").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("name: x\nversion: 1.2.0\n")
+    (chart / "crds" / "a.yaml").write_text("description: '{{ not a template }}'\n")
+    written = write_crds_chart("x", chart, tmp_path / "out")
+    assert {str(path.relative_to(written)) for path in written.rglob("*.yaml")} == {
+        "Chart.yaml",
+        "files/a.yaml",
+        "templates/crds.yaml",
+    }
+    assert (written / "files" / "a.yaml").read_text() == "description: '{{ not a template }}'\n"
+    assert "version: 1.2.0" in (written / "Chart.yaml").read_text()
+
+
+def test_a_chart_without_crds_is_no_source_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ChartError, match="holds no custom resource definition"):
+        write_crds_chart("x", tmp_path, tmp_path / "out")

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from config import available, naming
+from config import available, load, naming
 from config.labels import SYSTEM_NODE_LABEL
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly
 
 CHART = "Custom::AWSCDK-EKS-HelmChart"
 POLICIES = "arn:aws:eks::aws:cluster-access-policy"
+OWN_CLUSTER = [name for name in available() if not load(name).eks.existing]
 
 
 def test_control_plane_lies_in_two_zones_and_in_the_shared_group_only(dev: Assembly, prod: Assembly) -> None:
@@ -23,7 +24,7 @@ def test_control_plane_lies_in_two_zones_and_in_the_shared_group_only(dev: Assem
         assert synthesised.imported(group)[1]["Type"] == "AWS::EC2::SecurityGroup"
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", OWN_CLUSTER)
 def test_public_endpoint_answers_the_allowed_addresses_only(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
     network = synthesised.templates["eks"].only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
@@ -111,9 +112,11 @@ def test_system_nodes_are_labelled_untainted_and_closed(assembly: Assemblies, na
     assert "Taints" not in group
     assert group["AmiType"] == "AL2023_x86_64_STANDARD"
     assert set(group["ScalingConfig"].values()) == {settings.count}
-    assert {synthesised.imported(s)[1]["Properties"]["CidrBlock"].rpartition("/")[2] for s in group["Subnets"]} == {
-        "18"
-    }
+    if existing := synthesised.environment.network.existing:
+        assert group["Subnets"] == [subnet.id for subnet in existing.node_subnets]
+    else:
+        blocks = [synthesised.imported(subnet)[1]["Properties"]["CidrBlock"] for subnet in group["Subnets"]]
+        assert {block.rpartition("/")[2] for block in blocks} == {"18"}
 
     template = eks.only("AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     assert template["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}
@@ -122,7 +125,8 @@ def test_system_nodes_are_labelled_untainted_and_closed(assembly: Assemblies, na
     assert (volume["Ebs"]["VolumeSize"], volume["Ebs"]["VolumeType"]) == (settings.volume_gib, "gp3")
     shared, own = template["SecurityGroupIds"]
     assert synthesised.imported(shared)[1]["Type"] == "AWS::EC2::SecurityGroup"
-    assert own["Fn::GetAtt"][1] == "ClusterSecurityGroupId"
+    cluster = synthesised.environment.eks.existing
+    assert own == cluster.security_group if cluster else own["Fn::GetAtt"][1] == "ClusterSecurityGroupId"
 
 
 def test_dependencies_chart_waits_for_no_pod_and_brings_no_second_csi_driver(dev: Assembly) -> None:

@@ -37,6 +37,15 @@ def test_operator_comes_into_a_namespace_that_is_guarded_before_it(platform: Tem
     assert needs(platform, policies, id_of(platform, "Namespace", "kuberay"))
 
 
+def test_kuberays_kinds_come_before_its_operator_and_go_after_it(platform: Template) -> None:
+    """As a release of their own: Helm neither upgrades nor removes what stands in a chart's `crds/`."""
+    crds, operator = release_id(platform, "kuberay-crds"), release_id(platform, "kuberay-operator")
+    assert needs(platform, operator, crds)
+    releases = platform.all(RELEASE)
+    assert releases[crds]["Properties"]["Namespace"] == "kube-system"
+    assert releases[crds]["Properties"]["ChartAssetURL"] != releases[operator]["Properties"]["ChartAssetURL"]
+
+
 def test_csi_driver_finds_its_service_account_with_its_role(platform: Template) -> None:
     account = id_of(platform, "ServiceAccount", "fsx-csi-controller-sa")
     assert needs(platform, release_id(platform, "aws-fsx-csi-driver"), account)

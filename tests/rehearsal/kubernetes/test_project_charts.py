@@ -19,6 +19,7 @@ from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
+from stacks.constructs.crds_chart import write_crds_chart
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
 
@@ -46,8 +47,10 @@ class Deployment:
     def install(self, release: HelmRelease) -> None:
         values = self._control_plane.directory / f"{release.name}.json"
         values.write_text(json.dumps(release.values))
-        chart = str(self._charts / release.chart)
-        self._run("helm", "install", release.name, chart, f"--namespace={release.namespace}", f"--values={values}")
+        chart = self._charts / release.chart
+        if release.only_crds:
+            chart = write_crds_chart(release.chart, chart, self._control_plane.directory / release.name)
+        self._run("helm", "install", release.name, str(chart), f"--namespace={release.namespace}", f"--values={values}")
 
     def uninstall(self, release: HelmRelease) -> None:
         self._run("helm", "uninstall", release.name, f"--namespace={release.namespace}", "--wait", "--timeout=60s")
@@ -103,6 +106,7 @@ def deployment(
         deployment.install(platform.fsx_csi)
         for chart in (platform.kuberay_namespace, platform.kuberay_policies):
             deployment.create(chart)
+        deployment.install(platform.kuberay_crds)
         deployment.install(platform.kuberay)
         for chart in (platform.image_build_namespace, platform.image_build_policies, *_ray_charts(ray)):
             deployment.create(chart)
@@ -200,12 +204,21 @@ def test_a_value_that_the_operators_chart_does_not_know_fails_the_release(
         deployment.install(wrong)
 
 
+def test_kinds_that_others_installed_are_refused_and_so_never_taken_away(
+    deployment: Deployment, platform: PlatformObjects
+) -> None:
+    another = HelmRelease("kuberay-operator", "another", "default", {}, only_crds=True)
+    with pytest.raises(AssertionError, match="invalid ownership metadata"):
+        deployment.install(another)
+
+
 def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
     deployment: Deployment, ray: RayObjects, platform: PlatformObjects
 ) -> None:
     for chart in reversed(_ray_charts(ray)):
         deployment.delete(chart)
     deployment.uninstall(platform.kuberay)
+    deployment.uninstall(platform.kuberay_crds)
     for chart in (platform.image_build_policies, platform.image_build_namespace, platform.kuberay_policies):
         deployment.delete(chart)
     deployment.delete(platform.kuberay_namespace)
@@ -215,3 +228,4 @@ def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
     namespaces = {item["metadata"]["name"] for item in deployment.kubectl.get("namespaces")["items"]}
     assert not namespaces & {"ray", "kuberay", "image-build"}
     assert deployment.kubectl.get("persistentvolumes")["items"] == []
+    assert deployment.kubectl.get("customresourcedefinitions")["items"] == []
