@@ -16,6 +16,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from rehearsal.account.context import Account, Clock, Journal
 from rehearsal.account.control_routes import ControlRoutes
+from rehearsal.account.lambdas import vpc_calls
 
 EXTENSIONS = (
     "rehearsal.account.background",
@@ -54,7 +55,8 @@ class AccountServer:
             create_backend_app,
         )
 
-        application = self.account.routes.in_front_of(DomainDispatcherApplication(create_backend_app))
+        services = vpc_calls.guarded(self.account, DomainDispatcherApplication(create_backend_app))
+        application = self.account.routes.in_front_of(services)
         self._server = make_server(
             "127.0.0.1", self.account.port, application, threaded=True, request_handler=MotoRequestHandler
         )

@@ -228,6 +228,7 @@ class HyperPodBench:
         self.subnet_id = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.0.0/18", AvailabilityZoneId="usw2-az2")[
             "Subnet"
         ]["SubnetId"]
+        self._give_way_out(ec2)
         self.security_group_id = ec2.create_security_group(
             GroupName="cluster", Description="cluster", VpcId=self.vpc_id
         )["GroupId"]
@@ -238,6 +239,16 @@ class HyperPodBench:
         s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
         self.execution_role = self.role("execution", EXECUTION_POLICY, service="sagemaker.amazonaws.com")
         self.add_eks_cluster("eks")
+
+    def _give_way_out(self, ec2: Any) -> None:
+        """A NAT gateway in a public subnet: nodes call AWS's APIs."""
+        internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+        ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=self.vpc_id)
+        public = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.255.0/24")["Subnet"]["SubnetId"]
+        address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+        gateway = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
+        [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [self.vpc_id]}])["RouteTables"]
+        ec2.create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
 
     def add_eks_cluster(self, name: str, **changes: Any) -> str:
         """Record an EKS cluster, ACTIVE and with access entries unless changed; returns its ARN."""

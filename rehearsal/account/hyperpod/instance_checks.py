@@ -28,7 +28,7 @@ class InstanceChecks:
         bucket, prefix = split_s3_uri(config["SourceS3Uri"])
         script = config.get("OnCreate", "")
         key = f"{prefix}/{script}".strip("/")
-        why = self._download_failure(group, bucket, key)
+        why = self._world.surroundings.unreachable(node) or self._download_failure(group, bucket, key)
         if not why and self._world.faults.take_lifecycle(group.name):
             why = f"{script} ended with exit code 1"
         milliseconds = int(self._world.timeline.now().timestamp() * 1000)

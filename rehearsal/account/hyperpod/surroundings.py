@@ -21,6 +21,7 @@ from rehearsal.account.background import Background
 from rehearsal.account.hyperpod.errors import AccessDenied
 from rehearsal.account.hyperpod.model import Cluster, Node, Subnet
 from rehearsal.account.hyperpod.policies import Grants, Policy
+from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 
 TEMPORARY_KEY_PREFIX = "ASIA"
 """Access keys of assumed roles begin with it (IAM user guide, unique identifiers)."""
@@ -150,6 +151,10 @@ class Surroundings:
         """Whether the object is in the bucket."""
         known = s3_backends[self.account_id][self.partition].buckets.get(bucket)
         return known is not None and known.keys.get(key) is not None
+
+    def unreachable(self, node: Node) -> str:
+        """Why the node does not reach what every node calls at its start, or ""."""
+        return unreachable(self._ec2, Place(node.subnet.subnet_id, tuple(node.security_groups)), NODE_SERVICES)
 
     def attach_interface(self, cluster: Cluster, node: Node) -> str:
         """Make the node's network interface in its subnet with all addresses the type takes.

@@ -3,7 +3,8 @@
 Simulated, and different from Lambda: a function of any Python version runs under the rehearsal's own Python
 (with boto3 from its environment), one of any Node.js version under the rehearsal's Node.js (with the SDK clients of
 package.json); memory is not limited; every invocation is a cold start; permissions of the role are not
-enforced; a function in a VPC reaches the account like any other.
+enforced. A function in a VPC reaches the services that its subnets have a way to (vpc_calls.py), and the Kubernetes
+API like any other.
 """
 
 import json
@@ -23,6 +24,7 @@ from moto.awslambda.models import lambda_backends
 from moto.logs.models import logs_backends
 
 from rehearsal.account.context import Account
+from rehearsal.account.lambdas import vpc_calls
 from rehearsal.account.lambdas.credentials import RoleSessions
 from rehearsal.account.lambdas.packages import Package, PackageStore
 from rehearsal.isolation import child_environment, search_path
@@ -82,6 +84,8 @@ class LocalRuntime:
         """Run one of moto's LambdaFunctions with any JSON value as its event."""
         request_id = str(uuid.uuid4())
         now = self._account.clock.now()
+        if why := self._cannot_answer(function, event):
+            return InvokeResult(json.dumps({"errorType": vpc_calls.CODE, "errorMessage": why}).encode(), True, "")
         invocation = _Invocation(
             function=function,
             request_id=request_id,
@@ -95,6 +99,8 @@ class LocalRuntime:
             exit_code = self._execute(invocation, event)
             seconds = time.monotonic() - started
             payload, is_error = _outcome(invocation, exit_code)
+            if is_error and (why := vpc_calls.refused_since(self._account, function, now.timestamp())):
+                payload["errorMessage"] = f"{payload.get('errorMessage')} ({why})"
             logs = self._save_logs(invocation, seconds)
         finally:
             shutil.rmtree(invocation.folder, ignore_errors=True)
@@ -106,6 +112,12 @@ class LocalRuntime:
             error=payload.get("errorMessage") if is_error else None,
         )
         return InvokeResult(json.dumps(payload).encode(), is_error, logs)
+
+    def _cannot_answer(self, function: Any, event: Any) -> str:
+        """CloudFormation takes answers in a bucket of S3: why a function in a VPC cannot give one, or ""."""
+        if not (isinstance(event, Mapping) and "ResponseURL" in event):
+            return ""
+        return vpc_calls.why_unreachable(self._account, function, "s3")
 
     def _layers(self, function: Any) -> list[bytes]:
         backend = lambda_backends[self._account.account_id][self._account.region]

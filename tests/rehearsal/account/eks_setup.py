@@ -8,6 +8,7 @@ from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
+from tests.rehearsal.account.ways_out import give_way_out
 
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 
@@ -81,6 +82,7 @@ def set_up(account: Account, clients: Clients) -> Eks:
         ]
         for i, zone in enumerate("ab")
     ]
+    give_way_out(ec2, vpc)
     role = make_role(account, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
     node_role = make_role(account, "nodes", "ec2.amazonaws.com", *NODE_POLICIES)
     return Eks(account, clients, vpc, subnets, role.attributes()["Arn"], node_role.attributes()["Arn"])

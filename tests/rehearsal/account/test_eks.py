@@ -96,12 +96,13 @@ def test_control_plane_that_does_not_start_leaves_nothing(eks: Eks) -> None:
             raise RuntimeError("etcd ended with code 1")
 
     eks.account.clusters = ClusterHost(eks.account, lambda *_: Broken())
+    before = eks.account.background.all()
 
     with pytest.raises(RuntimeError, match="etcd ended with code 1"):
         eks.create()
 
     assert eks.api.list_clusters()["clusters"] == []
-    assert eks.account.background.all() == []
+    assert eks.account.background.all() == before
 
 
 def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:
@@ -113,6 +114,19 @@ def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:
 
     assert eks.api.describe_update(name="c", updateId=update["id"])["update"]["status"] == "Successful"
     assert eks.api.describe_cluster(name="c")["cluster"]["version"] == "1.34"
+
+
+def test_node_group_without_a_way_to_what_nodes_call_is_not_made(eks: Eks) -> None:
+    eks.create()
+    ec2 = eks.clients("ec2")
+    mine = [{"Name": "vpc-id", "Values": [eks.vpc_id]}, {"Name": "association.main", "Values": ["true"]}]
+    [main] = ec2.describe_route_tables(Filters=mine)["RouteTables"]
+    ec2.delete_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0")
+
+    with pytest.raises(eks.api.exceptions.InvalidRequestException, match="has no route to ec2"):
+        eks.create_nodegroup()
+
+    assert eks.api.list_nodegroups(clusterName="c")["nodegroups"] == []
 
 
 def test_nodes_join_with_labels_taints_and_room(eks: Eks) -> None:

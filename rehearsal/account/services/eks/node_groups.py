@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from config.capacity import allocatable
 from config.catalogue import GPU_RESOURCE, InstanceType
 from rehearsal.account.context import Account
+from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 from rehearsal.account.services.eks import launch_templates
 from rehearsal.account.services.eks.checks import find_subnets
 from rehearsal.account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
@@ -75,6 +77,7 @@ class NodeGroups:
             )
         self._check(cluster, request)
         template = self._launch_template(cluster, request)
+        self._check_network(request["subnets"], template.security_groups)
         group = self._service.backend.create_nodegroup(
             cluster_name=cluster_name,
             nodegroup_name=request["nodegroupName"],
@@ -204,6 +207,13 @@ class NodeGroups:
         if request.get("remoteAccess"):
             raise invalid_parameter("remoteAccess: the rehearsal's nodes have no key pairs")
         self._check_role(request["nodeRole"])
+
+    def _check_network(self, subnets: list[str], security_groups: tuple[str, ...]) -> None:
+        """Nodes that do not reach what they call at their start never join."""
+        ec2 = ec2_backends[self._account.account_id][self._account.region]
+        for subnet_id in subnets:
+            if why := unreachable(ec2, Place(subnet_id, security_groups), NODE_SERVICES):
+                raise invalid_request(f"NodeCreationFailure: instances would not join the cluster: {why}")
 
     def _launch_template(self, cluster: Any, request: Mapping[str, Any]) -> launch_templates.LaunchTemplate:
         """The request's own template, or EKS's, whose nodes carry the cluster's security group."""

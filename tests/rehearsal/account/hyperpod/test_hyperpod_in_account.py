@@ -18,6 +18,7 @@ from rehearsal.account.hyperpod.bench import EXECUTION_POLICY
 from rehearsal.kubernetes import binaries as built
 from rehearsal.kubernetes.api import Api
 from rehearsal.processes import Supervisor, free_port
+from tests.rehearsal.account.ways_out import give_way_out
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +86,7 @@ def request_for_cluster(served: ServedAccount) -> dict[str, Any]:
         ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{64 * n}.0/18", AvailabilityZoneId=f"usw2-az{n + 1}")["Subnet"]
         for n in range(2)
     ]
+    give_way_out(ec2, vpc)
     group = ec2.create_security_group(GroupName="shared", Description="shared", VpcId=vpc)["GroupId"]
     itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
     ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=itself)

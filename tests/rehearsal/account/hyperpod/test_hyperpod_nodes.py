@@ -267,3 +267,14 @@ def test_access_entries_are_made_once_and_others_entries_stay(bench: HyperPodBen
     sagemaker.delete_cluster(**NAME)
     bench.advance(minutes=60)
     assert list(bench.eks.access_entries["eks"]) == [bench.execution_role]
+
+
+def test_hyperpod_node_without_a_way_to_what_nodes_call_fails_and_says_so(bench: HyperPodBench, sagemaker: Any) -> None:
+    ec2 = bench.client("ec2")
+    [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [bench.vpc_id]}])["RouteTables"]
+    ec2.delete_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0")
+    sagemaker.create_cluster(**bench.request())
+    bench.advance(30)
+    messages = {failure["FailureMessage"] for failure in failures(sagemaker)}
+    assert all(f"subnet {bench.subnet_id} has no route to ec2" in message for message in messages), messages
+    assert messages
