@@ -1,6 +1,6 @@
 """What FSx keeps of file systems and associations, and the network interfaces of a file system.
 
-The number of interfaces (one for metadata, one per 2400 GiB) is an assumption.
+The number of interfaces (one for metadata, one per file server) is an assumption.
 """
 
 import math
@@ -18,8 +18,6 @@ from moto.utilities.utils import get_partition
 
 from rehearsal.account.context import Account
 from rehearsal.account.services import fsx_rules as rules
-
-GIB_PER_SERVER = 2400
 
 Fields = Mapping[str, Any]
 
@@ -95,7 +93,8 @@ def grow(account: Account, record: Record, capacity: int) -> None:
 
 def add_interfaces(account: Account, record: Record, groups: list[str]) -> None:
     """Make the interfaces that the file system's capacity needs and that are not there."""
-    needed = 1 + math.ceil(record.fields["StorageCapacity"] / GIB_PER_SERVER)
+    server_gib = rules.server_gib(record.fields["LustreConfiguration"])
+    needed = 1 + math.ceil(record.fields["StorageCapacity"] / server_gib)
     while len(record.interfaces) < needed:
         interface = account.background.network_interface(
             maker_arn=record.resource_arn,

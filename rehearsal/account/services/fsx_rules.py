@@ -68,6 +68,13 @@ def check_file_system(request: Fields) -> None:
         raise fsx_error(
             "IncompatibleParameterError", "EfaEnabled requires Lustre version 2.15 and a metadata configuration."
         )
+    if lustre.get("EfaEnabled") and request["StorageCapacity"] % server_gib(lustre):
+        raise bad_request(f"Invalid storage capacity: with EFA use a multiple of {server_gib(lustre)} GiB.")
+
+
+def server_gib(lustre: Fields) -> int:
+    """GiB of one file server (user guide, "IP addresses for file systems"): with EFA more, by the throughput."""
+    return int(4_800_000 // lustre["PerUnitStorageThroughput"]) if lustre.get("EfaEnabled") else 2400
 
 
 def file_system_version(request: Fields) -> str:

@@ -77,6 +77,19 @@ def test_lustre_settings_that_fsx_does_not_take_are_refused(lustre: dict[str, An
     assert refused(error) == code
 
 
+EFA = {"EfaEnabled": True, "MetadataConfiguration": {"Mode": "AUTOMATIC"}}
+
+
+@pytest.mark.parametrize(("throughput", "step"), [(125, 38400), (250, 19200), (500, 9600), (1000, 4800)])
+def test_efa_comes_in_whole_servers_only(throughput: int, step: int) -> None:
+    lustre = EFA | {"PerUnitStorageThroughput": throughput}
+    for capacity in (step, 2 * step):
+        fsx_rules.check_file_system(request(lustre, StorageCapacity=capacity))
+    for capacity in (1200, step + 2400):
+        with pytest.raises(JsonRESTError, match=f"with EFA use a multiple of {step} GiB"):
+            fsx_rules.check_file_system(request(lustre, StorageCapacity=capacity))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
