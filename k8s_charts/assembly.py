@@ -11,9 +11,6 @@ from typing import Final
 import cdk8s
 
 from config import Environment, naming, versions
-from config.capacity import Resources, whole_node_pod
-from config.model import RayCluster as RayClusterConfig
-from config.model import RayWorkers
 from k8s_charts import names
 from k8s_charts.base import ProjectChart
 from k8s_charts.fsx_csi import fsx_csi_release
@@ -22,8 +19,9 @@ from k8s_charts.image_build import ImageBuild, ImageBuildChart, context_tag
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
 from k8s_charts.namespaces import Namespace, NamespaceChart
 from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
-from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
-from k8s_charts.reaper import Reaper, ReaperChart
+from k8s_charts.priority_class import PriorityClassChart
+from k8s_charts.ray_cluster import RayClusterChart
+from k8s_charts.ray_clusters import priority_class, ray_cluster
 from k8s_charts.service_account import ServiceAccount, ServiceAccountChart
 from k8s_charts.storage_class import FileSystemClass, FileSystemClassChart
 from k8s_charts.storage_volumes import (
@@ -75,7 +73,7 @@ class PlatformObjects:
 
 @dataclass(frozen=True)
 class RayObjects:
-    """The ray stack's object sets, each applied and deleted as one; `clusters` by RayCluster name."""
+    """The ray stack's object sets, each applied and deleted as one; the last two by RayCluster name."""
 
     namespace: ProjectChart
     policies: ProjectChart
@@ -83,7 +81,7 @@ class RayObjects:
     volume: ProjectChart
     image_builder_account: ProjectChart
     image_build: ProjectChart
-    reaper: ProjectChart
+    priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
 
 
@@ -145,10 +143,14 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
             ),
         ),
         image_build=ImageBuildChart(app, "image-build", build=build),
-        reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
+        priorities={
+            cluster.name: PriorityClassChart(app, f"priority-{cluster.name}", priority=priority)
+            for cluster in clusters
+            if (priority := priority_class(environment, cluster))
+        },
         clusters={
             cluster.name: RayClusterChart(
-                app, f"cluster-{cluster.name}", cluster=_ray_cluster(environment, cluster, build.image)
+                app, f"cluster-{cluster.name}", cluster=ray_cluster(environment, cluster, build.image)
             )
             for cluster in clusters
         },
@@ -197,40 +199,6 @@ def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
         return None
     # FSx user guide, "Mounting from an Amazon EC2 instance": a file system's DNS name.
     return FileSystemAddress(existing.id, f"{existing.id}.fsx.{environment.region}.amazonaws.com", existing.mount_name)
-
-
-def _ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayCluster:
-    head = cluster.head
-    return RayCluster(
-        name=cluster.name,
-        namespace=environment.ray.namespace,
-        ray_version=environment.ray.version,
-        image=image,
-        claim=environment.fsx.claim,
-        mount_path=environment.fsx.mount_path,
-        head=Head(
-            instance_group=head.instance_group,
-            resources=Resources(head.cpu * 1000, head.memory_gib * 1024),
-        ),
-        workers=tuple(_worker_group(environment, workers) for workers in cluster.workers),
-    )
-
-
-def _worker_group(environment: Environment, workers: RayWorkers) -> WorkerGroup:
-    group = environment.instance_group(workers.instance_group)
-    return WorkerGroup(
-        name=workers.name,
-        instance_group=group.name,
-        replicas=workers.replicas,
-        min_replicas=workers.min_replicas,
-        max_replicas=workers.max_replicas,
-        resources=whole_node_pod(group.type, group.threads_per_core),
-        prefer_deep_checked=bool(group.deep_health_checks),
-    )
-
-
-def _reaper(environment: Environment) -> Reaper:
-    return Reaper(environment.kuberay.namespace, environment.ray.namespace, versions.PYTHON_IMAGE)
 
 
 def _most_ray_pods(environment: Environment) -> int:
