@@ -178,6 +178,24 @@ def write_manifests(
         _fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
 
 
+@app.command("images")
+def list_images(
+    env: EnvName = "dev",
+    plain: Annotated[bool, typer.Option("--plain", help="Two columns, source and copy, for `crane copy`.")] = False,
+) -> None:
+    """List the images that come from public registries, and their copies in the environment's `image_registry`."""
+    from ops import images  # noqa: PLC0415
+
+    environment = _load(env)
+    if not plain:
+        console.print(images.table(environment))
+    elif environment.image_registry is None:
+        _fail(f"{env} has no image_registry: it pulls each image from the registry that publishes it")
+    else:
+        for source, target in images.copies(environment):
+            typer.echo(f"{source}\t{target}")
+
+
 @app.command("new")
 def new_environment(
     name: Annotated[str, typer.Argument(help="Name of the environment, and of its file.")],
