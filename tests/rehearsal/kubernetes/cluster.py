@@ -22,6 +22,7 @@ ACCELERATED = {
     "nvidia.com/gpu": "8",
     "vpc.amazonaws.com/efa": "32",
 }
+OPERATOR_NAMESPACE = "kuberay"
 OPERATOR_IMAGE = "quay.io/kuberay/operator:v1.2.0"
 READY_CONDITION = '{.status.conditions[?(@.type=="Ready")].status}'
 
@@ -82,16 +83,16 @@ def process_of(control_plane: ControlPlane) -> int:
     return int(started[-1].split()[-1])
 
 
-def operator_objects(binaries: Binaries, namespace: str) -> list[Object]:
-    """KubeRay's own roles and Deployment, from its Go module, in a namespace, asking for the system node."""
+def operator_objects(binaries: Binaries) -> list[Object]:
+    """KubeRay's own roles and Deployment, from its Go module, asking for the system node."""
     config = kuberay_module_directory(binaries) / "config"
     files = [config / "manager" / "manager.yaml", *_files(config / "rbac", "role*", "service_account", "leader*")]
     objects = [item for file in files for item in yaml.safe_load_all(file.read_text())]
     for item in objects:
         if not item["kind"].startswith("Cluster"):
-            item["metadata"]["namespace"] = namespace
+            item["metadata"]["namespace"] = OPERATOR_NAMESPACE
         for subject in item.get("subjects", ()):
-            subject["namespace"] = namespace
+            subject["namespace"] = OPERATOR_NAMESPACE
         if item["kind"] == "Deployment":
             template = item["spec"]["template"]["spec"]
             template["nodeSelector"] = {"group": "system"}

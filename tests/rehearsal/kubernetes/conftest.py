@@ -9,10 +9,18 @@ import pytest
 
 from rehearsal import paths
 from rehearsal.kubernetes import binaries as built
-from rehearsal.kubernetes.binaries import Binaries
+from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
-from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl
+from tests.rehearsal.kubernetes.cluster import (
+    ACCELERATED,
+    GENERAL,
+    OPERATOR_NAMESPACE,
+    Kubectl,
+    Object,
+    operator_objects,
+    wait_until,
+)
 
 KNOWN_TOKEN = "token-of-ann"
 
@@ -90,3 +98,19 @@ def nodes(control_plane: ControlPlane) -> Nodes:
 @pytest.fixture(scope="session")
 def kubectl(control_plane: ControlPlane) -> Kubectl:
     return Kubectl(control_plane)
+
+
+@pytest.fixture(scope="module")
+def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Iterator[Object]:
+    """KubeRay installed and available; yields its ClusterRole."""
+    kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
+    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
+    objects = operator_objects(binaries)
+    kubectl.apply(*objects)
+    own = ("-n", OPERATOR_NAMESPACE)
+    kubectl(*own, "wait", "--for=condition=Available", "deployment/kuberay-operator", "--timeout=30s")
+    roles = (item for item in objects if item["kind"] == "ClusterRole")
+    yield next(role for role in roles if role["metadata"]["name"] == "kuberay-operator")
+    kubectl(*own, "delete", "deployment", "kuberay-operator")
+    wait_until(lambda: not kubectl(*own, "get", "pods", "-o", "name"), "end of the operator's pod")

@@ -2,32 +2,9 @@
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
 
-import pytest
-
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, operator_objects, ray_cluster, wait_until
-
-NAMESPACE = "kuberay"
-NAME = "kuberay-operator"
-
-
-@pytest.fixture(scope="module")
-def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Iterator[Object]:
-    """KubeRay installed and available; yields its ClusterRole."""
-    kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
-    kubectl("create", "namespace", NAMESPACE)
-    objects = operator_objects(binaries, NAMESPACE)
-    kubectl.apply(*objects)
-    kubectl("-n", NAMESPACE, "wait", "--for=condition=Available", "deployment/kuberay-operator", "--timeout=30s")
-    yield next(item for item in objects if item["kind"] == "ClusterRole" and item["metadata"]["name"] == NAME)
-    kubectl("-n", NAMESPACE, "delete", "deployment", "kuberay-operator")
-    pods = ("-n", NAMESPACE, "get", "pods", "-o", "name")
-    wait_until(lambda: not kubectl(*pods), "end of the operator's pod")
+from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, Kubectl, Object, ray_cluster, wait_until
 
 
 def status_of(kubectl: Kubectl, cluster: str) -> Object:
@@ -43,7 +20,7 @@ def groups_of_pods(kubectl: Kubectl, cluster: str) -> Counter[str]:
 
 
 def test_operator_holds_its_lease_in_its_own_namespace(operator: Object, kubectl: Kubectl) -> None:
-    lease = ("-n", NAMESPACE, "get", "leases", "-o", "jsonpath={.items[*].metadata.name}")
+    lease = ("-n", OPERATOR_NAMESPACE, "get", "leases", "-o", "jsonpath={.items[*].metadata.name}")
     wait_until(lambda: kubectl(*lease) == "ray-operator-leader", "the operator's lease")
 
 
@@ -63,7 +40,7 @@ def test_operator_that_may_not_create_pods_makes_none(
     rule["verbs"].remove("create")
     kubectl.apply(lame)
     kubectl.apply(ray_cluster("forbidden", workers=1))
-    log = next((control_plane.logs / "pods").glob(f"{NAMESPACE}_*.log"))
+    log = next((control_plane.logs / "pods").glob(f"{OPERATOR_NAMESPACE}_*.log"))
     refusal = 'cannot create resource \\"pods\\"'
     wait_until(lambda: refusal in log.read_text(), "refusal in the operator's log")
     assert status_of(kubectl, "forbidden").get("state") != "ready"

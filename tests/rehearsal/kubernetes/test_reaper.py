@@ -1,0 +1,230 @@
+"""The reaper from its own manifests, beside the real operator, on nodes that are lost.
+
+Times are short here: a silent node is Unknown after 4 seconds, and pods tolerate it for 3.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+
+import cdk8s
+import pytest
+
+from config import labels
+from config.versions import PYTHON_IMAGE
+from k8s_charts.names import REAPER
+from k8s_charts.reaper import Reaper, ReaperChart
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes, NodeSpec
+from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster, wait_until
+
+NAMESPACE = "reaper"
+RAY = "reaper-ray"
+WORKERS = 2
+TOLERATED = 3
+GRACE = 4
+MARGIN = 15
+REPLACE = "UnschedulablePendingReplacement"
+
+
+def objects(namespace: str, ray_namespace: str) -> list[Object]:
+    """The reaper as deployed, but for the time that a lost node is tolerated."""
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": restricted}}
+    rays = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ray_namespace}}
+    chart = ReaperChart(cdk8s.App(), "reaper", reaper=Reaper(namespace, ray_namespace, PYTHON_IMAGE))
+    made = [own, rays, *chart.to_json()]
+    arguments(made)[1] = f"--unready-seconds={TOLERATED}"
+    return made
+
+
+def the(kind: str, made: list[Object]) -> Object:
+    return next(item for item in made if item["kind"] == kind)
+
+
+def arguments(made: list[Object]) -> list[str]:
+    words: list[str] = the("Deployment", made)["spec"]["template"]["spec"]["containers"][0]["args"]
+    return words
+
+
+def cluster_that_leaves_lost_nodes() -> Object:
+    """A RayCluster whose workers need a healthy node and tolerate the loss of theirs for `TOLERATED` seconds."""
+    cluster = ray_cluster("rayml", workers=WORKERS)
+    cluster["metadata"]["namespace"] = RAY
+    [group] = cluster["spec"]["workerGroupSpecs"]
+    healthy = {"key": labels.NODE_HEALTH_LABEL, "operator": "In", "values": [labels.NODE_SCHEDULABLE]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [healthy]}]}
+    group["template"]["spec"] |= {
+        "nodeSelector": {"group": "reaped"},
+        "terminationGracePeriodSeconds": GRACE,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        "tolerations": [
+            {
+                "key": f"node.kubernetes.io/{condition}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": TOLERATED,
+            }
+            for condition in ("not-ready", "unreachable")
+        ],
+    }
+    return cluster
+
+
+class Ray:
+    """The RayCluster's workers, and what the reaper says."""
+
+    def __init__(self, kubectl: Kubectl, control_plane: ControlPlane) -> None:
+        self._kubectl = kubectl
+        self._logs = control_plane.logs / "pods"
+
+    def workers(self) -> list[Object]:
+        selector = ("-l", "ray.io/cluster=rayml,ray.io/node-type=worker")
+        items: list[Object] = self._kubectl.get("-n", RAY, "pods", *selector)["items"]
+        return items
+
+    def running(self) -> set[str]:
+        """Nodes of the workers that run and are not about to end."""
+        return {
+            pod["spec"]["nodeName"]
+            for pod in self.workers()
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def is_whole_without(self, node: str) -> bool:
+        running = self.running()
+        return len(running) == WORKERS and len(self.workers()) == WORKERS and node not in running
+
+    def a_worker(self) -> tuple[str, str]:
+        """Name and node of a worker."""
+        pod = self.workers()[0]
+        return pod["metadata"]["name"], pod["spec"]["nodeName"]
+
+    def said(self, message: str, pod: str) -> int:
+        """How often a replica of the reaper logged a message about a pod."""
+        lines = [json.loads(line) for log in self._logs.glob(f"{NAMESPACE}_*.log") for line in log.open()]
+        return sum(line["message"] == message and line.get("pod") == pod for line in lines)
+
+    def told(self, pod: str) -> set[tuple[str, str]]:
+        """Kind and reason of each event that the reaper wrote about a pod."""
+        events = self._kubectl.get("-n", RAY, "events")["items"]
+        own = [event for event in events if event["source"].get("component") == REAPER and pod in event["message"]]
+        return {(event["involvedObject"]["kind"], event["reason"]) for event in own}
+
+
+@pytest.fixture(scope="module")
+def ray(operator: Object, nodes: Nodes, kubectl: Kubectl, control_plane: ControlPlane) -> Iterator[Ray]:
+    """Reaper, operator and a RayCluster with two workers on four nodes."""
+    own = {"group": "reaped", labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE}
+    worker_nodes = [f"reaped-{number}" for number in range(1, 5)]
+    nodes.add_all(
+        NodeSpec(name=name, labels=own, allocatable=ACCELERATED, capacity=ACCELERATED) for name in worker_nodes
+    )
+    for number in (1, 2):
+        place = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
+        nodes.add(f"reapers-{number}", labels=place, allocatable=GENERAL, capacity=GENERAL)
+    kubectl.apply(*objects(NAMESPACE, RAY))
+    rolled_out(kubectl)
+    kubectl.apply(cluster_that_leaves_lost_nodes())
+    made = Ray(kubectl, control_plane)
+    wait_until(lambda: len(made.running()) == WORKERS, "the workers")
+    yield made
+    kubectl("-n", RAY, "delete", "raycluster", "rayml", "--timeout=20s")
+    kubectl("delete", "namespace", NAMESPACE, RAY, "--timeout=30s")
+    for name in {*worker_nodes, "reapers-1", "reapers-2"} & set(nodes.names()):
+        nodes.remove(name)
+
+
+def rolled_out(kubectl: Kubectl) -> None:
+    kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{REAPER}", "--timeout=30s")
+
+
+def lose(nodes: Nodes, node: str) -> float:
+    """Stop a node's heart-beats; return the time when it is not Ready any more."""
+    nodes.stop_heartbeat(node)
+    wait_until(lambda: not nodes.is_ready(node), "node lost")
+    return time.monotonic()
+
+
+def test_replicas_run_on_different_nodes(ray: Ray, kubectl: Kubectl) -> None:
+    pods = kubectl.get("-n", NAMESPACE, "pods")["items"]
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"reapers-1", "reapers-2"}
+
+
+def test_worker_of_a_silent_node_is_replaced_within_its_toleration_and_15_seconds(ray: Ray, nodes: Nodes) -> None:
+    pod, node = ray.a_worker()
+    lost_at = lose(nodes, node)
+    wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=TOLERATED + MARGIN)
+    assert time.monotonic() - lost_at >= TOLERATED, "nobody may act on a node that is silent for a moment"
+    nodes.resume_heartbeat(node)
+    wait_until(lambda: nodes.is_ready(node), "node Ready again")
+    assert ray.said("force-delete", pod) == 1, "two replicas must delete once"
+    assert ray.told(pod) == {("Pod", "StuckPodForceDeleted"), ("RayCluster", "StuckPodForceDeleted")}
+
+
+def test_worker_of_a_labelled_node_moves_in_order(ray: Ray, nodes: Nodes) -> None:
+    pod, node = ray.a_worker()
+    nodes.set_label(node, labels.NODE_HEALTH_LABEL, REPLACE)
+    wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=MARGIN)
+    nodes.set_label(node, labels.NODE_HEALTH_LABEL, labels.NODE_SCHEDULABLE)
+    assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 0)
+    assert ray.told(pod) == {("Pod", "MovedOffUnhealthyNode"), ("RayCluster", "MovedOffUnhealthyNode")}
+
+
+def test_worker_of_a_labelled_node_that_is_dead_is_replaced_within_grace_and_15_seconds(ray: Ray, nodes: Nodes) -> None:
+    pod, node = ray.a_worker()
+    nodes.stop_heartbeat(node)
+    nodes.set_label(node, labels.NODE_HEALTH_LABEL, REPLACE)
+    wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=GRACE + MARGIN)
+    nodes.remove(node)
+    assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 1)
+
+
+def test_dry_run_says_what_it_would_do_and_does_nothing(ray: Ray, nodes: Nodes, kubectl: Kubectl) -> None:
+    dry = objects(NAMESPACE, RAY)
+    arguments(dry).append("--dry-run")
+    kubectl.apply(the("Deployment", dry))
+    rolled_out(kubectl)
+    pod, node = ray.a_worker()
+    lose(nodes, node)
+    wait_until(lambda: ray.said("dry run: would force-delete", pod) >= 1, "its word", seconds=TOLERATED + MARGIN)
+    time.sleep(2)
+    assert pod in {worker["metadata"]["name"] for worker in ray.workers()}
+    assert ray.told(pod) == set()
+    assert ray.said("dry run: would force-delete", pod) <= 2, "once for each replica"
+    nodes.resume_heartbeat(node)
+
+
+def test_reaper_that_may_not_delete_pods_is_never_ready_and_says_why(
+    ray: Ray, kubectl: Kubectl, control_plane: ControlPlane
+) -> None:
+    lame = objects("reaper-lame", "reaper-lame-ray")
+    pods = the("Role", lame)["rules"][0]
+    assert pods["resources"] == ["pods"]
+    pods["verbs"].remove("delete")
+    kubectl.apply(*lame)
+
+    def lines() -> list[Object]:
+        logs = (control_plane.logs / "pods").glob("reaper-lame_*.log")
+        return [json.loads(line) for log in logs for line in log.open()]
+
+    wait_until(lambda: {"delete pods"} <= {word for line in lines() for word in line.get("missing", ())}, "its word")
+    deployment = kubectl.get("-n", "reaper-lame", "deployment", REAPER)
+    assert deployment["status"].get("availableReplicas", 0) == 0
+    kubectl("delete", "namespace", "reaper-lame", "reaper-lame-ray", "--wait=false")
+
+
+def test_reaper_with_an_argument_that_it_does_not_know_crashes(ray: Ray, kubectl: Kubectl) -> None:
+    wrong = the("Deployment", objects(NAMESPACE, RAY))["spec"]["template"]["spec"]
+    wrong["containers"][0]["args"].append("--no-such-flag")
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "wrong", "namespace": NAMESPACE}, "spec": wrong}
+    )
+
+    def state() -> Object:
+        statuses = kubectl.get("-n", NAMESPACE, "pod", "wrong")["status"].get("containerStatuses", [{}])
+        return dict(statuses[0])
+
+    wait_until(lambda: state().get("restartCount", 0) >= 1, "a restart")
+    assert state()["lastState"]["terminated"]["exitCode"] == 2
+    kubectl("-n", NAMESPACE, "delete", "pod", "wrong")
