@@ -22,6 +22,7 @@ from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPolicie
 from k8s_charts.priority_class import PriorityClassChart
 from k8s_charts.ray_cluster import RayClusterChart
 from k8s_charts.ray_clusters import priority_class, ray_cluster
+from k8s_charts.reaper import Reaper, ReaperChart
 from k8s_charts.service_account import ServiceAccount, ServiceAccountChart
 from k8s_charts.storage_class import FileSystemClass, FileSystemClassChart
 from k8s_charts.storage_volumes import (
@@ -81,6 +82,7 @@ class RayObjects:
     volume: ProjectChart
     image_builder_account: ProjectChart
     image_build: ProjectChart
+    reaper: ProjectChart
     priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
 
@@ -143,6 +145,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
             ),
         ),
         image_build=ImageBuildChart(app, "image-build", build=build),
+        reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         priorities={
             cluster.name: PriorityClassChart(app, f"priority-{cluster.name}", priority=priority)
             for cluster in clusters
@@ -199,6 +202,10 @@ def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
         return None
     # FSx user guide, "Mounting from an Amazon EC2 instance": a file system's DNS name.
     return FileSystemAddress(existing.id, f"{existing.id}.fsx.{environment.region}.amazonaws.com", existing.mount_name)
+
+
+def _reaper(environment: Environment) -> Reaper:
+    return Reaper(environment.kuberay.namespace, environment.ray.namespace, versions.PYTHON_IMAGE)
 
 
 def _most_ray_pods(environment: Environment) -> int:
