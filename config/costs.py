@@ -29,7 +29,7 @@ def prices() -> dict[str, Any]:
 def estimate(environment: Environment) -> list[Cost]:
     """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system.
 
-    Traffic is not in it, nor is a file system that exists without the environment.
+    Neither traffic nor interface endpoints are in it, nor what exists without the environment.
     """
     table = prices()
     instances: dict[str, float] = table["instances"]
@@ -40,12 +40,18 @@ def estimate(environment: Environment) -> list[Cost]:
     ]
     nodes.append((f"system nodes: {system.count} x {system.instance_type}", system.count, system.instance_type))
     lines = [Cost(what, instances[kind] * count if kind in instances else None) for what, count, kind in nodes]
-    gateways = len(environment.network.zones) if environment.network.nat_gateways == "one-per-zone" else 1
-    lines.append(Cost("EKS control plane", table["eks_cluster"]))
-    lines.append(Cost(f"NAT gateways: {gateways}", table["nat_gateway"] * gateways))
+    if environment.eks.existing is None:
+        lines.append(Cost("EKS control plane", table["eks_cluster"]))
+    if gateways := _nat_gateways(environment):
+        lines.append(Cost(f"NAT gateways: {gateways}", table["nat_gateway"] * gateways))
     fsx = environment.fsx
     if fsx.existing is None:
         made = " for its claim" if fsx.dynamic else ""
         month = table["fsx_gib_month"][str(fsx.throughput_mbps_per_tib)] * fsx.capacity_gib
         lines.append(Cost(f"FSx for Lustre{made}: {fsx.capacity_gib:,} GiB", month / HOURS_PER_MONTH))
     return lines
+
+
+def _nat_gateways(environment: Environment) -> int:
+    network = environment.network
+    return 0 if network.existing else {"none": 0, "one": 1, "one-per-zone": len(network.zones)}[network.nat_gateways]

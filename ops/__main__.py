@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -14,7 +14,9 @@ from rich.markup import escape
 
 import config
 from config import Environment
-from ops.check import plan
+from config.findings import Severity
+from config.rules import findings, findings_beside
+from ops.check import plan, said
 from ops.items import Require, State
 
 app = typer.Typer(
@@ -42,11 +44,16 @@ Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two look
 
 @app.command()
 def check(env: OptionalEnv = None) -> None:
-    """Validate the environment and show what would be made: nodes, Ray pods, addresses, cost per hour."""
-    for name in [env] if env else config.available():
-        environment = _load(name)
-        console.rule(f"{name}: account {environment.account}, {environment.region}", align="left")
+    """Validate the environment; show what would be made, its cost per hour, and what is worth a second look."""
+    shared = False
+    for environment in [_load(name) for name in ([env] if env else config.available())]:
+        console.rule(f"{environment.name}: account {environment.account}, {environment.region}", align="left")
         console.print(plan(environment))
+        found = [*findings(environment), *findings_beside(environment, _valid_environments())]
+        console.print(said(found), "")
+        shared |= any(finding.severity is Severity.ERROR for finding in found)
+    if shared:
+        _fail("environments of one account and region share a name")
 
 
 @app.command()
@@ -313,6 +320,12 @@ def _changing(again: str) -> Iterator[None]:
         _fail(str(error))
     except KeyboardInterrupt:
         _fail(f"interrupted; {again}", code=130)
+
+
+def _valid_environments() -> Iterator[Environment]:
+    for name in config.available():
+        with suppress(config.ConfigError):
+            yield config.load(name)
 
 
 def _load(name: str) -> Environment:

@@ -1,42 +1,106 @@
-"""`ops check`: what an environment will be, before anything is made."""
+"""`ops check`: what an environment will be, before anything is made, and what is worth a second look."""
+
+from collections.abc import Iterable
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from config import Environment, capacity, costs
+from config.addresses import subnet_uses
+from config.findings import Finding, Severity
+from config.model import RayWorkers
 
 
 def plan(environment: Environment) -> Group:
-    """Draw nodes, Ray's pods, addresses and cost per hour of the environment."""
-    return Group(_nodes(environment), "", _ray(environment), "", _costs(environment), "")
+    """Draw nodes, Ray's pods, subnets, storage and cost per hour of the environment."""
+    parts = (_nodes, _ray, _subnets, _storage, _costs)
+    return Group(*(line for part in parts for line in (part(environment), "")))
+
+
+def said(findings: Iterable[Finding]) -> Group:
+    """Draw what rules found; last and dim the warnings that the environment accepts with a reason."""
+    return Group(*map(_line, sorted(findings, key=lambda finding: bool(finding.accepted))))
+
+
+def _line(finding: Finding) -> Text:
+    if finding.accepted:
+        return Text(f"accepted: {finding}; {finding.accepted}", style="dim")
+    style = "bold red" if finding.severity is Severity.ERROR else "bold yellow"
+    return Text.assemble((f"{finding.severity.value}: ", style), str(finding))
 
 
 def _nodes(environment: Environment) -> Group:
-    drawn = _table("instance group", "type", numbers=("nodes", "vCPUs", "GPUs", "EFA", "addresses"))
-    used = 0
+    drawn = _table("instance group", "type", "zone", numbers=("nodes", "vCPUs", "accel.", "EFA", "IPs"))
+    notes = []
     for group in environment.hyperpod.instance_groups:
         kind, count = group.type, group.count
-        used += count * kind.ips_per_node
-        each = (1, kind.vcpus_at(group.threads_per_core), kind.gpus, kind.efa, kind.ips_per_node)
-        drawn.add_row(group.name, kind.name, *(f"{count * number:,}" for number in each))
-    subnet = environment.network.node_subnet(0)
-    # AWS reserves five addresses of each subnet.
-    free = subnet.num_addresses - 5
-    return Group(drawn, _note(f"{used:,} of {free:,} addresses of {subnet} in {environment.network.zones[0]}"))
+        each = (1, kind.vcpus_at(group.threads_per_core), kind.accelerators, kind.efa, kind.ips_per_node)
+        zone = group.zone or environment.network.node_zones[0]
+        drawn.add_row(group.name, kind.name, zone, *(f"{count * number:,}" for number in each))
+        if group.type_facts:
+            notes.append(f"{kind.name}: figures from {kind.source}")
+        if kind.unverified:
+            notes.append(f"{kind.name}: estimated: {', '.join(kind.unverified)}")
+    system = environment.eks.system_nodes
+    drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
+    return Group(drawn, *map(_note, dict.fromkeys(notes)))
 
 
 def _ray(environment: Environment) -> Group:
-    drawn = _table("RayCluster", "group", numbers=("pods", "CPU", "GiB", "GPUs", "EFA"))
+    drawn = _table("RayCluster", "group", numbers=("pods", "CPU", "GiB", "accel.", "EFA"))
     for cluster in environment.ray.clusters:
         head = cluster.head
         drawn.add_row(cluster.name, "head", "1", str(head.cpu), str(head.memory_gib), "0", "0")
         for workers in cluster.workers:
-            group = environment.instance_group(workers.instance_group)
-            pod = capacity.whole_node_pod(group.type, group.threads_per_core)
-            sizes = (pod.cpu_millis // 1000, pod.memory_mib // 1024, pod.gpus, pod.efa)
-            drawn.add_row(cluster.name, workers.name, str(workers.replicas), *(f"{size:,}" for size in sizes))
-    return Group(drawn, _note("CPU, memory, GPUs and EFA interfaces of one pod"))
+            pods = str(workers.replicas)
+            if cluster.autoscaling:
+                pods = f"{workers.min_replicas} to {workers.max_replicas}"
+            drawn.add_row(cluster.name, workers.name, pods, *(f"{size:,}" for size in _pod(environment, workers)))
+    return Group(drawn, _note("CPU, memory, accelerators (GPUs, Neuron devices) and EFA interfaces of one pod"))
+
+
+def _pod(environment: Environment, workers: RayWorkers) -> tuple[int, int, int, int]:
+    group = environment.instance_group(workers.instance_group)
+    node = capacity.whole_node_pod(group.type, group.threads_per_core)
+    return (
+        workers.cpu or node.cpu_millis // 1000,
+        workers.memory_gib or node.memory_mib // 1024,
+        node.accelerators if workers.accelerators is None else workers.accelerators,
+        node.efa if workers.efa is None else workers.efa,
+    )
+
+
+def _subnets(environment: Environment) -> Group:
+    drawn = _table("subnet", "zone", "block", numbers=("addresses used", "of"))
+    for use in subnet_uses(environment):
+        drawn.add_row("nodes", use.zone, str(use.block), f"{use.used:,}", f"{use.free:,}")
+    network = environment.network
+    if vpc := network.existing:
+        for subnet in vpc.control_plane_subnets:
+            drawn.add_row("EKS's own interfaces", subnet.zone, str(subnet.cidr))
+        return Group(drawn, _note(f"in {vpc.id} ({vpc.cidr}), which exists"))
+    for n, zone in enumerate(network.zones[:2]):
+        drawn.add_row("EKS's own interfaces", zone, str(network.control_plane_subnet(n)))
+    ways = {"one": "one NAT gateway", "one-per-zone": "a NAT gateway in each zone", "none": "no way to the internet"}
+    return Group(drawn, _note(f"in a new VPC, {network.vpc_cidr}; {ways[network.nat_gateways]}"))
+
+
+def _storage(environment: Environment) -> Group:
+    fsx = environment.fsx
+    drawn = _table("data and image", "", numbers=())
+    if fsx.existing:
+        drawn.add_row("FSx for Lustre", f"{fsx.existing.id}, which exists")
+    else:
+        maker = "made for its claim" if fsx.dynamic else "new"
+        throughput = fsx.throughput_mbps_per_tib * fsx.capacity_gib // 1024
+        size = f"{fsx.capacity_gib:,} GiB, {throughput:,} MB/s{', EFA' if fsx.efa else ''}"
+        drawn.add_row("FSx for Lustre", f"{maker}, {size}; claim {fsx.claim} at {fsx.mount_path}")
+    for repository in fsx.data_repositories:
+        drawn.add_row("data repository", f"{repository.path} mirrors {repository.prefix}/ of the data bucket")
+    image = environment.image
+    drawn.add_row("Ray image", image.uri or f"built into {image.repository}")
+    return Group(drawn)
 
 
 def _costs(environment: Environment) -> Group:
@@ -46,7 +110,8 @@ def _costs(environment: Environment) -> Group:
         drawn.add_row(line.what, "no price" if line.usd_per_hour is None else f"{line.usd_per_hour:,.2f}")
     drawn.add_section()
     total = sum(line.usd_per_hour or 0 for line in lines)
-    drawn.add_row("together", f"{total:,.2f}", style="bold")
+    unknown = any(line.usd_per_hour is None for line in lines)
+    drawn.add_row("together", f"{'more than ' if unknown else ''}{total:,.2f}", style="bold")
     table = costs.prices()
     note = (
         f"On-demand prices of {table['region']} as of {table['date']}; traffic and storage of logs and images not in it"

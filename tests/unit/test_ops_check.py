@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config import costs
+from config.load import DIRECTORY
 from ops.__main__ import app
 
 COMMANDS = ("check", "wait", "status", "manifests")
@@ -21,8 +22,9 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A directory of environments in the place of the committed ones."""
-    # Its default argument is the directory, bound when the function was made.
-    monkeypatch.setattr(config.load, "__defaults__", (tmp_path,))
+    # Their default argument is the directory, bound when the function was made.
+    for function in (config.load, config.available):
+        monkeypatch.setattr(function, "__defaults__", (tmp_path,))
     return tmp_path
 
 
@@ -37,8 +39,9 @@ def test_check_shows_every_environment_with_its_cost() -> None:
 
 def test_check_shows_what_dev_will_be() -> None:
     lines = [" ".join(line.split()) for line in run("check", "--env", "dev").stdout.splitlines()]
-    assert "worker-group-1 ml.p5.48xlarge 4 384 32 128 324" in lines
-    assert "339 of 16,379 addresses of 10.192.64.0/18 in usw2-az2" in lines
+    assert "worker-group-1 ml.p5.48xlarge usw2-az2 4 384 32 128 324" in lines
+    assert "nodes usw2-az2 10.192.64.0/18 401 16,379" in lines
+    assert "FSx for Lustre new, 1,200 GiB, 292 MB/s; claim fsx-claim at /fsx" in lines
     assert "rayml gpu-group 4 90 1,807 8 32" in lines
     assert f"On-demand prices of us-west-2 as of {costs.prices()['date']}" in " ".join(lines)
 
@@ -110,3 +113,25 @@ def test_check_does_not_load_the_aws_sdk() -> None:
     code = "import sys, ops.__main__; print({'boto3', 'kubernetes', 'jsii'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout == "set()\n"
+
+
+def test_what_exists_costs_nothing_and_is_named() -> None:
+    output = run("check", "--env", "existing-eks").stdout
+    assert "vpc-0e5c1a7f93d24b680 (10.216.0.0/16), which exists" in output
+    assert "EKS control plane" not in output
+    assert "NAT gateways" not in output
+
+
+def test_an_accepted_warning_stands_with_its_reason() -> None:
+    lines = " ".join(run("check", "--env", "dev").stdout.split())
+    for rule, reason in config.load("dev").accepted_warnings.items():
+        assert f"[{rule}]; {reason}" in lines
+
+
+def test_a_name_that_two_environments_share_is_an_error_of_the_check(environments: Path) -> None:
+    text = (DIRECTORY / "small.yaml").read_text()
+    for name in ("one", "two"):
+        (environments / f"{name}.yaml").write_text(text)
+    result = run("check", "--env", "one")
+    assert result.exit_code == 2
+    assert "error: hyperpod.cluster_name: 'ml-cluster-small' is what environment 'two' has too" in result.stdout
