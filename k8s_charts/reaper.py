@@ -43,7 +43,7 @@ class ReaperChart(ProjectChart):
     def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
         super().__init__(scope, id)
         self._reaper = reaper
-        code = {path.name: path.read_text() for path in sorted(CODE.glob("*.py"))}
+        code = {path.name: path.read_text() for path in sorted(CODE.iterdir()) if path.suffix == ".py"}
         own = reaper.namespace
         self._add("v1", "ServiceAccount", own, {"automountServiceAccountToken": False})
         self._add_roles()

@@ -8,11 +8,11 @@ from ops.clients import Clients
 from ops.items import Item, Require
 from ops.nodes import hyperpod, kubernetes_nodes
 from ops.refusals import in_plain_words
-from ops.workloads import claim, image, ray_clusters
+from ops.workloads import claim, image, ray_clusters, reaper
 
 
 def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
-    """Return the state of the HyperPod cluster, its groups, the image, the volume and the RayClusters.
+    """Return the state of the HyperPod cluster, its groups, the image, the volume, the reaper and the RayClusters.
 
     `require` says what an item needs to be ready; NONE asks like ALL. Raises Unreachable when one of the APIs
     refuses, and NoAnswer when asking again may help.
@@ -23,5 +23,6 @@ def observe(environment: Environment, clients: Clients, require: Require = Requi
             *kubernetes_nodes(environment, clients.kubernetes, require),
             image(environment, clients.kubernetes),
             claim(environment, clients.kubernetes),
+            reaper(environment, clients.kubernetes, require),
             *ray_clusters(environment, clients.kubernetes, require),
         ]

@@ -1,4 +1,4 @@
-"""What runs on the nodes: the image build, the volume, the RayClusters."""
+"""What runs on the nodes: the image build, the volume, the reaper, the RayClusters."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -9,7 +9,7 @@ from kubernetes.client import ApiException
 
 from config import Environment
 from config.model import RayCluster
-from k8s_charts.names import IMAGE_BUILD_NAMESPACE
+from k8s_charts.names import IMAGE_BUILD_NAMESPACE, REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.items import Item, Require, State, spoken
 
@@ -52,6 +52,25 @@ def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str)
     listed = core.list_namespaced_event(namespace, field_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     by_time = sorted(listed, key=lambda event: str(event.last_timestamp or event.metadata.creation_timestamp))
     return [str(event.message) for event in by_time[-1:] if event.message]
+
+
+def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Item:
+    """The controller that frees Ray pods from lost nodes; one replica does its work."""
+    namespace = environment.kuberay.namespace
+    title = f"{namespace}/{REAPER}"
+    read = kubernetes.client.AppsV1Api(api).read_namespaced_deployment
+    found = _or_none(partial(read, REAPER, namespace, _request_timeout=REQUEST_TIMEOUT))
+    if found is None:
+        return Item("reaper", title, State.WAITING, "does not exist: deploy the ray stack")
+    wanted, available = found.spec.replicas, found.status.available_replicas or 0
+    told = [f"{available} of {wanted} replicas"]
+    if available >= (1 if require is Require.MIN else wanted):
+        return Item("reaper", title, State.READY, told[0])
+    core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={REAPER}"
+    pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    told += spoken({pod.metadata.name: _hindrance(pod) for pod in pods})
+    told.append(f"see `kubectl logs -n {namespace} -l {selector}`")
+    return Item("reaper", title, State.WAITING, "; ".join(told))
 
 
 def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:

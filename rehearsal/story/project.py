@@ -13,6 +13,7 @@ _PARTS: Final = (
     "app.py",
     "cdk.json",
     "config",
+    "controllers",
     "environments",
     "handlers",
     "k8s_charts",

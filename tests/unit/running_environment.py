@@ -9,6 +9,8 @@ NODES = "/api/v1/nodes"
 CLAIM = "/api/v1/namespaces/ray/persistentvolumeclaims/fsx-claim"
 RAY_CLUSTER = "/apis/ray.io/v1/namespaces/ray/rayclusters/rayml"
 PODS = "/api/v1/namespaces/ray/pods"
+REAPER = "/apis/apps/v1/namespaces/kuberay/deployments/ray-reaper"
+REAPER_PODS = "/api/v1/namespaces/kuberay/pods"
 EVENTS = "/api/v1/namespaces/ray/events"
 HEAD, WORKERS = "head-group", "worker-group-1"
 COUNTS = {HEAD: 1, WORKERS: 4}
@@ -45,6 +47,7 @@ def make_ready(apis: Apis) -> None:
     apis.kubernetes[CLAIM] = {"metadata": {"name": "fsx-claim"}, "status": {"phase": "Bound"}}
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 4}}
     apis.kubernetes[PODS] = {"items": []}
+    apis.kubernetes[REAPER] = deployment(available=2)
     apis.kubernetes[EVENTS] = {"items": []}
 
 
@@ -101,6 +104,13 @@ def usable_node(*, ready: bool = True, health: str | None = "Schedulable", deep:
 def job(name: str = "ray-image-1", created: str = "2026-11-01T10:00:00Z", **status: Any) -> dict[str, Any]:
     """An image build."""
     return {"metadata": {"name": name, "creationTimestamp": created}, "status": status}
+
+
+def deployment(available: int, replicas: int = 2) -> dict[str, Any]:
+    """A Deployment."""
+    template = {"spec": {"containers": []}}
+    spec = {"replicas": replicas, "selector": {}, "template": template}
+    return {"metadata": {"name": "ray-reaper"}, "spec": spec, "status": {"availableReplicas": available}}
 
 
 def condition(kind: str, status: str = "True", message: str = "") -> dict[str, Any]:

@@ -19,8 +19,11 @@ from tests.unit.running_environment import (
     NODES,
     PODS,
     RAY_CLUSTER,
+    REAPER,
+    REAPER_PODS,
     WORKERS,
     condition,
+    deployment,
     event,
     failure,
     group,
@@ -72,13 +75,14 @@ def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
         ("Kubernetes nodes", WORKERS, "4 of 4 Ready and Schedulable"),
         ("Ray image", "aws-ray-custom", "built"),
         ("volume claim", "ray/fsx-claim", "Bound"),
+        ("reaper", "kuberay/ray-reaper", "2 of 2 replicas"),
         ("RayCluster", "ray/rayml", "ready, 4 of 4 workers"),
     ]
 
 
 def test_every_request_to_kubernetes_carries_a_fresh_eks_token(look: Look, apis: Apis) -> None:
     look()
-    assert len(apis.tokens) == 5
+    assert len(apis.tokens) == 6
     assert all(token.startswith("Bearer k8s-aws-v1.") for token in apis.tokens)
 
 
@@ -269,11 +273,12 @@ def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:
 
 
 def test_what_the_ray_stack_makes_is_waited_for_until_it_is_deployed(look: Look, apis: Apis) -> None:
-    del apis.kubernetes[RAY_CLUSTER], apis.kubernetes[CLAIM]
+    del apis.kubernetes[RAY_CLUSTER], apis.kubernetes[CLAIM], apis.kubernetes[REAPER]
     apis.kubernetes[JOBS] = {"items": []}
     items = look()
     assert items["Ray image", "aws-ray-custom"].detail == "no build Job: deploy the ray stack"
-    for item in (items["volume claim", "ray/fsx-claim"], items["RayCluster", "ray/rayml"]):
+    made = {"volume claim": "ray/fsx-claim", "RayCluster": "ray/rayml", "reaper": "kuberay/ray-reaper"}
+    for item in (items[kind_and_name] for kind_and_name in made.items()):
         assert (item.state, item.detail) == (State.WAITING, "does not exist: deploy the ray stack")
 
 
@@ -282,6 +287,21 @@ def test_a_claim_without_a_volume_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[EVENTS] = {"items": [kubernetes_event("2", "no volume"), kubernetes_event("1", "older")]}
     item = look()["volume claim", "ray/fsx-claim"]
     assert (item.state, item.detail) == (State.WAITING, "Pending; no volume")
+
+
+def test_a_reaper_without_its_replicas_says_why(look: Look, apis: Apis) -> None:
+    waiting = {"reason": "CrashLoopBackOff"}
+    container = {"name": "r", "image": "i", "imageID": "", "ready": False, "restartCount": 1}
+    status = {"containerStatuses": [container | {"state": {"waiting": waiting}}]}
+    apis.kubernetes[REAPER] = deployment(available=1)
+    apis.kubernetes[REAPER_PODS] = {"items": [{"metadata": {"name": "ray-reaper-1"}, "status": status}]}
+    item = look()["reaper", "kuberay/ray-reaper"]
+    assert (item.state, item.detail) == (
+        State.WAITING,
+        "1 of 2 replicas; ray-reaper-1: CrashLoopBackOff; "
+        "see `kubectl logs -n kuberay -l app.kubernetes.io/name=ray-reaper`",
+    )
+    assert look(Require.MIN)["reaper", "kuberay/ray-reaper"].state is State.READY
 
 
 def test_a_ray_cluster_that_just_began_is_waited_for(look: Look, apis: Apis) -> None:
