@@ -72,6 +72,12 @@ def copy_of(image: str, registry: str | None) -> str:
     return f"{registry}/{image.split('/', 1)[1]}" if registry else image
 
 
+def own_repository(image: str, environment: Environment) -> str | None:
+    """Return the ECR repository, in the environment's own account and region, that `image` lies in, if any."""
+    registry = f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com/"
+    return image.removeprefix(registry).split("@")[0].split(":")[0] if image.startswith(registry) else None
+
+
 def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
     """Return the release with the images of `registry`, if there is one, in its values."""
     if not registry:

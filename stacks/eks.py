@@ -5,6 +5,7 @@ from constructs import Construct, IDependable
 
 from config import Environment, naming
 from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
+from k8s_charts.images import with_copies
 from stacks.base import EnvironmentStack
 from stacks.constructs.access_entries import AccessEntries
 from stacks.constructs.eks_add_on import eks_add_ons
@@ -67,10 +68,13 @@ class EksStack(EnvironmentStack):
             self,
             "HyperPodDependencies",
             cluster=self.cluster,
-            release=hyperpod_dependencies_release(
-                region=environment.region,
-                sub_charts=environment.hyperpod.sub_charts,
-                taints=[taint for group in environment.hyperpod.instance_groups for taint in group.taints],
+            release=with_copies(
+                hyperpod_dependencies_release(
+                    region=environment.region,
+                    sub_charts=environment.hyperpod.sub_charts,
+                    taints=[taint for group in environment.hyperpod.instance_groups for taint in group.taints],
+                ),
+                environment.image_registry,
             ),
             # Its DaemonSets wait for nodes that come only once the release is there.
             wait=False,
