@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from handlers.file_system_guard import index as guard
 from rehearsal.account.context import Account
 from rehearsal.account.services import fsx_driver_controller
 from rehearsal.account.services.fsx_driver import FsxDriver
@@ -243,6 +244,27 @@ def test_driver_that_may_not_delete_leaves_the_volume_and_says_so(account: Accou
     driver.step()
     assert "fsx:DeleteFileSystem" in cluster.events[0]
     assert len(cluster.volumes()) == len(fsx.describe_file_systems()["FileSystems"]) == 1
+
+
+def test_guard_names_the_file_system_that_the_driver_did_not_delete(
+    account: Account, deploy: Deploy, fsx: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler of the destroy's guard, against what the driver made: first it waits, then it fails by name."""
+    cluster = deploy(LOOK, MAKE, LINK)
+    driver = driver_of(account, cluster)
+    until(cluster.volumes, driver)
+    cluster.bind()["status"]["phase"] = "Released"
+    driver.step()
+    monkeypatch.setenv("AWS_REGION", account.region)
+    monkeypatch.setattr(guard, "_client", lambda: fsx)
+    properties = {"TagKey": TAG, "TagValue": "rayhp-dev", "ReclaimPolicy": "Delete"}
+    event = {"RequestType": "Delete", "ResourceProperties": properties, "AskedAt": time.time()}
+    assert guard.is_complete(event, None) == {"IsComplete": False}
+    left = fsx.describe_file_systems()["FileSystems"][0]["FileSystemId"]
+    with pytest.raises(guard.StillThere, match=f"did not delete {left} "):
+        guard.is_complete(event | {"AskedAt": time.time() - 2 * guard.PATIENCE_SECONDS}, None)
+    fsx.delete_file_system(FileSystemId=left)
+    until(lambda: guard.is_complete(event, None)["IsComplete"], driver)
 
 
 @pytest.mark.parametrize(
