@@ -19,7 +19,6 @@ _KINDS = {
     "tuple_type": "a list",
     "dict_type": "a mapping of keys to values",
     "model_type": "a mapping of keys to values",
-    "ip_v4_network": "an address block such as 10.0.0.0/16, its host bits zero",
 }
 
 
