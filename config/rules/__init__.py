@@ -36,6 +36,7 @@ RULES: Final[tuple[Rule, ...]] = (
     network.nothing_new_in_an_existing_vpc,
     network.existing_subnets,
     network.closed_network,
+    network.no_neuron_in_a_closed_network,
     eks.kubernetes_version,
     eks.system_nodes_are_x86,
     eks.endpoint,

@@ -120,6 +120,20 @@ def closed_network(environment: Environment) -> Iterator[tuple[str, str]]:
             yield key, f"{value!r}; {allowed}"
 
 
+@error("V67")
+def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[tuple[str, str]]:
+    """The image of the Neuron device plugin stands in HyperPod's chart: no value takes it from another registry."""
+    if not environment.network.closed:
+        return
+    for n, group in enumerate(environment.hyperpod.instance_groups):
+        if (group.type.accelerator_resource or "").startswith("aws.amazon.com/neuron"):
+            yield (
+                f"hyperpod.instance_groups.{n}.instance_type",
+                f"{group.instance_type} needs an image from public.ecr.aws, which a closed network does not reach; "
+                "allowed: types without Neuron devices",
+            )
+
+
 @error("V35")
 def supported_partition(environment: Environment) -> Iterator[tuple[str, str]]:
     """China, GovCloud and the isolated regions have other ARNs, endpoints and image accounts."""

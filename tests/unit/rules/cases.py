@@ -430,4 +430,10 @@ CASES: Final[dict[str, list[Case]]] = {
             {"ray.clusters.1": SECOND_CLUSTER, f"{HEADS}.count": 2},
         )
     ],
+    "V67": [
+        Case(
+            {f"{NODES}.instance_type": "ml.trn1.32xlarge"},
+            {"network.nat_gateways": "none", "image_registry": f"{REGISTRY}/mirror", "image.uri": f"{REGISTRY}/ray"},
+        )
+    ],
 }
