@@ -57,9 +57,10 @@ class Stage:
             self.story.deploy_stacks(*parts)
 
     def without(self, part: str) -> None:
-        """Destroy a stack that an earlier drill left, with those that need it."""
+        """Destroy a stack that an earlier drill left, with those that need it; the CLI removes a rolled-back one itself."""
         stacks = self.story.account.client("cloudformation").describe_stacks()["Stacks"]
-        if self.stack(part) in {stack["StackName"] for stack in stacks}:
+        status = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
+        if status.get(self.stack(part), "ROLLBACK_COMPLETE") != "ROLLBACK_COMPLETE":
             with self.step(f"cdk destroy {self.stack(part)}, which an earlier drill left"):
                 self.story.cdk("destroy", self.stack(part), "--force")
 
