@@ -159,6 +159,7 @@ class Mirror(threading.Thread, Generic[T]):
         self._version = ""
         self._lock = threading.Lock()
         self._heard_at = float("-inf")
+        self._ending = threading.Event()
 
     def snapshot(self) -> dict[str, T]:
         """The objects now; empty before the first list."""
@@ -169,10 +170,14 @@ class Mirror(threading.Thread, Generic[T]):
         """Seconds since the API server last answered; infinite before the first list."""
         return time.monotonic() - self._heard_at
 
+    def stop(self) -> None:
+        """Let it end, with the watch that is open."""
+        self._ending.set()
+
     def run(self) -> None:
         """List, then watch from there; list again only when the server has forgotten that point (410)."""
-        pause, waiting = _FIRST_PAUSE, threading.Event()
-        while True:
+        pause = _FIRST_PAUSE
+        while not self._ending.is_set():
             try:
                 if not self._version:
                     self._list()
@@ -184,7 +189,7 @@ class Mirror(threading.Thread, Generic[T]):
                     self._version = ""
                 self._failed(error)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-            waiting.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas do not come at once
+            self._ending.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas do not come at once
 
     def _list(self) -> None:
         found: dict[str, T] = {}

@@ -78,6 +78,11 @@ class Reaper:
         self._pods.start()
         self._nodes.start()
 
+    def stop(self) -> None:
+        """Follow them no longer."""
+        self._pods.stop()
+        self._nodes.stop()
+
     def look(self) -> None:
         """One look at all pods."""
         if self._missing != [] and time.monotonic() >= self._ask_at:
@@ -95,6 +100,10 @@ class Reaper:
             return "the API server has not been asked yet what may be done"
         if self._missing:
             return f"the service account may not {', '.join(self._missing)}"
+        return self.deafness()
+
+    def deafness(self) -> str:
+        """Of what the API server has not told for too long, or not yet; empty when it has told all."""
         deaf = [mirror.name for mirror in (self._pods, self._nodes) if mirror.silence() > _DEAF]
         return f"no answer: {', '.join(deaf)}" if deaf else ""
 
@@ -261,6 +270,7 @@ def main() -> None:
     reaper.start()
     while not ending.wait(_EVERY):
         reaper.look()
+    reaper.stop()
     log("ended")
 
 

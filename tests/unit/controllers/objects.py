@@ -1,0 +1,51 @@
+"""Pods and nodes as the API server gives them, at `NOW`."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+Object = dict[str, Any]
+
+NOW = 1_760_000_000.0
+TOLERATED = 30.0
+GRACE = 30.0
+NODE = "hyperpod-i-0123456789abcdef0"
+HEALTH = "sagemaker.amazonaws.com/node-health-status"
+REPLACE, REBOOT = "UnschedulablePendingReplacement", "UnschedulablePendingReboot"
+
+
+def at(seconds: float) -> str:
+    """A time as Kubernetes writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def a_pod(
+    *, name: str = "rayml-worker", node: str | None = NODE, asked: float | None = None, grace: float = GRACE
+) -> Object:
+    """A Ray worker that needs a healthy node; its deletion was asked for `asked` seconds ago."""
+    reference = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rayml", "uid": "c-1", "controller": True}
+    metadata: Object = {
+        "name": name,
+        "uid": f"u-{name}",
+        "resourceVersion": "1",
+        "ownerReferences": [reference],
+    }
+    if asked is not None:
+        metadata |= {"deletionTimestamp": at(NOW - asked + grace), "deletionGracePeriodSeconds": grace}
+    healthy = {"key": HEALTH, "operator": "In", "values": ["Schedulable"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [healthy]}]}
+    spec: Object = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    return {"metadata": metadata, "spec": spec | ({"nodeName": node} if node else {})}
+
+
+def a_node(*, name: str = NODE, ready: str = "True", since: float = 3600, health: str | None = "Schedulable") -> Object:
+    """A node whose Ready condition is what it is for `since` seconds."""
+    return {
+        "metadata": {"name": name, "resourceVersion": "1", "labels": {HEALTH: health} if health else {}},
+        "spec": {},
+        "status": {
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False", "lastTransitionTime": at(0)},
+                {"type": "Ready", "status": ready, "lastTransitionTime": at(NOW - since)},
+            ]
+        },
+    }

@@ -1,0 +1,156 @@
+"""The reaper's rule, pod by pod."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config import labels
+from controllers import decision
+from controllers.decision import PENDING, Action, Node, Pod, Verdict, decide
+from tests.unit.controllers.objects import GRACE, HEALTH, NOW, REBOOT, REPLACE, TOLERATED, Object, a_node, a_pod
+
+READY = a_node()
+SILENT = a_node(ready="Unknown", since=36)
+NOT_READY = a_node(ready="False", since=36)
+JUST_SILENT = a_node(ready="Unknown", since=29)
+DOOMED = a_node(health=REPLACE)
+TO_BE_BOOTED = a_node(health=REBOOT)
+DOOMED_AND_SILENT = a_node(ready="Unknown", since=2, health=REPLACE)
+GONE = None
+
+
+def verdict(pod: Object, node: Object | None) -> Verdict:
+    return decide(Pod.of(pod), Node.of(node) if node else None, NOW, TOLERATED)
+
+
+@pytest.mark.parametrize(
+    ("node", "asked", "action"),
+    [
+        # A pod whose deletion nobody asked for: only HyperPod's label moves it.
+        (READY, None, Action.KEEP),
+        (SILENT, None, Action.KEEP),
+        (NOT_READY, None, Action.KEEP),
+        (GONE, None, Action.KEEP),
+        (DOOMED, None, Action.DELETE),
+        (TO_BE_BOOTED, None, Action.DELETE),
+        (DOOMED_AND_SILENT, None, Action.DELETE),
+        (a_node(health="Unschedulable"), None, Action.KEEP),
+        (a_node(health=None), None, Action.KEEP),
+        # A Terminating pod on a healthy node, however long: its kubelet is there.
+        (READY, 1, Action.KEEP),
+        (READY, 86_400, Action.KEEP),
+        (a_node(health="Unschedulable"), 86_400, Action.KEEP),
+        # On a lost node there is nobody to wait for, and on one that is silent for a moment there may be.
+        (SILENT, 4, Action.KEEP),
+        (SILENT, 5, Action.FORCE),
+        (NOT_READY, 4, Action.KEEP),
+        (NOT_READY, 5, Action.FORCE),
+        (JUST_SILENT, 20, Action.KEEP),
+        (GONE, 4, Action.KEEP),
+        (GONE, 5, Action.FORCE),
+        # A labelled node has a kubelet, which gets the grace period.
+        (DOOMED, GRACE + 4, Action.KEEP),
+        (DOOMED, GRACE + 5, Action.FORCE),
+        (TO_BE_BOOTED, GRACE + 5, Action.FORCE),
+        (DOOMED_AND_SILENT, GRACE + 4, Action.KEEP),
+        (DOOMED_AND_SILENT, GRACE + 5, Action.FORCE),
+    ],
+)
+def test_what_becomes_of_a_pod(node: Object | None, asked: float | None, action: Action) -> None:
+    assert verdict(a_pod(asked=asked), node).action is action
+
+
+def test_lost_nodes_are_told_apart_in_words_and_a_stale_pod_is_said_to_be_possible() -> None:
+    said = [verdict(a_pod(asked=40), node).reason for node in (GONE, SILENT, DOOMED)]
+    assert len(set(said)) == 3
+    assert "may still run" in said[1]
+
+
+def test_pod_without_a_node_is_kept() -> None:
+    assert verdict(a_pod(node=None), GONE).action is Action.KEEP
+
+
+def test_pod_that_a_finalizer_holds_is_not_force_deleted_again_and_again() -> None:
+    held = a_pod(asked=60, grace=0)
+    assert Pod.of(held).deletion is not None
+    assert (verdict(held, SILENT).action, verdict(held, GONE).action) == (Action.KEEP, Action.KEEP)
+
+
+@pytest.mark.parametrize(
+    ("spec", "cordoned", "action"),
+    [
+        ({}, False, Action.KEEP),
+        ({}, True, Action.DELETE),
+        ({"nodeSelector": {HEALTH: "Schedulable"}}, False, Action.DELETE),
+        ({"nodeSelector": {"other": "x"}}, False, Action.KEEP),
+    ],
+)
+def test_pod_moves_only_when_its_replacement_cannot_come_back(spec: Object, cordoned: bool, action: Action) -> None:
+    pod = a_pod()
+    pod["spec"] = {"nodeName": pod["spec"]["nodeName"], **spec}
+    node = a_node(health=REPLACE)
+    node["spec"]["unschedulable"] = cordoned
+    assert verdict(pod, node).action is action
+
+
+@pytest.mark.parametrize(
+    ("terms", "action"),
+    [
+        ([[("NotIn", [REPLACE])]], Action.DELETE),
+        ([[("NotIn", [REBOOT])]], Action.KEEP),
+        ([[("In", ["Schedulable", REPLACE])]], Action.KEEP),
+        ([[("Exists", None)]], Action.KEEP),
+        ([[("DoesNotExist", None)]], Action.DELETE),
+        ([[("Exists", None), ("In", ["Schedulable"])]], Action.DELETE),
+        ([[("In", ["Schedulable"])], []], Action.KEEP),
+    ],
+)
+def test_affinity_is_read_as_the_scheduler_reads_it(terms: list[list[tuple[str, Any]]], action: Action) -> None:
+    pod = a_pod()
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    required["nodeSelectorTerms"] = [
+        {"matchExpressions": [{"key": HEALTH, "operator": operator, "values": values} for operator, values in term]}
+        for term in terms
+    ]
+    assert verdict(pod, DOOMED).action is action
+
+
+def test_node_that_has_not_reported_yet_is_not_lost() -> None:
+    node = a_node()
+    node["status"] = {}
+    assert verdict(a_pod(asked=86_400), node).action is Action.KEEP
+
+
+@given(
+    asked=st.none() | st.floats(0, 1e6),
+    grace=st.sampled_from([0.0, 1.0, 30.0, 300.0]),
+    since=st.floats(0, 1e6),
+    health=st.none() | st.sampled_from(["Schedulable", "Unschedulable", "", "unschedulablependingreboot"]),
+    cordoned=st.booleans(),
+    tolerated=st.floats(0, 600),
+)
+def test_never_a_word_against_a_pod_on_a_healthy_node(
+    *, asked: float | None, grace: float, since: float, health: str | None, cordoned: bool, tolerated: float
+) -> None:
+    node = a_node(since=since, health=health)
+    node["spec"]["unschedulable"] = cordoned
+    decided = decide(Pod.of(a_pod(asked=asked, grace=grace)), Node.of(node), NOW, tolerated)
+    assert decided.action is Action.KEEP
+
+
+@given(asked=st.floats(0, 1e6), since=st.floats(0, 1e6), status=st.sampled_from(["False", "Unknown"]))
+def test_never_forced_before_the_node_is_lost_for_the_time_that_pods_tolerate(
+    asked: float, since: float, status: str
+) -> None:
+    node = Node.of(a_node(ready=status, since=since))
+    assert node.unready_since is not None
+    forced = decide(Pod.of(a_pod(asked=asked)), node, NOW, TOLERATED).action is Action.FORCE
+    assert not forced or NOW - node.unready_since >= TOLERATED
+
+
+def test_labels_are_those_of_the_project() -> None:
+    """The code is shipped alone, so it repeats them."""
+    assert decision.HEALTH_LABEL == labels.NODE_HEALTH_LABEL
+    assert labels.NODE_SCHEDULABLE not in PENDING

@@ -1,0 +1,263 @@
+"""What the reaper does to a cluster, against a fake API server."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from controllers import reaper as module
+from controllers.reaper import PERMISSIONS, Reaper
+from controllers.telemetry import Metrics, serve
+from tests.unit.controllers.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
+from tests.unit.controllers.objects import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
+
+POD = f"{PODS}/rayml-worker"
+STUCK = a_pod(asked=20)
+LOST = a_node(ready="Unknown", since=60)
+
+
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Let it be `NOW`; the monotonic clock goes on."""
+    clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic)
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+Start = Callable[..., Reaper]
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
+    """Start a reaper; return it when it knows what is there."""
+    made: list[Reaper] = []
+
+    def started(*, dry_run: bool = False, metrics: Metrics = metrics) -> Reaper:
+        reaper = Reaper(kubernetes.cluster, metrics, namespace="ray", unready_seconds=TOLERATED, dry_run=dry_run)
+        reaper.start()
+        made.append(reaper)
+        deadline = time.monotonic() + 10
+        while "no answer" in reaper.deafness():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return reaper
+
+    yield started
+    for reaper in made:
+        reaper.stop()
+
+
+@pytest.fixture
+def stuck(kubernetes: FakeKubernetes) -> FakeKubernetes:
+    """A pod that is stuck on a lost node, and one that runs on a healthy node."""
+    kubernetes.put(PODS, STUCK)
+    kubernetes.put(PODS, a_pod(name="rayml-head", node="healthy"))
+    kubernetes.put(NODES, LOST)
+    kubernetes.put(NODES, a_node(name="healthy"))
+    return kubernetes
+
+
+def value(metrics: Metrics, name: str) -> float:
+    [line] = [line for line in metrics.render().splitlines() if line.startswith(f"{name} ")]
+    return float(line.rpartition(" ")[2])
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[Object]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_stuck_pod_is_force_deleted_as_it_was_seen_and_nothing_else(
+    start: Start, stuck: FakeKubernetes, metrics: Metrics, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start().look()
+    [options] = stuck.asked("DELETE", PODS)
+    assert options["gracePeriodSeconds"] == 0
+    assert options["preconditions"] == {"uid": "u-rayml-worker", "resourceVersion": "1"}
+    assert stuck.collections[PODS].keys() == {"rayml-head"}
+    assert value(metrics, "ray_reaper_stuck_pods") == 1
+    assert value(metrics, 'ray_reaper_deletions_total{action="force-delete"}') == 1
+    assert value(metrics, "ray_reaper_last_look_timestamp_seconds") == NOW
+    [said] = [line for line in lines(capsys) if line["message"] == "force-delete"]
+    assert (said["pod"], said["node"]) == ("rayml-worker", NODE)
+
+
+def test_deletion_is_told_on_the_pod_and_on_its_ray_cluster(start: Start, stuck: FakeKubernetes) -> None:
+    start().look()
+    on_pod, on_cluster = stuck.asked("POST", EVENTS)
+    assert on_pod["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "ray",
+        "name": "rayml-worker",
+        "uid": "u-rayml-worker",
+    }
+    assert (on_cluster["involvedObject"]["kind"], on_cluster["involvedObject"]["uid"]) == ("RayCluster", "c-1")
+    assert on_pod["reason"] == on_cluster["reason"] == "StuckPodForceDeleted"
+    assert NODE in on_pod["message"]
+
+
+def test_pod_on_a_labelled_node_is_deleted_with_its_own_grace_period(start: Start, kubernetes: FakeKubernetes) -> None:
+    kubernetes.put(PODS, a_pod())
+    kubernetes.put(NODES, a_node(health=REPLACE))
+    start().look()
+    [options] = kubernetes.asked("DELETE", PODS)
+    assert "gracePeriodSeconds" not in options
+    assert {event["reason"] for event in kubernetes.asked("POST", EVENTS)} == {"MovedOffUnhealthyNode"}
+
+
+def test_two_replicas_delete_once_and_tell_once(start: Start, stuck: FakeKubernetes) -> None:
+    both = [start(metrics=Metrics()), start(metrics=Metrics())]
+    for _ in range(2):
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(Reaper.look, both))
+    assert "rayml-worker" not in stuck.collections[PODS]
+    assert len(stuck.asked("POST", EVENTS)) == 2, "one on the pod, one on the RayCluster"
+
+
+def test_what_was_seen_is_read_again_before_it_is_acted_on(start: Start, stuck: FakeKubernetes) -> None:
+    reaper = start()
+    stuck.put(NODES, a_node())
+    reaper.look()
+    assert stuck.asked("GET", f"{NODES}/{NODE}") == [{}]
+    assert stuck.asked("DELETE", PODS) == []
+
+
+def test_another_pod_of_the_same_name_is_left_alone(start: Start, stuck: FakeKubernetes) -> None:
+    reaper = start()
+    another = a_pod()
+    another["metadata"]["uid"] = "another"
+    stuck.put(PODS, another)
+    reaper.look()
+    assert stuck.asked("DELETE", PODS) == []
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_pod_that_went_or_changed_meanwhile_is_no_error(
+    start: Start, stuck: FakeKubernetes, metrics: Metrics, status: int
+) -> None:
+    stuck.refuse[f"DELETE {POD}"] = (status, "meanwhile")
+    reaper = start()
+    reaper.look()
+    assert "errors_total" not in "".join(line for line in metrics.render().splitlines() if line.endswith(" 1"))
+    stuck.refuse.clear()
+    reaper.look()
+    assert len(stuck.asked("DELETE", PODS)) == 2, "the next look tries again"
+
+
+def test_refused_deletion_is_counted_and_not_repeated_at_once(
+    start: Start, stuck: FakeKubernetes, metrics: Metrics, now: SimpleNamespace
+) -> None:
+    stuck.refuse[f"DELETE {POD}"] = (403, "forbidden")
+    reaper = start()
+    for _ in range(3):
+        reaper.look()
+    assert len(stuck.asked("DELETE", PODS)) == 1
+    assert value(metrics, 'ray_reaper_errors_total{operation="delete"}') == 1
+    now.monotonic = lambda: time.monotonic() + 6
+    reaper.look()
+    assert len(stuck.asked("DELETE", PODS)) == 2
+
+
+def test_deletion_stands_without_its_events(start: Start, stuck: FakeKubernetes, metrics: Metrics) -> None:
+    stuck.refuse[f"POST {EVENTS}"] = (403, "forbidden")
+    start().look()
+    assert value(metrics, 'ray_reaper_deletions_total{action="force-delete"}') == 1
+    assert value(metrics, 'ray_reaper_errors_total{operation="event"}') == 2
+
+
+def test_dry_run_changes_nothing_and_says_it_once(
+    start: Start, stuck: FakeKubernetes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reaper = start(dry_run=True)
+    for _ in range(3):
+        reaper.look()
+    assert {(method, path) for method, path, _ in stuck.requests if method != "GET"} == {("POST", REVIEWS)}
+    [said] = [line for line in lines(capsys) if line["message"].startswith("dry run")]
+    assert (said["message"], said["pod"]) == ("dry run: would force-delete", "rayml-worker")
+
+
+@pytest.mark.parametrize("permission", PERMISSIONS, ids=lambda permission: f"{permission.verb} {permission.resource}")
+def test_missing_permission_is_named_and_nothing_is_done(
+    start: Start, stuck: FakeKubernetes, permission: module.Permission
+) -> None:
+    what = f"{permission.verb} {permission.resource}"
+    stuck.forbidden = {what}
+    reaper = start()
+    reaper.look()
+    assert reaper.hindrance() == f"the service account may not {what}"
+    assert stuck.asked("DELETE", PODS) == []
+
+
+def test_permission_that_comes_later_is_noticed(start: Start, stuck: FakeKubernetes, now: SimpleNamespace) -> None:
+    stuck.forbidden = {"delete pods"}
+    reaper = start()
+    reaper.look()
+    stuck.forbidden = set()
+    now.monotonic = lambda: time.monotonic() + 6
+    reaper.look()
+    assert reaper.hindrance() == ""
+    assert len(stuck.asked("DELETE", PODS)) == 1
+
+
+def test_only_what_is_needed_is_asked_for(start: Start, kubernetes: FakeKubernetes) -> None:
+    start().look()
+    reviews = [body["spec"]["resourceAttributes"] for body in kubernetes.asked("POST", REVIEWS)]
+    assert {review.get("namespace") for review in reviews if review["resource"] == "nodes"} == {None}
+    assert {review.get("namespace") for review in reviews if review["resource"] != "nodes"} == {"ray"}
+
+
+@pytest.fixture
+def page(metrics: Metrics) -> Iterator[Callable[[str], tuple[int, str]]]:
+    """Ask a started reaper's HTTP server."""
+    trouble = {"/healthz": "", "/readyz": "not yet"}
+    server = serve(":0", metrics, {path: partial(str, text) for path, text in trouble.items()})
+
+    def ask(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{path}") as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    yield ask
+    server.shutdown()
+    server.server_close()
+
+
+def test_probes_tell_what_is_wrong(page: Callable[[str], tuple[int, str]]) -> None:
+    assert page("/healthz") == (200, "ok")
+    assert page("/readyz") == (503, "not yet")
+    assert page("/other")[0] == 404
+
+
+def test_metrics_are_there_before_anything_happened(
+    page: Callable[[str], tuple[int, str]], start: Start, kubernetes: FakeKubernetes
+) -> None:
+    start()
+    status, text = page("/metrics")
+    assert status == 200
+    assert 'ray_reaper_deletions_total{action="force-delete"} 0' in text
+    assert "# TYPE ray_reaper_stuck_pods gauge" in text
+
+
+def test_reaper_whose_look_hangs_is_to_be_restarted_and_a_deaf_one_is_not_ready(
+    start: Start, now: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reaper = start()
+    reaper.look()
+    assert (reaper.stall(), reaper.hindrance()) == ("", "")
+    now.monotonic = lambda: time.monotonic() + 61
+    assert "last look was 6" in reaper.stall()
+    monkeypatch.setattr(module, "_DEAF", -1.0)
+    assert reaper.hindrance().startswith("no answer: watch ")
