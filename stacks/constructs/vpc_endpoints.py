@@ -45,7 +45,7 @@ class VpcEndpoints(Construct):
     ) -> None:
         super().__init__(scope, id)
         group = ec2.SecurityGroup(
-            self, "SecurityGroup", vpc=vpc, description="Interface endpoints of AWS's APIs", allow_all_outbound=False
+            self, "SecurityGroup", vpc=vpc, description="Interface endpoints of AWS APIs", allow_all_outbound=False
         )
         group.add_ingress_rule(ec2.Peer.ipv4(vpc_cidr), ec2.Port.tcp(443), "TLS from the VPC")
         for service in INTERFACE_ENDPOINTS:
