@@ -58,6 +58,21 @@ class Cluster:
         """Names of the Ready nodes of one HyperPod instance group."""
         return self.nodes(f"{labels.INSTANCE_GROUP_LABEL}={group}")
 
+    def volume_of(self, claim: str) -> dict[str, Any]:
+        """The `csi` part of the volume that a claim of Ray's namespace is bound to."""
+        found = self._core.read_namespaced_persistent_volume_claim(claim, self._environment.ray.namespace)
+        csi = self._core.read_persistent_volume(found.spec.volume_name).spec.csi
+        return {"volumeHandle": csi.volume_handle, "volumeAttributes": csi.volume_attributes}
+
+    def images(self) -> dict[str, str]:
+        """A pod that has it, as `namespace/name`, by image."""
+        pods = self._core.list_pod_for_all_namespaces().items
+        return {
+            container.image: f"{pod.metadata.namespace}/{pod.metadata.name}"
+            for pod in pods
+            for container in (*(pod.spec.init_containers or ()), *pod.spec.containers)
+        }
+
     def ray_status(self, name: str) -> dict[str, Any]:
         """The RayCluster's status, empty while there is none."""
         try:

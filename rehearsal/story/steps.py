@@ -21,7 +21,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
-from rehearsal.story import existing, owner, timeline, verdict
+from rehearsal.story import existing, mounted, owner, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
@@ -31,6 +31,8 @@ from rehearsal.story.project import Project
 # In the order in which `cdk destroy` takes an environment apart.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
 PROTECTED: Final = ("storage", "network")
+# Images of what EKS and HyperPod bring themselves.
+STAND_INS: Final = "rehearsal.invalid/stand-in/"
 # What the CDK CLI prints when no stack differs.
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
@@ -182,6 +184,24 @@ class Story:
                 if len(nodes) != workers:
                     raise Broken(f"{workers} workers must be on {workers} nodes, they are on {len(nodes)}: {pods}")
                 step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one a node")
+            found = mounted.file_system(self.account, self.environment, cluster)
+            step.see(f"{self.environment.fsx.claim}: bound to {found}")
+
+    def images_are_copies(self) -> None:
+        """With a registry of its own, the environment pulls nothing from another, but from AWS's in the region."""
+        registry = self.environment.image_registry
+        if registry is None:
+            return
+        with self.narrator.step(f"images come from {registry}") as step:
+            regional = f".dkr.ecr.{self.environment.region}.amazonaws.com"
+            others = {
+                image: pod
+                for image, pod in self.cluster().images().items()
+                if not image.startswith((f"{registry}/", STAND_INS)) and not image.split("/")[0].endswith(regional)
+            }
+            if others:
+                raise Broken(f"these images come from other registries: {others}")
+            step.see("or from AWS's own registries in the region (add-ons, health monitoring agent: stand-ins here)")
 
     def diff_is_clean(self) -> None:
         with self.narrator.step("cdk diff") as step:
