@@ -134,4 +134,5 @@ def test_a_name_that_two_environments_share_is_an_error_of_the_check(environment
         (environments / f"{name}.yaml").write_text(text)
     result = run("check", "--env", "one")
     assert result.exit_code == 2
-    assert "error: hyperpod.cluster_name: 'ml-cluster-small' is what environment 'two' has too" in result.stdout
+    message = "error: hyperpod.cluster_name: 'ml-cluster-small' is what environment 'two' has too"
+    assert message in " ".join(result.stdout.split())

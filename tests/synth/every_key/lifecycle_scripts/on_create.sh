@@ -1,0 +1,3 @@
+#!/bin/bash
+# Another folder of lifecycle scripts, for the test that its name is read.
+set -euo pipefail

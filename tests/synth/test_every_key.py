@@ -1,0 +1,126 @@
+"""No key of an environment is an ornament: a change of it changes the cloud assembly, or what `ops check` says."""
+
+import copy
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from rich.console import Console
+from ruamel.yaml import YAML
+
+from config import Environment, load
+from config.rules import findings
+from ops.check import plan, said
+from tests.synth.synthesis import synthesise
+
+FOLDER: Final = Path(__file__).parent / "every_key"
+Change = Mapping[str, Any]
+
+
+def _read(name: str) -> Any:
+    return YAML(typ="safe", pure=True).load(FOLDER / f"{name}.yaml")
+
+
+# Document and change of each key, by the key.
+CHANGES: Final[dict[str, tuple[str, Change]]] = {
+    next(iter(change)): (document, change) for document, changes in _read("changes").items() for change in changes
+}
+# What no resource carries: what is known, counted or accepted of something, shown by `ops check`.
+SHOWN: Final[dict[str, tuple[str, Change]]] = {
+    next(iter(change)): (document, change) for document, changes in _read("shown").items() for change in changes
+}
+# The file's name; and versions that images and charts are locked for: no other value is allowed.
+FIXED: Final = {"name", "kuberay.version", "ray.version"}
+
+
+def test_every_key_of_the_models_is_tried() -> None:
+    schema = Environment.model_json_schema()
+    tried = CHANGES.keys() | SHOWN.keys() | FIXED
+    assert set(_leaves(schema, schema["$defs"], "")) == tried
+    assert len(tried) == len(CHANGES) + len(SHOWN) + len(FIXED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", CHANGES)
+def test_a_change_of_the_key_changes_the_assembly(key: str, tmp_path: Path) -> None:
+    document, change = CHANGES[key]
+    assert _fingerprint(_changed(document, change, tmp_path), tmp_path) != _unchanged(document, tmp_path)
+
+
+@pytest.mark.parametrize("key", SHOWN)
+def test_a_change_of_the_key_changes_what_a_check_shows(key: str, tmp_path: Path) -> None:
+    document, change = SHOWN[key]
+    assert _shown(_changed(document, change, tmp_path)) != _shown(_changed(document, {}, tmp_path))
+
+
+def _leaves(schema: Mapping[str, Any], models: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key, field in schema["properties"].items():
+        here = f"{path}.{key}".strip(".")
+        plain = next(option for option in field.get("anyOf", [field]) if option.get("type") != "null")
+        item = plain.get("items", {})
+        if model := plain.get("$ref") or item.get("$ref"):
+            yield from _leaves(models[model.rsplit("/", 1)[1]], models, f"{here}[]" if item else here)
+        else:
+            yield here
+
+
+_fingerprints: Final[dict[str, str]] = {}
+
+
+def _unchanged(document: str, scratch: Path) -> str:
+    if document not in _fingerprints:
+        _fingerprints[document] = _fingerprint(_changed(document, {}, scratch), scratch / "unchanged")
+    return _fingerprints[document]
+
+
+def _changed(document: str, change: Change, directory: Path) -> Environment:
+    """The environment of the document with the change, which all rules accept."""
+    content = copy.deepcopy(_documents(document))
+    for key, value in change.items():
+        _set(content, key.split("."), value)
+    with (directory / "changed.yaml").open("w") as file:
+        YAML().dump(content, file)
+    return load("changed", directory)
+
+
+@cache
+def _documents(name: str) -> Any:
+    return _read(name)
+
+
+def _set(content: Any, keys: list[str], value: Any) -> None:
+    key, *rest = keys
+    name = key.removesuffix("[]")
+    if not rest:
+        if value is None:
+            content.pop(name, None)
+        else:
+            content[name] = value
+    elif key.endswith("[]"):
+        _set(next(item for item in content[name] if _has(item, rest)), rest, value)
+    else:
+        _set(content.setdefault(name, {}), rest, value)
+
+
+def _has(item: Any, keys: list[str]) -> bool:
+    key, *rest = keys
+    name = key.removesuffix("[]")
+    return name in item and (not rest or key.endswith("[]") or _has(item[name], rest))
+
+
+def _fingerprint(environment: Environment, directory: Path) -> str:
+    """Hash of all templates; assets stand in them by the hash of their content."""
+    directory.mkdir(exist_ok=True)
+    out = synthesise(environment, directory).directory
+    texts = [path.read_bytes() for path in sorted(out.glob("*.template.json"))]
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
+def _shown(environment: Environment) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(plan(environment), said(findings(environment)))
+    return capture.get()
