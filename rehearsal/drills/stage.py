@@ -57,7 +57,7 @@ class Stage:
             self.story.deploy_stacks(*parts)
 
     def without(self, part: str) -> None:
-        """Destroy a stack that an earlier drill left, with those that need it; the CLI removes a rolled-back one itself."""
+        """Destroy a stack that an earlier drill left, with those that need it; a rolled-back one is the CLI's."""
         stacks = self.story.account.client("cloudformation").describe_stacks()["Stacks"]
         status = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
         if status.get(self.stack(part), "ROLLBACK_COMPLETE") != "ROLLBACK_COMPLETE":
