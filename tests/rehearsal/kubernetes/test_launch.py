@@ -1,5 +1,6 @@
 """From a container of a pod to a local process, without a cluster."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,10 @@ PROGRAM = Program(
 )
 
 
-def launch(tmp_path: Path, **container: object) -> Launch:
+def launch(tmp_path: Path, volumes: Sequence[Object] = (), **container: object) -> Launch:
     pod: Object = {
         "metadata": {"name": "tool-1", "namespace": "ops", "uid": "u-1", "labels": {"app": "tool"}},
-        "spec": {"nodeName": "system-1", "serviceAccountName": "tool"},
+        "spec": {"nodeName": "system-1", "serviceAccountName": "tool", "volumes": [*volumes]},
     }
     nowhere = tmp_path / "none"
     api = Api("https://localhost:1", ca=nowhere, certificate=nowhere, key=nowhere)
@@ -56,6 +57,17 @@ def test_variables_come_from_the_pod_and_nowhere_else(tmp_path: Path, monkeypatc
 
 def test_pod_without_a_token_volume_has_no_identity(tmp_path: Path) -> None:
     assert "KUBECONFIG" not in launch(tmp_path).environment
+
+
+def test_mount_paths_become_folders_in_words_and_variables_once(tmp_path: Path) -> None:
+    mounted = {
+        "volumeMounts": [{"name": "work", "mountPath": "/tmp"}],
+        "env": [{"name": "DIR", "value": "/tmp/a"}],
+        "args": ["--directory=$(DIR)"],
+    }
+    given = launch(tmp_path, volumes=[{"name": "work", "emptyDir": {}}], **mounted)
+    folder = f"{tmp_path}/volumes/work/a"
+    assert (given.environment["DIR"], given.argv[1]) == (folder, f"--directory={folder}")
 
 
 def test_source_that_is_not_simulated_is_refused(tmp_path: Path) -> None:
