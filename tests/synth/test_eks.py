@@ -1,13 +1,17 @@
 """Promises of the eks stack."""
 
 import json
+import subprocess
+import sys
+from importlib.util import find_spec
 
 import pytest
 
-from config import available, load, naming
+from config import available, load, naming, versions
 from config.labels import SYSTEM_NODE_LABEL
+from config.model import AddOn
 from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import Assembly
+from tests.synth.synthesis import REPOSITORY, Assembly, synthesise
 
 CHART = "Custom::AWSCDK-EKS-HelmChart"
 POLICIES = "arn:aws:eks::aws:cluster-access-policy"
@@ -93,6 +97,58 @@ def test_network_policies_are_enforced(dev: Assembly) -> None:
     assert sorted(add_ons) == ["coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
     assert json.loads(add_ons["vpc-cni"]["ConfigurationValues"]) == {"enableNetworkPolicy": "true"}
     assert not any("AddonVersion" in add_on for add_on in add_ons.values())
+
+
+@pytest.fixture(scope="module")
+def changed(dev: Assembly, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """dev with the settings of its EKS cluster that it leaves alone."""
+    add_ons = (AddOn(name="vpc-cni", version="v1.21.1-eksbuild.1"), AddOn(name="metrics-server"))
+    eks = dev.environment.eks.model_copy(
+        update={"version": "1.31", "endpoint_access": "private", "public_access_cidrs": (), "add_ons": add_ons}
+    )
+    return synthesise(dev.environment.model_copy(update={"eks": eks}), tmp_path_factory.mktemp("changed"))
+
+
+def test_a_private_endpoint_answers_nobody_outside(changed: Assembly) -> None:
+    network = changed.templates["eks"].only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
+    assert (network["EndpointPrivateAccess"], network["EndpointPublicAccess"]) == (True, False)
+    assert not network.get("PublicAccessCidrs")
+
+
+def test_an_add_ons_version_is_the_environments_and_further_ones_come_with_nodes(changed: Assembly) -> None:
+    eks = changed.templates["eks"]
+    add_ons = {a["Properties"]["AddonName"]: a for a in eks.all("AWS::EKS::Addon").values()}
+    assert sorted(add_ons) == ["coredns", "eks-pod-identity-agent", "kube-proxy", "metrics-server", "vpc-cni"]
+    asked_for = {name: a["Properties"].get("AddonVersion") for name, a in add_ons.items()}
+    assert {name: version for name, version in asked_for.items() if version} == {"vpc-cni": "v1.21.1-eksbuild.1"}
+    assert "enableNetworkPolicy" in add_ons["vpc-cni"]["Properties"]["ConfigurationValues"]
+    [group] = eks.all("AWS::EKS::Nodegroup")
+    assert group in add_ons["metrics-server"]["DependsOn"]
+
+
+def test_control_plane_and_kubectl_have_the_environments_version(changed: Assembly, dev: Assembly) -> None:
+    assert changed.templates["eks"].only("AWS::EKS::Cluster")["Version"] == "1.31"
+    layers = [
+        {layer["Content"]["S3Key"] for layer in each.templates["eks"].properties("AWS::Lambda::LayerVersion")}
+        for each in (changed, dev)
+    ]
+    # The AWS CLI's layer is the same one.
+    assert len(layers[0] - layers[1]) == 1
+
+
+@pytest.mark.parametrize("version", versions.KUBERNETES_VERSIONS)
+def test_each_version_has_a_kubectl_at_most_one_minor_version_away(version: str) -> None:
+    """Kubernetes' version skew policy. A package bundles the kubectl of its name."""
+    layer = versions.KUBECTL_LAYERS[version]
+    assert find_spec(f"aws_cdk.lambda_layer_kubectl_{layer}")
+    assert abs(int(version.split(".")[1]) - int(layer.removeprefix("v"))) <= 1
+
+
+def test_only_the_layer_that_is_used_is_imported() -> None:
+    """Each is 35 MB that jsii loads."""
+    code = "import stacks.eks, sys; print([name for name in sys.modules if 'lambda_layer_kubectl' in name])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_nodes_come_after_the_cni_and_coredns_after_nodes(dev: Assembly) -> None:

@@ -115,14 +115,3 @@ def test_hyperpod_is_bound_to_the_cluster(synthesised: Assembly, existing: Exist
     cluster = synthesised.templates["hyperpod"].only("Custom::HyperPodCluster")
     arn = f"arn:aws:eks:us-west-2:111122223333:cluster/{existing.name}"
     assert cluster["Orchestrator"] == {"Eks": {"ClusterArn": arn}}
-
-
-def test_the_file_says_one_version_and_kubectl_matches_it(assembly: Assemblies, synthesised: Assembly) -> None:
-    """Another layer is another asset: 1.33's kubectl is not 1.35's."""
-    assert synthesised.environment.eks.version == "1.33"
-    layers = [
-        {layer["Content"]["S3Key"] for layer in each.templates["eks"].properties("AWS::Lambda::LayerVersion")}
-        for each in (synthesised, assembly("small"))
-    ]
-    # The AWS CLI's layer is the same one.
-    assert len(layers[0] - layers[1]) == 1

@@ -11,7 +11,6 @@ from typing import Any, Final
 from config import Environment
 from rehearsal.account.context import Account
 from rehearsal.account.services.eks.service import ADMIN_POLICY, Identity, service_of
-from rehearsal.account.services.eks.stand_ins import STAND_INS
 from rehearsal.account.services.iam import backend_of
 from rehearsal.kubernetes.api import Api
 
@@ -19,7 +18,10 @@ _TAGS: Final = {"owner": "platform-team"}
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
 # HyperPod wants 1.18.3 or newer; the owner switched network policies on, which Ray's isolation counts on.
 _ADD_ONS: Final = {
-    "vpc-cni": {"addonVersion": "v1.21.1-eksbuild.1", "configurationValues": '{"enableNetworkPolicy": "true"}'}
+    "vpc-cni": {"addonVersion": "v1.21.1-eksbuild.1", "configurationValues": '{"enableNetworkPolicy": "true"}'},
+    "kube-proxy": {},
+    "coredns": {},
+    "eks-pod-identity-agent": {},
 }
 _NAMESPACE: Final = "data-team"
 _SETTLED_SECONDS: Final = 30
@@ -55,8 +57,8 @@ def make(account: Account, environment: Environment) -> None:
     backend_of(account).create_open_id_connect_provider(
         cluster.identity["oidc"]["issuer"], [], ["sts.amazonaws.com"], _listed(_TAGS)
     )
-    for name in STAND_INS:
-        service.addons.create(cluster.name, {"addonName": name, "tags": _TAGS, **_ADD_ONS.get(name, {})})
+    for name, settings in _ADD_ONS.items():
+        service.addons.create(cluster.name, {"addonName": name, "tags": _TAGS, **settings})
     service.node_groups.create(
         cluster.name,
         {

@@ -57,11 +57,30 @@ def _coredns(configuration: Mapping[str, Any]) -> list[Object]:
     return [_object("v1", "ServiceAccount", "coredns", labels), deployment, service]
 
 
+def _metrics_server(_configuration: Mapping[str, Any]) -> list[Object]:
+    labels = {"app.kubernetes.io/name": "metrics-server"}
+    deployment = _object("apps/v1", "Deployment", "metrics-server", labels)
+    requests = {"metrics-server": {"cpu": "100m", "memory": "200Mi"}}
+    deployment["spec"] = {
+        "replicas": 2,
+        "selector": {"matchLabels": labels},
+        "template": _template("metrics-server", labels, requests, []),
+    }
+    return [_object("v1", "ServiceAccount", "metrics-server", labels), deployment]
+
+
+def _node_monitoring_agent(_configuration: Mapping[str, Any]) -> list[Object]:
+    name = "eks-node-monitoring-agent"
+    return _daemon_set(name, {"app.kubernetes.io/name": name}, {name: {"cpu": "10m", "memory": "30Mi"}})
+
+
 STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
     "vpc-cni": _vpc_cni,
     "kube-proxy": _kube_proxy,
     "coredns": _coredns,
     "eks-pod-identity-agent": _pod_identity_agent,
+    "eks-node-monitoring-agent": _node_monitoring_agent,
+    "metrics-server": _metrics_server,
 }
 """By add-on, what makes its objects from its configuration values."""
 
