@@ -1,0 +1,105 @@
+"""Whatever a file holds: it is an environment that keeps all rules, or the refusal lists what is wrong with it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from config import ConfigError, Environment, available, load
+from config.document import read
+from config.findings import Severity
+from config.load import DIRECTORY
+from config.rules import findings
+from tests.environments import changed_environments, valid_environments
+
+SETTINGS = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("environments")
+
+
+def judged(directory: Path, content: str | bytes) -> Environment | ConfigError:
+    """What `load` makes of the file; any other exception is a failure."""
+    content = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
+    (directory / "generated.yaml").write_bytes(content)
+    result = _loaded(directory)
+    if isinstance(result, ConfigError):
+        assert result.findings
+        assert all(finding.severity is Severity.ERROR and finding.message for finding in result.findings)
+    else:
+        assert [finding for finding in findings(result) if finding.severity is Severity.ERROR] == []
+    return result
+
+
+def _loaded(directory: Path) -> Environment | ConfigError:
+    try:
+        return load("generated", directory)
+    except ConfigError as refusal:
+        return refusal
+
+
+def _json(document: Any) -> str:
+    """JSON is YAML, but for the halves of characters that its escapes are."""
+    return json.dumps(document, ensure_ascii=False)
+
+
+@given(document=valid_environments())
+@SETTINGS
+def test_a_document_that_keeps_all_rules_is_an_environment(document: Any, directory: Path) -> None:
+    environment = judged(directory, _json(document))
+    assert isinstance(environment, Environment), environment
+
+
+@given(document=changed_environments())
+@SETTINGS
+def test_a_changed_document_is_an_environment_or_lists_its_findings(document: Any, directory: Path) -> None:
+    judged(directory, _json(document))
+
+
+@pytest.mark.long
+@given(document=changed_environments())
+@settings(parent=SETTINGS, max_examples=3000)
+def test_many_changed_documents_are_environments_or_list_their_findings(document: Any, directory: Path) -> None:
+    judged(directory, _json(document))
+
+
+@pytest.mark.parametrize("name", available())
+@given(data=st.data())
+@settings(parent=SETTINGS, max_examples=10)
+def test_a_committed_file_without_some_of_its_text_lists_its_findings(
+    data: st.DataObject, name: str, directory: Path
+) -> None:
+    text = (DIRECTORY / f"{name}.yaml").read_text()
+    begin = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(begin, min(len(text), begin + 40)))
+    judged(directory, text[:begin] + data.draw(st.text(max_size=5)) + text[end:])
+
+
+@given(content=st.one_of(st.binary(max_size=200), st.text(max_size=200)))
+@example(content=b"\x00")
+@example(content="a: " + "9" * 5000)
+@example(content="? ? ? ?")
+@example(content="{{a: b}: c}: d")
+@example(content="project: !!binary aGVsbG8=")
+@SETTINGS
+def test_any_file_at_all_is_refused_with_findings(content: str | bytes, directory: Path) -> None:
+    assert isinstance(judged(directory, content), ConfigError)
+
+
+@given(document=valid_environments())
+@settings(parent=SETTINGS, max_examples=30)
+def test_yaml_as_a_library_writes_it_is_read_back_alike(document: Any, directory: Path) -> None:
+    yaml = YAML()
+    yaml.width = 10_000
+    file = directory / "written.yaml"
+    with file.open("w") as stream:
+        yaml.dump(document, stream)
+    assert read(file) == document
