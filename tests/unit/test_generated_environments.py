@@ -64,13 +64,6 @@ def test_a_changed_document_is_an_environment_or_lists_its_findings(document: An
     judged(directory, _json(document))
 
 
-@pytest.mark.long
-@given(document=changed_environments())
-@settings(parent=SETTINGS, max_examples=3000)
-def test_many_changed_documents_are_environments_or_list_their_findings(document: Any, directory: Path) -> None:
-    judged(directory, _json(document))
-
-
 @pytest.mark.parametrize("name", available())
 @given(data=st.data())
 @settings(parent=SETTINGS, max_examples=10)
