@@ -38,6 +38,7 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
     story.nodes_join()
     story.ops_wait()
     story.ray_is_ready()
+    story.images_are_copies()
     if keep:
         story.say_how_to_look()
         return

@@ -1,6 +1,6 @@
 """IAM roles of the Ray pods and of the image build."""
 
-from aws_cdk import Acknowledgment, Validations
+from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -10,6 +10,7 @@ from constructs import Construct
 from k8s_charts import names
 from stacks.constructs.irsa import IrsaRole
 
+_PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _PUSH_AND_LOOK = [
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
@@ -54,9 +55,19 @@ def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucke
 
 
 def image_builder_role(
-    scope: Construct, cluster: eks.ICluster, repository: ecr.IRepository, context: s3_assets.Asset
+    scope: Construct,
+    cluster: eks.ICluster,
+    repository: ecr.IRepository,
+    context: s3_assets.Asset,
+    *,
+    base_repository: str | None = None,
 ) -> IrsaRole:
-    """Role of the image build: it reads its build context and pushes to the one repository."""
+    """Role of the image build: it reads its build context and pushes to the one repository.
+
+    `base_repository` names the account's own ECR repository that holds the copy of the base image, if there is one.
+    """
+    base = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name=base_repository or "")
+    pull = iam.PolicyStatement(actions=_PULL, resources=[base])
     role = IrsaRole(
         scope,
         "ImageBuilderRole",
@@ -69,6 +80,7 @@ def image_builder_role(
                 actions=["s3:GetObject"], resources=[context.bucket.arn_for_objects(context.s3_object_key)]
             ),
             iam.PolicyStatement(actions=_PUSH_AND_LOOK, resources=[repository.repository_arn]),
+            *([pull] if base_repository else []),
             iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
         ],
     )
