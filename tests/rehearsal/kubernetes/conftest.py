@@ -104,7 +104,7 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
 def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Iterator[Object]:
     """KubeRay installed and available; yields its ClusterRole."""
     kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     objects = operator_objects(binaries)
     kubectl.apply(*objects)
