@@ -1,0 +1,31 @@
+"""Any environment that keeps all rules synthesises."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from config import load
+from tests.environments import valid_environments
+from tests.synth.synthesis import PARTS, synthesise
+
+
+@pytest.mark.slow
+@given(document=valid_environments())
+# Not made smaller after a failure: each try takes seconds.
+@settings(
+    max_examples=5,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+def test_an_environment_that_keeps_all_rules_synthesises(document: Any) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "generated.yaml"
+        file.write_text(json.dumps(document, ensure_ascii=False))
+        assembly = synthesise(load("generated", file.parent), file.parent)
+        assert set(assembly.templates) == set(PARTS)
+        assert all(template.body["Resources"] for template in assembly.templates.values())
