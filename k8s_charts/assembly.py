@@ -5,8 +5,6 @@ The stacks apply what is made here with CloudFormation's references in `Platform
 """
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
 
 import cdk8s
 
@@ -15,7 +13,8 @@ from k8s_charts import names
 from k8s_charts.base import ProjectChart
 from k8s_charts.fsx_csi import fsx_csi_release
 from k8s_charts.helm import HelmRelease
-from k8s_charts.image_build import ImageBuild, ImageBuildChart, context_tag
+from k8s_charts.image_build import ImageBuild, ImageBuildChart
+from k8s_charts.image_context import context_files, context_tag
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
 from k8s_charts.namespaces import Namespace, NamespaceChart
 from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
@@ -33,8 +32,6 @@ from k8s_charts.storage_volumes import (
     ProvisionedClaimChart,
 )
 
-RAY_IMAGE_DIRECTORY: Final = Path(__file__).resolve().parent.parent / "ray_image"
-
 
 @dataclass(frozen=True)
 class PlatformFacts:
@@ -46,15 +43,24 @@ class PlatformFacts:
 
 
 @dataclass(frozen=True)
+class ImageBuildFacts:
+    """What is known of the image build only at deployment: its role, and the S3 address of its context."""
+
+    role_arn: str
+    context: str
+
+
+@dataclass(frozen=True)
 class RayFacts:
-    """What the ray stack knows only at deployment; `image_context` is the S3 address of the build context,
-    `file_system` the storage stack's own (None where the environment says that it has none).
+    """What the ray stack knows only at deployment.
+
+    `file_system` is the storage stack's own (None where the environment says that it has none), `image_build` None
+    where the environment's image exists.
     """
 
     file_system: FileSystemAddress | None
     ray_role_arn: str
-    image_builder_role_arn: str
-    image_context: str
+    image_build: ImageBuildFacts | None
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class PlatformObjects:
     kuberay_namespace: ProjectChart
     kuberay_policies: ProjectChart
     fsx_csi_account: ProjectChart
-    image_build_namespace: ProjectChart
-    image_build_policies: ProjectChart
+    image_build_namespace: ProjectChart | None
+    image_build_policies: ProjectChart | None
     fsx_csi: HelmRelease
     storage_class: ProjectChart | None
     kuberay_crds: HelmRelease
@@ -80,8 +86,8 @@ class RayObjects:
     policies: ProjectChart
     account: ProjectChart
     volume: ProjectChart
-    image_builder_account: ProjectChart
-    image_build: ProjectChart
+    image_builder_account: ProjectChart | None
+    image_build: ProjectChart | None
     reaper: ProjectChart
     priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
@@ -105,12 +111,8 @@ def platform_objects(environment: Environment, facts: PlatformFacts) -> Platform
         ),
         kuberay_policies=OperatorPoliciesChart(app, "kuberay-policies", namespace=kuberay.namespace),
         fsx_csi_account=ServiceAccountChart(app, "fsx-csi-account", account=csi_account),
-        image_build_namespace=NamespaceChart(
-            app, "image-build-namespace", namespace=Namespace(names.IMAGE_BUILD_NAMESPACE, "privileged", version)
-        ),
-        image_build_policies=ImageBuildPoliciesChart(
-            app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE
-        ),
+        image_build_namespace=_image_build_namespace(app, version) if environment.image.built else None,
+        image_build_policies=_image_build_policies(app) if environment.image.built else None,
         fsx_csi=_fsx_csi(environment),
         storage_class=_storage_class(app, environment, facts),
         kuberay_crds=kuberay_crds_release(),
@@ -125,7 +127,8 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
     app = cdk8s.App()
     namespace = environment.ray.namespace
     clusters = environment.ray.clusters
-    build = image_build(environment, context=facts.image_context)
+    image = ray_image(environment)
+    build = _image_build_facts(environment, facts)
     return RayObjects(
         namespace=NamespaceChart(
             app, "ray-namespace", namespace=Namespace(namespace, "restricted", environment.eks.version)
@@ -137,14 +140,8 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
             app, "ray-account", account=ServiceAccount(names.RAY_SERVICE_ACCOUNT, namespace, facts.ray_role_arn)
         ),
         volume=_volume(app, environment, facts),
-        image_builder_account=ServiceAccountChart(
-            app,
-            "image-builder-account",
-            account=ServiceAccount(
-                names.IMAGE_BUILDER_SERVICE_ACCOUNT, names.IMAGE_BUILD_NAMESPACE, facts.image_builder_role_arn
-            ),
-        ),
-        image_build=ImageBuildChart(app, "image-build", build=build),
+        image_builder_account=_image_builder_account(app, build.role_arn) if build else None,
+        image_build=_image_build(app, environment, build.context) if build else None,
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         priorities={
             cluster.name: PriorityClassChart(app, f"priority-{cluster.name}", priority=priority)
@@ -153,23 +150,59 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         },
         clusters={
             cluster.name: RayClusterChart(
-                app, f"cluster-{cluster.name}", cluster=ray_cluster(environment, cluster, build.image)
+                app, f"cluster-{cluster.name}", cluster=ray_cluster(environment, cluster, image)
             )
             for cluster in clusters
         },
     )
 
 
+def ray_image(environment: Environment) -> str:
+    """Return the image that Ray's pods run: the one that exists, or that which is built."""
+    return environment.image.uri or image_build(environment, context="").image
+
+
 def image_build(environment: Environment, *, context: str) -> ImageBuild:
-    """Return the build of the environment's Ray image; its tag is known without a deployment."""
+    """Return the build of the environment's Ray image; its tag is known without a deployment.
+
+    Raises ValueError where the image exists and nothing is built.
+    """
+    if environment.image.repository is None:
+        raise ValueError(f"{environment.name}: an image that exists is not built")
     return ImageBuild(
         registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
         repository=environment.image.repository,
-        tag=context_tag(RAY_IMAGE_DIRECTORY, versions.RAY_BASE_IMAGE),
+        tag=context_tag(context_files(environment.image.pip), versions.RAY_BASE_IMAGE),
         base_image=versions.RAY_BASE_IMAGE,
         context=context,
         region=environment.region,
     )
+
+
+def _image_build_facts(environment: Environment, facts: RayFacts) -> ImageBuildFacts | None:
+    if not environment.image.built:
+        return None
+    if facts.image_build is None:
+        raise ValueError(f"{environment.name}: the build of its image needs a role and a context")
+    return facts.image_build
+
+
+def _image_builder_account(app: cdk8s.App, role_arn: str) -> ProjectChart:
+    account = ServiceAccount(names.IMAGE_BUILDER_SERVICE_ACCOUNT, names.IMAGE_BUILD_NAMESPACE, role_arn)
+    return ServiceAccountChart(app, "image-builder-account", account=account)
+
+
+def _image_build(app: cdk8s.App, environment: Environment, context: str) -> ProjectChart:
+    return ImageBuildChart(app, "image-build", build=image_build(environment, context=context))
+
+
+def _image_build_namespace(app: cdk8s.App, version: str) -> ProjectChart:
+    namespace = Namespace(names.IMAGE_BUILD_NAMESPACE, "privileged", version)
+    return NamespaceChart(app, "image-build-namespace", namespace=namespace)
+
+
+def _image_build_policies(app: cdk8s.App) -> ProjectChart:
+    return ImageBuildPoliciesChart(app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE)
 
 
 def _fsx_csi(environment: Environment) -> HelmRelease:

@@ -45,15 +45,6 @@ class ImageBuild:
         return f"{self.registry}/{self.repository}:{self.tag}"
 
 
-def context_tag(directory: Path, base_image: str) -> str:
-    """Return the image tag of a build context: 16 hexadecimal digits of a hash over all that shapes the image."""
-    digest = hashlib.sha256(base_image.encode())
-    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-        content = hashlib.sha256(path.read_bytes()).digest()
-        digest.update(f"\0{path.relative_to(directory).as_posix()}\0".encode() + content)
-    return digest.hexdigest()[:16]
-
-
 class ImageBuildChart(ProjectChart):
     """One build. A Job cannot change, so its name tells both the image's tag and how it is built."""
 

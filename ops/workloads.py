@@ -15,10 +15,12 @@ from ops.items import Item, Require, State, spoken
 
 
 def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
-    """The newest build of the Ray image; a changed image is another Job."""
+    """The newest build of the Ray image; a changed image is another Job. One that exists is not looked at."""
+    name = environment.image.repository
+    if name is None:
+        return Item("Ray image", str(environment.image.uri), State.READY, "exists: nothing is built")
     batch = kubernetes.client.BatchV1Api(api)
     jobs = batch.list_namespaced_job(IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT).items
-    name = environment.image.repository
     if not jobs:
         return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
     job = max(jobs, key=lambda job: job.metadata.creation_timestamp)

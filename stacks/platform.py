@@ -47,5 +47,6 @@ class PlatformStack(EnvironmentStack):
         # Helm leaves out what stands in the chart's own `crds/` when it is there already.
         operator.node.add_dependency(policies, crds)
 
-        builds = manifest(self, "ImageBuildNamespace", cluster=cluster, chart=objects.image_build_namespace)
-        manifest(self, "ImageBuildPolicies", cluster=cluster, chart=objects.image_build_policies, after=builds)
+        if objects.image_build_namespace and objects.image_build_policies:
+            builds = manifest(self, "ImageBuildNamespace", cluster=cluster, chart=objects.image_build_namespace)
+            manifest(self, "ImageBuildPolicies", cluster=cluster, chart=objects.image_build_policies, after=builds)

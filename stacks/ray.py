@@ -1,10 +1,16 @@
 """The ray stack: what a training team changes every week."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from config import Environment, naming
-from k8s_charts.assembly import RAY_IMAGE_DIRECTORY, RayFacts, ray_objects
+from k8s_charts.assembly import ImageBuildFacts, RayFacts, ray_objects
+from k8s_charts.image_context import context_files, write_context
 from stacks.base import EnvironmentStack
 from stacks.constructs.file_system_guard import FileSystemGuard
 from stacks.constructs.manifest import manifest
@@ -21,12 +27,10 @@ class RayStack(EnvironmentStack):
             scope, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
         )
         cluster = eks.cluster
-        context = s3_assets.Asset(self, "ImageContext", path=str(RAY_IMAGE_DIRECTORY))
         facts = RayFacts(
             file_system=storage.file_system,
             ray_role_arn=ray_role(self, cluster, environment.ray.namespace, naming.data_bucket(environment)).arn,
-            image_builder_role_arn=image_builder_role(self, cluster, storage.image_repository, context).arn,
-            image_context=context.s3_object_url,
+            image_build=self._image_build(environment, storage.image_repository, cluster),
         )
         objects = ray_objects(environment, facts)
 
@@ -38,7 +42,6 @@ class RayStack(EnvironmentStack):
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
             volume,
-            manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace),
         ]
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
@@ -50,5 +53,17 @@ class RayStack(EnvironmentStack):
                 id = f"Priority-{wanted.name}-{wanted.priority}"
                 ray_cluster.node.add_dependency(manifest(self, id, cluster=cluster, chart=chart))
 
-        builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
-        manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)
+        if objects.image_builder_account and objects.image_build:
+            builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
+            manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)
+
+    def _image_build(
+        self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster
+    ) -> ImageBuildFacts | None:
+        if repository is None:
+            return None
+        with TemporaryDirectory() as directory:
+            write_context(context_files(environment.image.pip), Path(directory))
+            context = s3_assets.Asset(self, "ImageContext", path=directory)
+        role = image_builder_role(self, cluster, repository, context)
+        return ImageBuildFacts(role_arn=role.arn, context=context.s3_object_url)

@@ -16,13 +16,14 @@ from stacks.network import NetworkStack
 class StorageStack(EnvironmentStack):
     """The file system lies where the first zone's nodes are: traffic between zones costs money and time.
 
-    `file_system` is None where the environment uses one that exists, or lets the CSI driver make it.
+    `file_system` is None where the environment uses one that exists, or lets the CSI driver make it;
+    `image_repository` where its image exists.
     """
 
     file_system: FileSystemAddress | None
     data_bucket: s3.IBucket
     lifecycle_bucket: s3.IBucket
-    image_repository: ecr.IRepository
+    image_repository: ecr.IRepository | None
 
     def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
         super().__init__(
@@ -38,9 +39,9 @@ class StorageStack(EnvironmentStack):
             self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect
         ).bucket
         self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
-        self.image_repository = ImageRepository(
-            self, "Image", name=environment.image.repository, protect=protect
-        ).repository
+        self.image_repository = None
+        if name := environment.image.repository:
+            self.image_repository = ImageRepository(self, "Image", name=name, protect=protect).repository
 
     def _file_system(self, environment: Environment, network: NetworkStack) -> FileSystemAddress:
         return FileSystem(

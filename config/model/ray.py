@@ -9,13 +9,15 @@ from config.model.base import AbsolutePath, HyperPodName, LabelKey, LabelValue, 
 
 
 class Image(Model):
-    """The Ray image: built in the cluster from `ray_image/`, or one that exists."""
+    """The Ray image: `repository`, and the cluster builds it from `ray_image/`; or `uri`, and it exists."""
 
-    repository: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")] = Field(
-        description="ECR repository, made for it, that the cluster builds the image into."
+    repository: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")] | None = Field(
+        default=None, description="ECR repository, made for it, that the cluster builds the image into."
     )
     pip: tuple[str, ...] = Field(
-        default=(), description="Further Python packages of the built image, each pinned: `name==version`."
+        default=(),
+        description="Further Python packages of the built image, each pinned: `name==version`. They cannot change "
+        "the version of one that `ray_image/requirements.txt` locks.",
     )
     uri: (
         Annotated[
@@ -25,7 +27,16 @@ class Image(Model):
             ),
         ]
         | None
-    ) = Field(default=None, description="An image that exists, with tag or digest; nothing is built.")
+    ) = Field(
+        default=None,
+        description="An image that exists, with tag or digest: nothing is built. The nodes' own role pulls it, from "
+        "any ECR registry that lets it.",
+    )
+
+    @property
+    def built(self) -> bool:
+        """Whether the cluster builds it."""
+        return self.uri is None
 
 
 class KubeRay(Model):

@@ -10,7 +10,7 @@ import yaml
 from config import Environment, load
 from config.capacity import Resources
 from config.catalogue import GPU_RESOURCE
-from k8s_charts.assembly import PlatformFacts, RayFacts, RayObjects, ray_objects
+from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
 from k8s_charts.ray_pods import Common, Place
 from k8s_charts.storage_volumes import FileSystemAddress
@@ -27,8 +27,7 @@ FILE_SYSTEM = FileSystemAddress("fs-0123456789abcdef0", "fs-0123456789abcdef0.fs
 RAY_FACTS = RayFacts(
     file_system=FILE_SYSTEM,
     ray_role_arn="arn:aws:iam::111122223333:role/ray",
-    image_builder_role_arn="arn:aws:iam::111122223333:role/builder",
-    image_context="s3://bucket/context.zip",
+    image_build=ImageBuildFacts("arn:aws:iam::111122223333:role/builder", "s3://bucket/context.zip"),
 )
 P5 = Resources(cpu_millis=90_000, memory_mib=1800 * 1024, accelerators=8, accelerator_resource=GPU_RESOURCE, efa=32)
 SMALL = Resources(cpu_millis=2_500, memory_mib=8192)

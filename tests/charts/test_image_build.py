@@ -4,15 +4,29 @@ import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cdk8s
 import pytest
 
 from config import Environment, versions
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from k8s_charts.assembly import RAY_IMAGE_DIRECTORY, image_build, ray_objects
-from k8s_charts.image_build import SCRIPTS, ImageBuild, ImageBuildChart, context_tag
-from tests.charts.conftest import RAY_FACTS, Object
+from k8s_charts.assembly import image_build, platform_objects, ray_objects
+from k8s_charts.image_build import SCRIPTS, ImageBuild, ImageBuildChart
+from k8s_charts.image_context import (
+    FURTHER_REQUIREMENTS,
+    RAY_IMAGE_DIRECTORY,
+    context_files,
+    context_tag,
+    write_context,
+)
+from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
+
+URI = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
+
+
+def with_image(environment: Environment, **keys: Any) -> Environment:
+    return environment.model_copy(update={"image": environment.image.model_copy(update=keys)})
 
 
 @pytest.fixture
@@ -30,15 +44,50 @@ def pod(build: ImageBuild) -> Object:
     return dict(job_of(build)["spec"]["template"]["spec"])
 
 
-def test_tag_names_the_content_of_the_build_context(tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM x")
-    first = context_tag(tmp_path, "base:1")
-    assert first == context_tag(tmp_path, "base:1")
-    (tmp_path / "requirements.txt").write_text("")
-    second = context_tag(tmp_path, "base:1")
-    (tmp_path / "requirements.txt").rename(tmp_path / "other.txt")
-    third = context_tag(tmp_path, "base:1")
-    assert len({first, second, third, context_tag(tmp_path, "base:2")}) == 4
+def test_tag_names_the_content_of_the_build_context() -> None:
+    contexts: list[dict[str, bytes]] = [
+        {"Dockerfile": b"FROM x"},
+        {"Dockerfile": b"FROM x", "requirements.txt": b""},
+        {"Dockerfile": b"FROM x", "other.txt": b""},
+    ]
+    tags = [context_tag(files, "base:1") for files in contexts]
+    assert tags == [context_tag(files, "base:1") for files in contexts]
+    assert len({*tags, context_tag(contexts[0], "base:2")}) == 4
+
+
+def test_context_is_the_folder_of_the_image(tmp_path: Path) -> None:
+    write_context(context_files(()), tmp_path)
+    shipped = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert shipped == {path.name: path.read_bytes() for path in RAY_IMAGE_DIRECTORY.iterdir()}
+
+
+def test_further_packages_are_part_of_the_context_and_so_of_the_tag(dev: Environment) -> None:
+    further = with_image(dev, pip=("einops==0.8.1", "wandb==0.19.8"))
+    assert context_files(further.image.pip)[FURTHER_REQUIREMENTS] == b"einops==0.8.1\nwandb==0.19.8\n"
+    assert image_build(further, context="").tag != image_build(dev, context="").tag
+
+
+class TestAnImageThatExists:
+    @pytest.fixture
+    def existing(self, dev: Environment) -> Environment:
+        return with_image(dev, repository=None, uri=URI)
+
+    def test_is_what_all_ray_pods_run(self, existing: Environment) -> None:
+        [cluster] = ray_objects(existing, replace(RAY_FACTS, image_build=None)).clusters["rayml"].to_json()
+        spec = cluster["spec"]
+        groups = (spec["headGroupSpec"], *spec["workerGroupSpecs"])
+        assert {group["template"]["spec"]["containers"][0]["image"] for group in groups} == {URI}
+
+    def test_is_not_built_and_needs_nothing_that_a_build_needs(self, existing: Environment) -> None:
+        ray = ray_objects(existing, replace(RAY_FACTS, image_build=None))
+        platform = platform_objects(existing, PLATFORM_FACTS)
+        assert (ray.image_build, ray.image_builder_account) == (None, None)
+        assert (platform.image_build_namespace, platform.image_build_policies) == (None, None)
+
+
+def test_a_build_without_its_role_and_context_is_no_build(dev: Environment) -> None:
+    with pytest.raises(ValueError, match="needs a role and a context"):
+        ray_objects(dev, replace(RAY_FACTS, image_build=None))
 
 
 def test_ray_clusters_run_the_image_that_the_job_builds(dev: Environment, build: ImageBuild) -> None:
@@ -51,7 +100,7 @@ def test_ray_clusters_run_the_image_that_the_job_builds(dev: Environment, build:
     assert images == {build.image}
     assert build.image == (
         f"111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
-        f"{context_tag(RAY_IMAGE_DIRECTORY, versions.RAY_BASE_IMAGE)}"
+        f"{context_tag(context_files(dev.image.pip), versions.RAY_BASE_IMAGE)}"
     )
 
 

@@ -77,7 +77,9 @@ def test_ray_resolves_names_and_reaches_aws_by_https_only(policies: list[Object]
 
 
 def test_image_build_is_reached_by_nobody_and_reaches_https_only(dev: Environment) -> None:
-    policies = platform_objects(dev, PLATFORM_FACTS).image_build_policies.to_json()
+    chart = platform_objects(dev, PLATFORM_FACTS).image_build_policies
+    assert chart
+    policies = list(chart.to_json())
     builder = Pod("image-build")
     assert not any(connects(policies, source, builder, 443) for source in (Pod("image-build"), HEAD, INTERNET))
     assert connects(policies, builder, INTERNET, 443)

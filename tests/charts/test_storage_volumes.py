@@ -25,8 +25,7 @@ def dynamic_objects(environment: Environment, **settings: Any) -> tuple[Object, 
 NO_FILE_SYSTEM = RayFacts(
     file_system=None,
     ray_role_arn=RAY_FACTS.ray_role_arn,
-    image_builder_role_arn=RAY_FACTS.image_builder_role_arn,
-    image_context=RAY_FACTS.image_context,
+    image_build=RAY_FACTS.image_build,
 )
 
 

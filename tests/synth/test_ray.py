@@ -2,10 +2,10 @@
 
 import pytest
 
-from config import naming
+from config import load, naming
 from k8s_charts.assembly import image_build
 from tests.synth.kubernetes import Object, id_of, needs, objects, trust
-from tests.synth.synthesis import Assembly, Template
+from tests.synth.synthesis import Assembly, Template, synthesise
 
 
 @pytest.fixture(scope="session")
@@ -94,3 +94,32 @@ def test_image_build_reads_its_context_and_pushes_to_the_one_repository(ray: Tem
 def test_image_build_has_its_account_first(ray: Template) -> None:
     [job] = [id for id, items in objects(ray).items() if items[0]["kind"] == "Job"]
     assert needs(ray, job, id_of(ray, "ServiceAccount", "image-builder"))
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """`small` with an image that exists, and with a priority."""
+    environment = load("small")
+    [cluster] = environment.ray.clusters
+    uri = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
+    ray = environment.ray.model_copy(update={"clusters": (cluster.model_copy(update={"priority": 100}),)})
+    image = environment.image.model_copy(update={"repository": None, "uri": uri})
+    return synthesise(environment.model_copy(update={"ray": ray, "image": image}), tmp_path_factory.mktemp("given"))
+
+
+def test_an_image_that_exists_needs_no_repository_builder_or_namespace(given: Assembly) -> None:
+    assert given.templates["storage"].all("AWS::ECR::Repository") == {}
+    kinds = {item["kind"] for items in objects(given.templates["ray"]).values() for item in items}
+    assert "Job" not in kinds
+    assert not any("ImageBuilder" in id for id in given.templates["ray"].all("AWS::IAM::Role"))
+    platform = objects(given.templates["platform"])
+    names = {item["metadata"]["name"] for items in platform.values() for item in items}
+    assert "image-build" not in names
+
+
+def test_a_priority_is_a_resource_of_its_own_which_comes_before_the_ray_cluster(given: Assembly) -> None:
+    """Another value is another resource: CloudFormation makes it first and deletes the old one last."""
+    ray = given.templates["ray"]
+    priority = id_of(ray, "PriorityClass", "ray-rayml-100")
+    assert len(objects(ray)[priority]) == 1
+    assert needs(ray, id_of(ray, "RayCluster", "rayml"), priority)

@@ -48,7 +48,7 @@ def test_no_two_environments_share_a_physical_name() -> None:
             naming.lifecycle_bucket(environment),
             naming.data_bucket(environment),
             environment.hyperpod.cluster_name,
-            environment.image.repository,
+            environment.image.repository or f"none of {environment.name}",
         }
 
     for one, other in combinations([config.load(name) for name in config.available()], 2):

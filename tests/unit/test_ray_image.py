@@ -1,9 +1,11 @@
 """The Ray image's requirements: what resolved together is what is installed."""
 
 import re
+import subprocess
+from pathlib import Path
 
 from config import versions
-from k8s_charts.assembly import RAY_IMAGE_DIRECTORY
+from k8s_charts.image_context import FURTHER_REQUIREMENTS, RAY_IMAGE_DIRECTORY
 
 LOCKED = (RAY_IMAGE_DIRECTORY / "requirements.txt").read_text()
 WANTED = (RAY_IMAGE_DIRECTORY / "requirements.in").read_text()
@@ -33,3 +35,17 @@ def test_ray_is_the_base_images_and_its_command_line_works() -> None:
 
 def test_no_registrys_host_is_named() -> None:
     assert "://" not in LOCKED
+
+
+def test_further_packages_are_held_to_every_locked_version(tmp_path: Path) -> None:
+    """pip takes no constraint with extras, and with hashes it would want them of the further packages too."""
+    [command] = re.findall(r"sed -nE (?:.|\n)*?locked\.txt", (RAY_IMAGE_DIRECTORY / "Dockerfile").read_text())
+    (tmp_path / "requirements.txt").write_text(LOCKED)
+    subprocess.run(["/bin/bash", "-c", command], cwd=tmp_path, check=True)
+    lines = (tmp_path / "locked.txt").read_text().splitlines()
+    assert lines == [f"{name}=={version}" for name, version in PIN.findall(LOCKED)]
+
+
+def test_the_committed_context_asks_for_nothing_further() -> None:
+    lines = (RAY_IMAGE_DIRECTORY / FURTHER_REQUIREMENTS).read_text().splitlines()
+    assert all(line.startswith("#") for line in lines)

@@ -108,16 +108,21 @@ def deployment(
             deployment.create(chart)
         deployment.install(platform.kuberay_crds)
         deployment.install(platform.kuberay)
-        for chart in (platform.image_build_namespace, platform.image_build_policies, *_ray_charts(ray)):
+        for chart in (*_build_ground(platform), *_ray_charts(ray)):
             deployment.create(chart)
         yield deployment
     finally:
         plane.stop()
 
 
+def _build_ground(platform: PlatformObjects) -> list[ProjectChart]:
+    return [chart for chart in (platform.image_build_namespace, platform.image_build_policies) if chart]
+
+
 def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
-    ground = [ray.namespace, ray.policies, ray.account, ray.volume, ray.image_builder_account, ray.image_build]
-    return [*ground, *ray.clusters.values()]
+    ground = [ray.namespace, ray.policies, ray.account, ray.volume]
+    build = [chart for chart in (ray.image_builder_account, ray.image_build) if chart]
+    return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
 
 
 def _system_nodes(environment: Environment) -> list[NodeSpec]:
@@ -219,7 +224,7 @@ def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
         deployment.delete(chart)
     deployment.uninstall(platform.kuberay)
     deployment.uninstall(platform.kuberay_crds)
-    for chart in (platform.image_build_policies, platform.image_build_namespace, platform.kuberay_policies):
+    for chart in (*reversed(_build_ground(platform)), platform.kuberay_policies):
         deployment.delete(chart)
     deployment.delete(platform.kuberay_namespace)
     deployment.uninstall(platform.fsx_csi)
