@@ -1,0 +1,114 @@
+"""The EKS cluster that the environment says exists: as an owner has it, and compared so that nothing slips through."""
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+
+import config
+from config import Environment
+from config.model import ExistingEks
+from rehearsal import paths
+from rehearsal.account.context import Account
+from rehearsal.account.services.eks.host import ClusterHost
+from rehearsal.kubernetes import binaries
+from rehearsal.kubernetes.api import Api
+from rehearsal.story import existing, existing_cluster
+from rehearsal.story.account import EmbeddedAccount
+from rehearsal.story.cluster import wait_for
+from tests.rehearsal.account.conftest import Clients
+from tests.rehearsal.account.functions import make_role
+
+pytestmark = pytest.mark.slow
+
+CONFIG_MAPS = "/api/v1/namespaces/data-team/configmaps"
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+@dataclass
+class Owner:
+    """What the cluster's owner has in hand."""
+
+    account: Account
+    clients: Clients
+    environment: Environment
+    story: EmbeddedAccount
+
+    @property
+    def named(self) -> ExistingEks:
+        found = self.environment.eks.existing
+        assert found is not None
+        return found
+
+    @property
+    def kubernetes(self) -> Api:
+        api: Api = self.account.clusters.get(self.named.name).control_plane.api
+        return api
+
+    def look(self) -> dict[str, Any]:
+        return existing_cluster.describe(self.story, self.named)
+
+
+@pytest.fixture
+def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
+    """A real control plane (10 s)."""
+    built = binaries.ensure(paths.BINARIES, print).directory
+    monkeypatch.setattr(account, "binaries", built)
+    host = ClusterHost(account)
+    monkeypatch.setattr(account, "clusters", host)
+    environment = config.load("existing-eks")
+    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=120)
+    assert response.status_code == 200, response.text
+    story = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
+    story.endpoint = account.endpoint
+    yield Owner(account, clients, environment, story)
+    host.stop_all()
+
+
+def test_cluster_is_what_the_file_says_and_every_difference_is_seen(owner: Owner) -> None:
+    seen = owner.look()
+    cluster = seen["eks"]["cluster"]
+    assert cluster["version"] == owner.environment.eks.version
+    assert cluster["accessConfig"]["authenticationMode"] == "API"
+    network = cluster["resourcesVpcConfig"]
+    assert (network["endpointPublicAccess"], network["endpointPrivateAccess"]) == (False, True)
+    assert network["clusterSecurityGroupId"] == owner.named.security_group
+    issuer = cluster["identity"]["oidc"]["issuer"].removeprefix("https://")
+    assert owner.named.oidc_provider_arn.endswith(f":oidc-provider/{issuer}")
+    assert set(seen["eks"]["add_ons"]) == {"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}
+    assert set(seen["eks"]["node_groups"]) == {"general"}
+
+    assert existing.difference(seen, owner.look()) == ""
+    for word, (plant, remove) in plants(owner).items():
+        plant()
+        assert word in existing.difference(seen, owner.look())
+        remove()
+        wait_for(f"{word} undone", lambda: existing.difference(seen, owner.look()), operator.not_, timeout=30)
+
+
+def plants(owner: Owner) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """What a deployment could leave or alter: how to do it, how to undo it, by the word that gives it away."""
+    eks, kubernetes, cluster = owner.clients("eks"), owner.kubernetes, owner.named.name
+    stranger = make_role(owner.account, "stranger", "ec2.amazonaws.com").attributes()["Arn"]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "planted"}}
+    return {
+        "role/stranger": (
+            lambda: eks.create_access_entry(clusterName=cluster, principalArn=stranger),
+            lambda: eks.delete_access_entry(clusterName=cluster, principalArn=stranger),
+        ),
+        "metrics-server": (
+            lambda: eks.create_addon(clusterName=cluster, addonName="metrics-server"),
+            lambda: eks.delete_addon(clusterName=cluster, addonName="metrics-server"),
+        ),
+        "clusterroles/planted": (
+            lambda: kubernetes.create(CLUSTER_ROLES, role),
+            lambda: kubernetes.delete(f"{CLUSTER_ROLES}/planted"),
+        ),
+        "trampled": (
+            lambda: kubernetes.patch(f"{CONFIG_MAPS}/pipelines", {"data": {"nightly": "trampled"}}),
+            lambda: kubernetes.patch(f"{CONFIG_MAPS}/pipelines", {"data": {"nightly": "on"}}),
+        ),
+    }
