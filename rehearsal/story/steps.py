@@ -133,7 +133,7 @@ class Story:
                 return existing.difference(self.existed, existing.describe(self.account, self.environment))[:6000]
 
             # A namespace is still there for a moment when its deletion has been accepted.
-            wait_for("what existed before the environment, as it was,", changed, operator.not_, timeout=60)
+            wait_for("what existed before the environment, as it was,", changed, operator.not_, timeout=180)
             for name in existing.names(self.environment):
                 step.see(name)
 
