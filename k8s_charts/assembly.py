@@ -15,6 +15,7 @@ from k8s_charts.fsx_csi import fsx_csi_release
 from k8s_charts.helm import HelmRelease
 from k8s_charts.image_build import ImageBuild, ImageBuildChart
 from k8s_charts.image_context import context_files, context_tag
+from k8s_charts.images import copy_of, with_copies
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
 from k8s_charts.namespaces import Namespace, NamespaceChart
 from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
@@ -116,8 +117,9 @@ def platform_objects(environment: Environment, facts: PlatformFacts) -> Platform
         fsx_csi=_fsx_csi(environment),
         storage_class=_storage_class(app, environment, facts),
         kuberay_crds=kuberay_crds_release(),
-        kuberay=kuberay_release(
-            version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)
+        kuberay=with_copies(
+            kuberay_release(version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)),
+            environment.image_registry,
         ),
     )
 
@@ -173,7 +175,8 @@ def image_build(environment: Environment, *, context: str) -> ImageBuild:
         registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
         repository=environment.image.repository,
         tag=context_tag(context_files(environment.image.pip), versions.RAY_BASE_IMAGE),
-        base_image=versions.RAY_BASE_IMAGE,
+        base_image=copy_of(versions.RAY_BASE_IMAGE, environment.image_registry),
+        tools_registry=environment.image_registry,
         context=context,
         region=environment.region,
     )
@@ -207,7 +210,7 @@ def _image_build_policies(app: cdk8s.App) -> ProjectChart:
 
 def _fsx_csi(environment: Environment) -> HelmRelease:
     tags = {naming.ENVIRONMENT_TAG: naming.environment_tag(environment)} if environment.fsx.dynamic else None
-    return fsx_csi_release(region=environment.region, file_system_tags=tags)
+    return with_copies(fsx_csi_release(region=environment.region, file_system_tags=tags), environment.image_registry)
 
 
 def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFacts) -> ProjectChart | None:
@@ -238,7 +241,8 @@ def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
 
 
 def _reaper(environment: Environment) -> Reaper:
-    return Reaper(environment.kuberay.namespace, environment.ray.namespace, versions.PYTHON_IMAGE)
+    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    return Reaper(environment.kuberay.namespace, environment.ray.namespace, image)
 
 
 def _most_ray_pods(environment: Environment) -> int:

@@ -17,6 +17,7 @@ from constructs import Construct
 from config.versions import AWS_CLI_IMAGE, BUILDKIT_IMAGE
 from k8s_charts.base import ProjectChart
 from k8s_charts.helm import on_system_nodes
+from k8s_charts.images import copy_of
 from k8s_charts.names import IMAGE_BUILD_NAMESPACE, IMAGE_BUILDER_SERVICE_ACCOUNT
 
 SCRIPTS: Final = Path(__file__).with_name("scripts")
@@ -30,7 +31,10 @@ _DISK: Final = "60Gi"
 
 @dataclass(frozen=True)
 class ImageBuild:
-    """What to build: `context` is the S3 address of a zip file, `registry` a host, `tag` names the result."""
+    """What to build: `context` is the S3 address of a zip file, `registry` a host, `tag` names the result.
+
+    The tools' images come from `tools_registry`, if there is one, instead of their publishers'.
+    """
 
     registry: str
     repository: str
@@ -38,6 +42,7 @@ class ImageBuild:
     base_image: str
     context: str
     region: str
+    tools_registry: str | None = None
 
     @property
     def image(self) -> str:
@@ -85,7 +90,9 @@ def _job_spec(build: ImageBuild) -> dict[str, Any]:
                 },
                 "initContainers": [
                     {
-                        **_container("prepare", AWS_CLI_IMAGE, "prepare_image_build.sh", _prepare_env(build)),
+                        **_container(
+                            "prepare", _tool(AWS_CLI_IMAGE, build), "prepare_image_build.sh", _prepare_env(build)
+                        ),
                         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
                         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                         "volumeMounts": [work],
@@ -93,7 +100,7 @@ def _job_spec(build: ImageBuild) -> dict[str, Any]:
                 ],
                 "containers": [
                     {
-                        **_container("build", BUILDKIT_IMAGE, "build_image.sh", _build_env(build)),
+                        **_container("build", _tool(BUILDKIT_IMAGE, build), "build_image.sh", _build_env(build)),
                         "resources": {
                             "requests": {"cpu": "2", "memory": "6Gi", "ephemeral-storage": _DISK},
                             "limits": {"memory": "12Gi"},
@@ -110,6 +117,10 @@ def _job_spec(build: ImageBuild) -> dict[str, Any]:
             }
         },
     }
+
+
+def _tool(image: str, build: ImageBuild) -> str:
+    return copy_of(image, build.tools_registry)
 
 
 def _container(name: str, image: str, script: str, env: Mapping[str, str]) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from config import Environment, naming
+from config import Environment, naming, versions
 from k8s_charts.assembly import ImageBuildFacts, RayFacts, ray_objects
 from k8s_charts.image_context import context_files, write_context
+from k8s_charts.images import copy_of, own_repository
 from stacks.base import EnvironmentStack
 from stacks.constructs.file_system_guard import FileSystemGuard
 from stacks.constructs.manifest import manifest
@@ -42,6 +43,7 @@ class RayStack(EnvironmentStack):
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
             volume,
+            manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace),
         ]
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
@@ -65,5 +67,6 @@ class RayStack(EnvironmentStack):
         with TemporaryDirectory() as directory:
             write_context(context_files(environment.image.pip), Path(directory))
             context = s3_assets.Asset(self, "ImageContext", path=directory)
-        role = image_builder_role(self, cluster, repository, context)
+        base = own_repository(copy_of(versions.RAY_BASE_IMAGE, environment.image_registry), environment)
+        role = image_builder_role(self, cluster, repository, context, base_repository=base)
         return ImageBuildFacts(role_arn=role.arn, context=context.s3_object_url)
