@@ -134,7 +134,7 @@ def scale(
     force: Force = False,
     timeout: Timeout = 60,
 ) -> None:
-    """Lower an instance group: Ray's replicas, then drain, then the nodes themselves, then their count.
+    """Lower an instance group: drain, then Ray's replicas, then the nodes themselves and with them their count.
 
     More nodes are the deployment's: raise the count in the environment. An interrupted run is gone on with by the same
     command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input or no access, 130 interrupted.

@@ -1,7 +1,8 @@
 """`ops scale`: fewer nodes in an instance group, without a pod that ends on a node somebody switched off.
 
 A plain deployment that lowers a count lets HyperPod choose the nodes, and HyperPod does not drain. This chooses, and
-goes in order: no new pod on the nodes that go, Ray's replicas, drain, BatchDeleteClusterNodes. That call lowers the
+goes in order: no new pod on the nodes that go, drain, Ray's replicas, BatchDeleteClusterNodes. The replicas come after
+the drain, because KubeRay 1.2.0 would delete workers that are to stay (see `ops.ray_workers`). The last call lowers the
 group's count with each node (a node that merely ended would be replaced), so that UpdateCluster is not called: it is
 the deployment's, and with the lowered environment file it finds nothing to change.
 """
@@ -12,7 +13,6 @@ from typing import Any, Final
 
 import kubernetes
 from botocore.exceptions import ClientError
-from kubernetes.client import ApiException
 
 from config import Environment
 from config.labels import INSTANCE_GROUP_LABEL
@@ -20,7 +20,8 @@ from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.drain import NotDrained, Say, cordon, drain
 from ops.jobs import Jobs, NotTold
 from ops.nodes import CHECKING, list_nodes
-from ops.scale_plan import MARK, Plan, Replicas, plan
+from ops.ray_workers import NotLowered, lower
+from ops.scale_plan import MARK, Plan, plan
 
 NODES_PER_CALL: Final = 99
 """BatchDeleteClusterNodes takes 3,000 ids, and more than 99 only after a word with AWS Support (API reference)."""
@@ -119,12 +120,11 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
 def describe(made: Plan) -> Iterator[str]:
     """What will be done, one line a step."""
     yield f"{made.group}: {made.target} nodes become {made.wanted}"
-    for change in made.replicas:
-        pods = f": {', '.join(change.pods)}" if change.pods else ""
-        yield f"RayCluster {change.namespace}/{change.cluster}: {_replicas(change)}, KubeRay deletes its pods{pods}"
     for node in made.leaving:
         runs = [f"worker {name}" for name in node.workers] + [f"HEAD {name}" for name in node.heads]
         yield f"node {node.name}: cordon, drain, delete ({', '.join(runs) or 'no Ray pod'})"
+    for change in made.replicas:
+        yield f"{change}: {change.before} replicas become {change.after}"
     if made.never_launched:
         yield (
             f"{made.never_launched} nodes were never launched, and no call can delete them: the deployment of the "
@@ -132,61 +132,28 @@ def describe(made: Plan) -> Iterator[str]:
         )
 
 
-def _replicas(change: Replicas) -> str:
-    return f"{change.group} from {change.before} to {change.after} replicas"
-
-
 def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: float, interval: float) -> None:
     """Do what the plan says, each step told; a run that is stopped is gone on with by the same command.
 
-    Raises Refused when a node cannot be drained in `timeout` seconds, or HyperPod refuses to delete one.
+    Raises Refused when a step is not done in `timeout` seconds, or HyperPod refuses to delete a node.
     """
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     deadline = time.monotonic() + timeout
-    # Before the replicas: KubeRay could put the substitute of a pod that fails meanwhile onto one of these nodes.
     for node in made.leaving:
         cordon(core, node.name, MARK)
         say(f"cordoned {node.name}")
-    for change in made.replicas:
-        _lower(change, clients.kubernetes)
-        say(f"RayCluster {change.namespace}/{change.cluster}: {_replicas(change)}")
-    for node in made.leaving:
-        try:
+    try:
+        for node in made.leaving:
             drain(core, node.name, say, deadline=deadline, interval=interval)
-        except NotDrained as error:
-            raise Refused(f"{error}: look why, then run this command again") from error
-        say(f"drained {node.name}")
+            say(f"drained {node.name}")
+        for change in made.replicas:
+            lower(change, clients.kubernetes, say, deadline=deadline, interval=interval)
+    except (NotDrained, NotLowered) as error:
+        raise Refused(f"{error}: look why, then run this command again") from error
     for instances in _slices([node.instance for node in made.leaving]):
         _delete(clients.sagemaker, cluster, instances)
         say(f"BatchDeleteClusterNodes: {', '.join(instances)}")
     _wait_until_gone(made, clients.sagemaker, cluster, say, deadline=deadline, interval=interval)
-
-
-def _lower(change: Replicas, api: kubernetes.client.ApiClient) -> None:
-    path = f"/spec/workerGroupSpecs/{change.index}"
-    patch: list[dict[str, Any]] = [
-        {"op": "test", "path": f"{path}/groupName", "value": change.group},
-        {"op": "test", "path": f"{path}/replicas", "value": change.before},
-        {"op": "add", "path": f"{path}/scaleStrategy", "value": {"workersToDelete": list(change.pods)}},
-        {"op": "add", "path": f"{path}/minReplicas", "value": change.minimum},
-        {"op": "add", "path": f"{path}/maxReplicas", "value": change.maximum},
-        {"op": "replace", "path": f"{path}/replicas", "value": change.after},
-    ]
-    custom = kubernetes.client.CustomObjectsApi(api)
-    replace = custom.patch_namespaced_custom_object
-    try:
-        replace(
-            *("ray.io", "v1", change.namespace, "rayclusters", change.cluster),
-            patch,
-            # The client would call it a merge patch.
-            _content_type="application/json-patch+json",
-            **_PATIENCE,
-        )
-    except ApiException as error:
-        if error.status != 422:
-            raise
-        name = f"{change.namespace}/{change.cluster}"
-        raise Refused(f"RayCluster {name} was changed meanwhile: run this command again") from error
 
 
 def _slices(instances: Sequence[str]) -> Iterator[Sequence[str]]:

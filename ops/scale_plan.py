@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Replicas:
-    """The change of one worker group (the `index`-th of its RayCluster). `pods` are those that KubeRay deletes."""
+    """The change of one worker group, the `index`-th of its RayCluster. `minimum` is its minReplicas."""
 
     namespace: str
     cluster: str
@@ -47,9 +47,10 @@ class Replicas:
     before: int
     after: int
     minimum: int
-    maximum: int
     autoscaled: bool
-    pods: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"RayCluster {self.namespace}/{self.cluster}, {self.group}"
 
 
 @dataclass(frozen=True)
@@ -126,51 +127,39 @@ def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> Node:
 def _replicas(
     group: str, leaving: Sequence[Node], unlaunched: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
 ) -> Iterator[Replicas]:
-    """Each worker group on the instance group loses its pods on `leaving`, then those that wait for a node that was
-    never launched.
-
-    KubeRay 1.2.0 deletes the pods that `workersToDelete` names, and others at random when fewer replicas are wanted
-    than there are pods: so every pod that goes is named, and the names stay in the spec until the next deployment.
+    """Each worker group on the instance group loses as many replicas as it has pods on `leaving`, and as wait for a
+    node that an interrupted run has drained, or that was never launched.
     """
     going = {worker for node in leaving for worker in node.workers}
+    without_node = unlaunched + sum(node.marked and not node.workers for node in leaving)
     for cluster in ray_clusters:
         for index, workers in enumerate(cluster["spec"].get("workerGroupSpecs", [])):
-            selector = workers["template"]["spec"].get("nodeSelector", {})
-            if selector.get(INSTANCE_GROUP_LABEL) != group:
+            if workers["template"]["spec"].get("nodeSelector", {}).get(INSTANCE_GROUP_LABEL) != group:
                 continue
-            named = set(workers.get("scaleStrategy", {}).get("workersToDelete", []))
             mine = [pod for pod in pods if _belongs(pod, cluster, workers["groupName"])]
-            mine = [pod for pod in mine if pod.metadata.name not in named and not pod.metadata.deletion_timestamp]
             before = int(workers.get("replicas", 0))
-            on_leaving = [pod.metadata.name for pod in mine if pod.metadata.name in going]
             placed = sum(bool(pod.spec.node_name) for pod in mine)
-            dropped = min(unlaunched, max(0, before - placed))
-            unlaunched -= dropped
-            waiting = [pod.metadata.name for pod in mine if not pod.spec.node_name][:dropped]
-            after = max(0, before - len(on_leaving) - dropped)
-            if after == before:
-                continue
-            autoscaled = bool(cluster["spec"].get("enableInTreeAutoscaling"))
-            maximum = int(workers.get("maxReplicas", before))
-            yield Replicas(
-                namespace=cluster["metadata"]["namespace"],
-                cluster=cluster["metadata"]["name"],
-                index=index,
-                group=workers["groupName"],
-                before=before,
-                after=after,
-                minimum=min(int(workers.get("minReplicas", 0)), after),
-                # Ray's autoscaler would ask for the nodes again.
-                maximum=max(1, min(maximum, after)) if autoscaled else maximum,
-                autoscaled=autoscaled,
-                pods=(*sorted(named), *on_leaving, *waiting),
-            )
+            waiting = min(without_node, max(0, before - placed))
+            without_node -= waiting
+            after = max(0, before - waiting - sum(pod.metadata.name in going for pod in mine))
+            if after < before:
+                yield Replicas(
+                    namespace=cluster["metadata"]["namespace"],
+                    cluster=cluster["metadata"]["name"],
+                    index=index,
+                    group=workers["groupName"],
+                    before=before,
+                    after=after,
+                    minimum=int(workers.get("minReplicas", 0)),
+                    autoscaled=bool(cluster["spec"].get("enableInTreeAutoscaling")),
+                )
 
 
 def _belongs(pod: Any, cluster: Json, group: str) -> bool:
     labels = pod.metadata.labels or {}
     return (
-        pod.metadata.namespace == cluster["metadata"]["namespace"]
+        not pod.metadata.deletion_timestamp
+        and pod.metadata.namespace == cluster["metadata"]["namespace"]
         and labels.get("ray.io/cluster") == cluster["metadata"]["name"]
         and labels.get("ray.io/group") == group
         and _kind(pod) == "worker"

@@ -17,6 +17,7 @@ from tests.unit.running_environment import HEAD, NODES, WORKERS, group, nodes
 
 ALL_PODS = "/api/v1/pods"
 RAY_CLUSTERS = "/apis/ray.io/v1/rayclusters"
+RAY_PODS = "/api/v1/namespaces/ray/pods"
 RAY_JOBS = "/apis/ray.io/v1/namespaces/ray/rayjobs"
 RAYML = "PATCH /apis/ray.io/v1/namespaces/ray/rayclusters/rayml"
 OWNER = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "plugin", "uid": "1"}
@@ -71,8 +72,18 @@ def running(apis: Apis) -> Apis:
     rayml = {"metadata": {"name": "rayml", "namespace": "ray"}, "spec": {"workerGroupSpecs": [gpu_group]}}
     apis.kubernetes[RAY_CLUSTERS] = {"items": [rayml]}
     apis.kubernetes[RAY_JOBS] = {"items": []}
-    apis.kubernetes["/api/v1/namespaces/ray/pods"] = {"items": []}
+    # No head that could be asked; then the workers while their number goes down, one by one.
+    first, second = waiting_pod("substitute-1"), waiting_pod("substitute-2")
+    seen = [[], [*workers[:2]], [*workers[:2], first, second], [*workers[:2], second], workers[:2]]
+    apis.kubernetes[RAY_PODS] = [{"items": pods} for pods in seen]
     return apis
+
+
+def waiting_pod(name: str) -> dict[str, Any]:
+    """A worker that KubeRay made and no node has room for."""
+    pod = ray_pod(name, 0)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return pod | {"spec": {"containers": []}, "status": {"phase": "Pending", "conditions": [condition]}}
 
 
 @pytest.fixture(autouse=True)
@@ -80,27 +91,63 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
 
 
-def test_nodes_leave_in_order_replicas_drain_delete(running: Apis) -> None:
+def test_nodes_leave_in_order_drain_replicas_delete(running: Apis) -> None:
     result = run("scale", WORKERS, "2", "--env", "dev", "--yes")
     assert result.exit_code == 0, result.output
     fourth, third = (f"hyperpod-i-{number:017}" for number in (4, 3))
     assert [what for what, _ in running.changes] == [
         f"PATCH /api/v1/nodes/{fourth}",
         f"PATCH /api/v1/nodes/{third}",
-        RAYML,
         "POST /api/v1/namespaces/ray/pods/worker-4/eviction",
         "POST /api/v1/namespaces/ray/pods/worker-3/eviction",
+        RAYML,
+        RAYML,
         "BatchDeleteClusterNodes",
     ]
     bodies = dict(running.changes)
     assert bodies[f"PATCH /api/v1/nodes/{fourth}"]["spec"] == {"unschedulable": True}
-    changed = {step["path"].rpartition("/")[2]: step["value"] for step in bodies[RAYML] if step["op"] != "test"}
-    assert changed["replicas"] == 2
-    assert changed["scaleStrategy"] == {"workersToDelete": ["worker-3", "worker-4"]}
     assert bodies["BatchDeleteClusterNodes"] == {
         "ClusterName": "ml-cluster",
         "NodeIds": [f"i-{4:017}", f"i-{3:017}"],
     }
+
+
+def test_replicas_go_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis) -> None:
+    run("scale", WORKERS, "2", "--env", "dev", "--yes")
+    steps = [body for what, body in running.changes if what == RAYML]
+    changed = [
+        {step["path"].rpartition("/")[2]: step["value"] for step in body if step["op"] != "test"} for body in steps
+    ]
+    tested = [[step["value"] for step in body if step["op"] == "test"] for body in steps]
+    assert changed == [
+        {"scaleStrategy": {"workersToDelete": ["substitute-1"]}, "minReplicas": 1, "replicas": 3},
+        {"scaleStrategy": {"workersToDelete": ["substitute-2"]}, "minReplicas": 1, "replicas": 2},
+    ]
+    assert tested == [["gpu-group", 4], ["gpu-group", 3]]
+
+
+def test_replicas_whose_pods_found_room_stay(running: Apis) -> None:
+    running.kubernetes[RAY_PODS] = [{"items": []}, {"items": [ray_pod(f"worker-{n}", n) for n in range(1, 5)]}]
+    result = run("scale", WORKERS, "2", "--yes")
+    assert "gpu-group: 4 replicas stay, their pods found room" in result.stdout
+    assert RAYML not in dict(running.changes)
+
+
+def test_an_autoscaled_group_gets_an_upper_bound_and_fewest_replicas_follow(running: Apis) -> None:
+    spec = running.kubernetes[RAY_CLUSTERS]["items"][0]["spec"]
+    spec["enableInTreeAutoscaling"] = True
+    spec["workerGroupSpecs"][0]["minReplicas"] = 4
+    run("scale", WORKERS, "2", "--yes")
+    last = {step["path"].rpartition("/")[2]: step["value"] for step in dict(running.changes)[RAYML]}
+    assert (last["replicas"], last["minReplicas"], last["maxReplicas"]) == (2, 2, 2)
+
+
+def test_a_ray_cluster_that_somebody_else_changes_is_left_alone(running: Apis) -> None:
+    running.kubernetes[RAYML] = (422, {"kind": "Status", "message": "testing value failed"})
+    result = run("scale", WORKERS, "2", "--yes")
+    assert result.exit_code == 1
+    assert "RayCluster ray/rayml, gpu-group was changed meanwhile" in result.stderr
+    assert "BatchDeleteClusterNodes" not in dict(running.changes)
 
 
 def test_the_lines_to_change_are_printed_and_the_count_that_hyperpod_has_now(running: Apis) -> None:
@@ -116,7 +163,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(running: Apis) -> None:
     result = run("scale", WORKERS, "2", "--env", "dev", "--dry-run")
     assert result.exit_code == 0, result.output
     assert running.changes == []
-    assert "gpu-group from 4 to 2 replicas" in result.stdout
+    assert "RayCluster ray/rayml, gpu-group: 4 replicas become 2" in result.stdout
     assert f"node hyperpod-i-{4:017}: cordon, drain, delete (worker worker-4)" in result.stdout
     assert "dry run: nothing was changed" in result.stdout
 
@@ -138,7 +185,7 @@ def test_a_running_ray_job_is_named_and_nothing_is_changed(running: Apis) -> Non
 
 
 def test_a_head_that_does_not_say_what_runs_is_reason_enough(running: Apis) -> None:
-    running.kubernetes["/api/v1/namespaces/ray/pods"] = {"items": [ray_pod("rayml-head", 0, "head")]}
+    running.kubernetes[RAY_PODS] = {"items": [ray_pod("rayml-head", 0, "head")]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
     assert "the head ray/rayml-head does not say which jobs run" in result.stderr
@@ -148,6 +195,7 @@ def test_a_head_that_does_not_say_what_runs_is_reason_enough(running: Apis) -> N
 def test_force_goes_on_whatever_runs(running: Apis) -> None:
     job = {"metadata": {"name": "train"}, "status": {"rayClusterName": "rayml", "jobStatus": "RUNNING"}}
     running.kubernetes[RAY_JOBS] = {"items": [job]}
+    del running.kubernetes[RAY_PODS][0]
     result = run("scale", WORKERS, "2", "--yes", "--force")
     assert result.exit_code == 0, result.output
 
