@@ -120,7 +120,7 @@ def _build_ground(platform: PlatformObjects) -> list[ProjectChart]:
 
 
 def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
-    ground = [ray.namespace, ray.policies, ray.account, ray.volume]
+    ground = [ray.namespace, ray.policies, ray.account, ray.volume, ray.reaper]
     build = [chart for chart in (ray.image_builder_account, ray.image_build) if chart]
     return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
 
@@ -181,6 +181,11 @@ def test_operator_reports_conditions(deployment: Deployment) -> None:
 def test_operator_adds_no_probe_beside_the_projects(deployment: Deployment) -> None:
     pods = deployment.kubectl.get("-n", "ray", "pods", "-l", "ray.io/node-type=worker")["items"]
     assert {pod["spec"]["containers"][0]["livenessProbe"]["timeoutSeconds"] for pod in pods} == {5}
+
+
+def test_both_replicas_of_the_reaper_may_do_their_work(deployment: Deployment) -> None:
+    reaper = ("-n", "kuberay", "deployment", "ray-reaper")
+    wait_until(lambda: _status(deployment, *reaper).get("availableReplicas") == 2, "reaper")
 
 
 def test_claim_is_bound_to_the_file_system(deployment: Deployment) -> None:
