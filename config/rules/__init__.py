@@ -71,6 +71,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.data_repositories,
     fsx.one_kind_of_file_system,
     fsx.reclaim_policy,
+    image.one_image,
     image.ray_version,
     image.pip_requirements,
     ray.old_kuberay,

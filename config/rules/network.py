@@ -7,7 +7,7 @@ from typing import Final
 
 from config.model import Environment, ExistingSubnet
 from config.rules.rule import error
-from config.rules.walk import repeated
+from config.rules.walk import known_groups, repeated
 
 # AWS docs: VPC CIDR blocks (172.17.0.0/16 is used by some of AWS's own services), and what is no unicast block.
 _UNUSABLE: Final = tuple(
@@ -111,12 +111,15 @@ def closed_network(environment: Environment) -> Iterator[tuple[str, str]]:
     """
     if not environment.network.closed:
         return
+    image = environment.image
+    if image.uri is None and image.repository is not None:
+        yield "image.repository", "cannot be built into without a way to PyPI; allowed in a closed network: image.uri"
     registry = rf"\d{{12}}\.dkr\.ecr\.{environment.region}\.amazonaws\.com/.+"
     allowed = f"allowed in a closed network: ECR in {environment.region}, <account>.dkr.ecr.<region>.amazonaws.com/…"
-    for key, value in (("image_registry", environment.image_registry), ("image.uri", environment.image.uri)):
-        if value is None:
-            yield key, f"is missing; {allowed}"
-        elif not re.fullmatch(registry, value, re.ASCII):
+    if environment.image_registry is None:
+        yield "image_registry", f"is missing; {allowed}"
+    for key, value in (("image_registry", environment.image_registry), ("image.uri", image.uri)):
+        if value is not None and not re.fullmatch(registry, value, re.ASCII):
             yield key, f"{value!r}; {allowed}"
 
 
@@ -125,10 +128,10 @@ def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[tuple[st
     """The image of the Neuron device plugin stands in HyperPod's chart: no value takes it from another registry."""
     if not environment.network.closed:
         return
-    for n, group in enumerate(environment.hyperpod.instance_groups):
+    for key, group in known_groups(environment):
         if (group.type.accelerator_resource or "").startswith("aws.amazon.com/neuron"):
             yield (
-                f"hyperpod.instance_groups.{n}.instance_type",
+                f"{key}.instance_type",
                 f"{group.instance_type} needs an image from public.ecr.aws, which a closed network does not reach; "
                 "allowed: types without Neuron devices",
             )

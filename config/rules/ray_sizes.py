@@ -3,11 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from config.capacity import Resources, TooSmall, allocatable, whole_node_pod
+from config.capacity import (
+    AUTOSCALER_CPU_MILLIS,
+    AUTOSCALER_MEMORY_MIB,
+    Resources,
+    TooSmall,
+    allocatable,
+    whole_node_pod,
+)
 from config.daemonsets import daemonsets_on, system_pods
-from config.model import Environment, InstanceGroup, RayWorkers
+from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
 from config.rules.rule import error, warning
-from config.rules.walk import by_name, groups, heads, ray_pods, workers
+from config.rules.walk import by_name, clusters, groups, heads, ray_pods, workers
 
 
 def _left(group: InstanceGroup) -> Resources | None:
@@ -25,25 +32,42 @@ def _left(group: InstanceGroup) -> Resources | None:
     )
 
 
+def _beside_the_head(cluster: RayCluster) -> tuple[int, int]:
+    """CPU in millicores and memory in MiB of the autoscaler's container in the head pod."""
+    return (AUTOSCALER_CPU_MILLIS, AUTOSCALER_MEMORY_MIB) if cluster.autoscaling else (0, 0)
+
+
 @error("V13")
 def requests_fit(environment: Environment) -> Iterator[tuple[str, str]]:
     """A pod that asks for more than any node has waits for ever (data-on-eks #433, kuberay #3079)."""
     known = by_name(environment)
-    for key, pod in ray_pods(environment):
-        group = known.get(pod.instance_group)
-        if group is None:
-            continue
-        left = _left(group)
-        if left is None or (isinstance(pod, RayWorkers) and _too_small(pod, group)):
-            yield f"{key}.instance_group", f"{group.name}: {group.instance_type} has no room for a Ray pod"
-            continue
-        asked = {"cpu": (pod.cpu, left.cpu_millis // 1000), "memory_gib": (pod.memory_gib, left.memory_mib // 1024)}
-        if isinstance(pod, RayWorkers):
-            asked |= {"accelerators": (pod.accelerators, left.accelerators), "efa": (pod.efa, left.efa)}
-        for name, (amount, most) in asked.items():
-            if amount is not None and amount > most:
-                kind = f"{group.instance_type} with threads_per_core {group.threads_per_core}"
-                yield f"{key}.{name}", f"{amount}; allowed: at most {most}, what a node of {kind} can give"
+    for place, cluster in clusters(environment):
+        pods: list[tuple[str, RayHead | RayWorkers, int, int]] = [
+            (f"{place}.head", cluster.head, *_beside_the_head(cluster))
+        ]
+        pods += [(f"{place}.workers.{n}", each, 0, 0) for n, each in enumerate(cluster.workers)]
+        for key, pod, other_cpu, other_memory in pods:
+            if group := known.get(pod.instance_group):
+                yield from _excess(key, pod, group, other_cpu, other_memory)
+
+
+def _excess(
+    key: str, pod: RayHead | RayWorkers, group: InstanceGroup, other_cpu: int, other_memory: int
+) -> Iterator[tuple[str, str]]:
+    left = _left(group)
+    if left is None or (isinstance(pod, RayWorkers) and _too_small(pod, group)):
+        yield f"{key}.instance_group", f"{group.name}: {group.instance_type} has no room for a Ray pod"
+        return
+    asked = {
+        "cpu": (pod.cpu, max(0, left.cpu_millis - other_cpu) // 1000),
+        "memory_gib": (pod.memory_gib, max(0, left.memory_mib - other_memory) // 1024),
+    }
+    if isinstance(pod, RayWorkers):
+        asked |= {"accelerators": (pod.accelerators, left.accelerators), "efa": (pod.efa, left.efa)}
+    for name, (amount, most) in asked.items():
+        if amount is not None and amount > most:
+            kind = f"{group.instance_type} with threads_per_core {group.threads_per_core}"
+            yield f"{key}.{name}", f"{amount}; allowed: at most {most}, what a node of {kind} can give"
 
 
 def _too_small(pod: RayWorkers, group: InstanceGroup) -> bool:
@@ -97,24 +121,24 @@ def groups_without_nodes(environment: Environment) -> Iterator[tuple[str, str]]:
 def heads_have_nodes(environment: Environment) -> Iterator[tuple[str, str]]:
     """Beside a worker that has its node to itself there is no place for a head."""
     known, on = by_name(environment), defaultdict(list)
-    for key, head in heads(environment):
-        on[head.instance_group].append((key, head))
+    for place, cluster in clusters(environment):
+        cpu, memory = _beside_the_head(cluster)
+        sizes = max(1, 1000 * cluster.head.cpu + cpu), max(1, 1024 * cluster.head.memory_gib + memory)
+        on[cluster.head.instance_group].append((f"{place}.head.instance_group", *sizes))
     for name, placed in on.items():
         left = _left(known[name]) if name in known else None
         if left is None or known[name].count == 0:
             continue
-        whole = [
-            w.replicas for _, w in workers(environment) if w.instance_group == name and not (w.cpu and w.memory_gib)
-        ]
-        nodes = max(0, known[name].count - sum(whole))
-        cpu, memory = (max(getattr(head, size) for _, head in placed) for size in ("cpu", "memory_gib"))
-        each = min(left.cpu_millis // (1000 * max(1, cpu)), left.memory_mib // (1024 * max(1, memory)))
+        on_it = [group for _, group in workers(environment) if group.instance_group == name]
+        nodes = max(0, known[name].count - sum(w.replicas for w in on_it if not (w.cpu and w.memory_gib)))
+        each = min(
+            left.cpu_millis // max(cpu for _, cpu, _ in placed), left.memory_mib // max(memory for *_, memory in placed)
+        )
         if each and len(placed) > nodes * each:
-            yield (
-                f"{placed[-1][0]}.instance_group",
-                f"{name} has room for {nodes * each} heads beside workers that take whole nodes; "
-                f"it is to hold {len(placed)}",
+            message = (
+                f"{name} has room for {nodes * each} heads beside workers that take whole nodes, not {len(placed)}"
             )
+            yield placed[-1][0], message
 
 
 @error("V12")

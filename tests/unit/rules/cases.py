@@ -133,6 +133,7 @@ CASES: Final[dict[str, list[Case]]] = {
     "V13": [
         Case({f"{CLUSTER}.head.cpu": 4}, {f"{CLUSTER}.head.cpu": 3}),
         Case({f"{CLUSTER}.head.memory_gib": 30}, {f"{CLUSTER}.head.memory_gib": 28}),
+        Case({f"{CLUSTER}.autoscaling": {}}, {f"{CLUSTER}.head.memory_gib": 29}),
         Case({f"{WORKERS}.cpu": 96}, {f"{WORKERS}.cpu": 90}),
         Case({f"{WORKERS}.memory_gib": 2000}, {f"{WORKERS}.memory_gib": 1800}),
         Case({f"{WORKERS}.accelerators": 9}, {f"{WORKERS}.accelerators": 8}),
@@ -140,8 +141,8 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V14": [
         Case({"ray.version": "2.43.0"}),
-        Case({"image.uri": f"{REGISTRY}/ray:2.43.0"}, {"image.uri": f"{REGISTRY}/ray:2.42.1-py310"}),
-        Case({"image.uri": f"{REGISTRY}/ray:ray-2.9.3"}, {"image.uri": f"{REGISTRY}/ray:v7"}),
+        Case({"image.uri": f"{REGISTRY}/ray:2.43.0"}, {"image": {"uri": f"{REGISTRY}/ray:2.42.1-py310"}}),
+        Case({"image.uri": f"{REGISTRY}/ray:ray-2.9.3"}, {"image": {"uri": f"{REGISTRY}/ray:v7"}}),
     ],
     "V15": [
         Case(
@@ -299,11 +300,15 @@ CASES: Final[dict[str, list[Case]]] = {
     "V40": [
         Case(
             change,
-            {"network.nat_gateways": "none", "image_registry": f"{REGISTRY}/mirror", "image.uri": f"{REGISTRY}/ray"},
+            {
+                "network.nat_gateways": "none",
+                "image_registry": f"{REGISTRY}/mirror",
+                "image": {"uri": f"{REGISTRY}/ray"},
+            },
         )
         for change in (
             {"image_registry": GONE},
-            {"image.uri": GONE},
+            {"image": {"repository": "ray"}},
             {"image_registry": "docker.io/library"},
             {"image.uri": f"{REGISTRY.replace('west', 'east')}/ray"},
         )
@@ -358,11 +363,19 @@ CASES: Final[dict[str, list[Case]]] = {
         ),
     ],
     "V49": [Case({"kuberay.version": "1.6.0"}, {"kuberay.version": "1.2.0"})],
+    "V50": [
+        Case({"image.uri": f"{REGISTRY}/ray"}, {"image": {"repository": "ray"}}),
+        Case({"image.repository": "ray"}, {"image": {"uri": f"{REGISTRY}/ray"}}),
+        Case({"image": {}}),
+    ],
     "V51": [
         Case({"image.pip": [requirement]}, {"image.pip": ["einops[extra]==0.8.1"]})
         for requirement in ("einops", "einops>=0.8", "git+https://example.com/x==1", "einops == 0.8.1", "-r x==1")
     ]
-    + [Case({"image.pip": ["Einops==0.8.1", "einops==0.8.0"]})],
+    + [
+        Case({"image.pip": ["Einops==0.8.1", "einops==0.8.0"]}),
+        Case({"image.pip": ["einops==0.8.1"]}, {"image": {"uri": f"{REGISTRY}/ray"}}),
+    ],
     "V52": [
         Case({f"{CLUSTER}.head.cpu": 1}, {f"{CLUSTER}.head.cpu": 2}),
         Case({f"{CLUSTER}.head.memory_gib": 7}, {f"{CLUSTER}.head.memory_gib": 8}),
