@@ -31,7 +31,7 @@ class ExistingVpc(Model):
         min_length=2, description="Private subnets of the nodes, one per zone; the file system lies in the first."
     )
     control_plane_subnets: tuple[ExistingSubnet, ...] = Field(
-        min_length=2, description="Subnets of EKS's own interfaces, in two zones."
+        min_length=2, max_length=2, description="The two subnets of EKS's own interfaces, in different zones."
     )
 
 

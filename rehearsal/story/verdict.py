@@ -23,6 +23,7 @@ SIMULATED: Final = (
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",
     "the FSx CSI driver: nothing is mounted; dynamic file systems by a stand-in within the driver's own role",
     "NetworkPolicies: accepted, not enforced",
+    "network paths: routes, endpoints and their security groups are read; no packet flows",
 )
 
 
