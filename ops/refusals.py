@@ -52,7 +52,7 @@ def in_plain_words() -> Iterator[None]:
     except urllib3.exceptions.HTTPError as error:
         raise NoAnswer(
             f"the Kubernetes API does not answer ({_innermost(error)}); "
-            "is your address in eks.public_access_cidrs of the environment?"
+            "is your address in the VPC, or in eks.public_access_cidrs of the environment?"
         ) from error
 
 

@@ -23,10 +23,11 @@ class EksStack(EnvironmentStack):
     dependencies_chart: IDependable
 
     def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
-        super().__init__(
-            scope, environment=environment, part="eks", purpose="EKS control plane, system nodes, HyperPod's chart"
-        )
         settings = environment.eks
+        control_plane = f"Access to EKS cluster {settings.existing.name}" if settings.existing else "EKS control plane"
+        super().__init__(
+            scope, environment=environment, part="eks", purpose=f"{control_plane}, system nodes, HyperPod's chart"
+        )
         reachable: list[IDependable] = []
         if settings.existing:
             used = ExistingEksCluster(

@@ -110,7 +110,7 @@ def test_a_kubernetes_endpoint_that_does_not_answer_leads_to_the_allow_list(apis
     message = refusal("status", "--env", "dev")
     assert message.startswith("the Kubernetes API does not answer (")
     assert "Connection refused" in message
-    assert message.endswith("is your address in eks.public_access_cidrs of the environment?")
+    assert message.endswith("is your address in the VPC, or in eks.public_access_cidrs of the environment?")
 
 
 def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
