@@ -53,6 +53,7 @@ class Project:
         # As the files are written, so that the edit changes the counts only, as a user's would.
         yaml.preserve_quotes = True
         yaml.indent(sequence=4, offset=2)
+        yaml.width = 10_000
         document = yaml.load(file)
         group = document["hyperpod"]["instance_groups"][-1]
         before = group["count"]

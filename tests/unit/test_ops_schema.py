@@ -48,6 +48,8 @@ def _keys(document: Any, path: str = "") -> set[str]:
 def test_every_key_of_prod_stands_on_the_page() -> None:
     text = schema.reference()
     document = YAML(typ="safe", pure=True).load(DIRECTORY / "prod.yaml")
+    # A mapping of one's own keys is one key of the page.
+    document["accepted_warnings"] = list(document["accepted_warnings"].values())
     for key in _keys(document) - {"top"}:
         section, _, name = key.removesuffix("[]").rpartition(".")
         heading = f"## `{section}`" if section else "## Top level"
