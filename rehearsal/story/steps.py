@@ -21,7 +21,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
-from rehearsal.story import existing, mounted, owner, timeline, verdict
+from rehearsal.story import existing, mounted, owner, pulled, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
@@ -31,8 +31,6 @@ from rehearsal.story.project import Project
 # In the order in which `cdk destroy` takes an environment apart.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
 PROTECTED: Final = ("storage", "network")
-# Images of what EKS and HyperPod bring themselves.
-STAND_INS: Final = "rehearsal.invalid/stand-in/"
 # What the CDK CLI prints when no stack differs.
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
@@ -189,17 +187,10 @@ class Story:
 
     def images_are_copies(self) -> None:
         """With a registry of its own, the environment pulls nothing from another, but from AWS's in the region."""
-        registry = self.environment.image_registry
-        if registry is None:
+        if self.environment.image_registry is None:
             return
-        with self.narrator.step(f"images come from {registry}") as step:
-            regional = f".dkr.ecr.{self.environment.region}.amazonaws.com"
-            others = {
-                image: pod
-                for image, pod in self.cluster().images().items()
-                if not image.startswith((f"{registry}/", STAND_INS)) and not image.split("/")[0].endswith(regional)
-            }
-            if others:
+        with self.narrator.step(f"images come from {self.environment.image_registry}") as step:
+            if others := pulled.from_elsewhere(self.environment, self.cluster().images()):
                 raise Broken(f"these images come from other registries: {others}")
             step.see("or from AWS's own registries in the region (add-ons, health monitoring agent: stand-ins here)")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
-from rehearsal.story import verdict
+from config import load
+from rehearsal.story import pulled, verdict
 
 
 def item(owner: str, kind: str = "AWS::Logs::LogGroup", id: str = "a", note: str = "") -> dict[str, Any]:
@@ -77,3 +78,17 @@ def test_what_should_be_gone_is_named() -> None:
 
 def test_what_a_protected_environment_keeps_is_named() -> None:
     assert "fs-1" in shown(item("storage", "AWS::FSx::FileSystem", "fs-1"), protected=("storage",))
+
+
+def test_an_image_from_another_registry_than_the_environments_is_found() -> None:
+    closed = load("closed")
+    fine = {
+        f"{closed.image_registry}/kuberay/operator:v1.2.0": "kuberay/operator",
+        f"{pulled.STAND_INS}coredns": "kube-system/coredns",
+        "905418368575.dkr.ecr.us-west-2.amazonaws.com/hyperpod-health-monitoring-agent:1": "aws-hyperpod/agent",
+    }
+    elsewhere = {
+        "quay.io/kuberay/operator:v1.2.0": "kuberay/other",
+        "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/plugin:1": "kube-system/plugin",
+    }
+    assert pulled.from_elsewhere(closed, fine | elsewhere) == elsewhere
