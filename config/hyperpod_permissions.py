@@ -11,12 +11,16 @@ from typing import Final, Literal
 SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
 SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
 
-On = Literal["access-entries", "cluster", "eks-cluster", "everything", "roles", "service-linked-role", "stack"]
+On = Literal[
+    "access-entries", "cluster", "eks-cluster", "everything", "roles", "service-linked-role", "stack", "training-plans"
+]
 """What a permission is for: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster that orchestrates,
-any resource (the action knows no narrower), the execution roles, HyperPod's service-linked role, the stack itself."""
+any resource (the action knows no narrower), the execution roles, HyperPod's service-linked role, the stack itself, the
+groups' training plans and what is reserved by them."""
 
 _REFERENCE = "Service authorization reference, Amazon SageMaker"
 _STACKS = "Service authorization reference, AWS CloudFormation"
+_PLANS = "AWS managed policy AmazonSageMakerFullAccess, AllowUseOfTrainingPlanResources"
 _ADMIN_PAGE = "AWS docs: sagemaker-hyperpod-prerequisites-iam, cluster admin, Amazon EKS"
 _TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
 
@@ -28,7 +32,7 @@ class Row:
     action: str
     on: On
     source: str
-    when: Literal["always", "tags", "no service-linked role"] = "always"
+    when: Literal["always", "tags", "no service-linked role", "training plans"] = "always"
 
 
 _EKS_ROWS: Final = (
@@ -62,11 +66,15 @@ CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("iam:PassRole", "roles", _ADMIN_PAGE),
         Row("iam:CreateServiceLinkedRole", "service-linked-role", _ADMIN_PAGE, when="no service-linked role"),
         *_EKS_ROWS,
+        Row("sagemaker:CreateCluster", "training-plans", _PLANS, when="training plans"),
+        Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
     ),
     "UpdateCluster": (
         Row("sagemaker:UpdateCluster", "cluster", _REFERENCE),
         Row("iam:PassRole", "roles", _ADMIN_PAGE),
         *_EKS_ROWS,
+        Row("sagemaker:UpdateCluster", "training-plans", _PLANS, when="training plans"),
+        Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
     ),
     "DeleteCluster": (
         Row("sagemaker:DeleteCluster", "cluster", _REFERENCE),
@@ -106,10 +114,12 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 """The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests hold them to it."""
 
 
-def actions_of(calls: Iterable[str]) -> dict[On, list[str]]:
-    """The actions that these calls need, sorted, by what they are for."""
+def actions_of(calls: Iterable[str], *, training_plans: bool = False) -> dict[On, list[str]]:
+    """The actions that these calls need, sorted, by what they are for; `training_plans`: where a group has one."""
     found: dict[On, set[str]] = {}
     for call in calls:
         for row in CALLS[call]:
+            if row.when == "training plans" and not training_plans:
+                continue
             found.setdefault(row.on, set()).add(row.action)
     return {on: sorted(actions) for on, actions in sorted(found.items())}

@@ -57,7 +57,13 @@ class HyperPodStack(EnvironmentStack):
             folders=[group.lifecycle_scripts for group in settings.instance_groups],
             settings={"FSX_EFA": "true"} if environment.fsx.efa else None,
         )
-        provider = ClusterProvider(self, "Provider", execution_role=execution_role.role, eks_cluster=eks.cluster)
+        provider = ClusterProvider(
+            self,
+            "Provider",
+            execution_role=execution_role.role,
+            eks_cluster=eks.cluster,
+            training_plans=[group.training_plan for group in settings.instance_groups if group.training_plan],
+        )
         teardown = ClusterTeardown(self, "Teardown", provider=provider)
         needed = [execution_role, scripts, eks.dependencies_chart, *network.security_group_rules]
         teardown.node.add_dependency(*needed)

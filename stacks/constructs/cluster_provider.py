@@ -2,7 +2,7 @@
 
 import importlib.resources
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,13 +43,23 @@ class ClusterProvider(Construct):
 
     service_token: str
 
-    def __init__(self, scope: Construct, id: str, *, execution_role: iam.IRole, eks_cluster: eks.ICluster) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        execution_role: iam.IRole,
+        eks_cluster: eks.ICluster,
+        training_plans: Sequence[str] = (),
+    ) -> None:
         super().__init__(scope, id)
+        self._training_plans = list(dict.fromkeys(training_plans))
         with _packed_handlers() as code:
             on_event = self._function("OnEvent", code, "on_event", Duration.minutes(3))
             is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
         for handler, function in (("on_event", on_event), ("is_complete", is_complete)):
-            for on, actions in actions_of(HANDLER_CALLS[handler]).items():
+            wanted = actions_of(HANDLER_CALLS[handler], training_plans=bool(training_plans))
+            for on, actions in wanted.items():
                 function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
         provider = cr.Provider(
             self,
@@ -79,14 +89,15 @@ class ClusterProvider(Construct):
     ) -> iam.PolicyStatement:
         stack = Stack.of(self)
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
-        resources: dict[On, str] = {
-            "access-entries": self._access_entries(eks_cluster.cluster_name),
-            "cluster": self._clusters(),
-            "eks-cluster": eks_cluster.cluster_arn,
-            "everything": "*",
-            "roles": execution_role.role_arn,
-            "service-linked-role": f"arn:aws:iam::{stack.account}:role/{path}",
-            "stack": stack.stack_id,
+        resources: dict[On, list[str]] = {
+            "access-entries": [self._access_entries(eks_cluster.cluster_name)],
+            "cluster": [self._clusters()],
+            "eks-cluster": [eks_cluster.cluster_arn],
+            "everything": ["*"],
+            "roles": [execution_role.role_arn],
+            "service-linked-role": [f"arn:aws:iam::{stack.account}:role/{path}"],
+            "stack": [stack.stack_id],
+            "training-plans": [*self._training_plans, self._reserved_capacity()],
         }
         conditions: dict[On, dict[str, str]] = {
             "roles": {"iam:PassedToService": "sagemaker.amazonaws.com"},
@@ -94,13 +105,17 @@ class ClusterProvider(Construct):
         }
         return iam.PolicyStatement(
             actions=actions,
-            resources=[resources[on]],
+            resources=resources[on],
             conditions={"StringEquals": conditions[on]} if on in conditions else None,
         )
 
     def _clusters(self) -> str:
         stack = Stack.of(self)
         return f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
+
+    def _reserved_capacity(self) -> str:
+        stack = Stack.of(self)
+        return f"arn:aws:sagemaker:{stack.region}:{stack.account}:reserved-capacity/*"
 
     def _access_entries(self, eks_cluster: str) -> str:
         stack = Stack.of(self)
@@ -121,6 +136,8 @@ class ClusterProvider(Construct):
         acknowledge(
             self, "Their ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries)
         )
+        if self._training_plans:
+            acknowledge(self, "A plan does not tell the name of what it reserved", wildcard(self._reserved_capacity()))
 
 
 @contextmanager

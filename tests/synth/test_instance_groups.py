@@ -127,3 +127,18 @@ def test_device_plugins_run_on_tainted_nodes(stated: Assembly) -> None:
     values = str(stated.templates["eks"].properties("Custom::AWSCDK-EKS-HelmChart"))
     for taint in ('"key":"team","operator":"Equal","value":"a"', '"key":"reserved","operator":"Equal","value":""'):
         assert values.count(taint) == len(("nvidia-device-plugin", "aws-efa-k8s-device-plugin"))
+
+
+@pytest.mark.parametrize("handler", ["on_event", "is_complete"])
+def test_handlers_may_use_the_training_plans_of_the_groups_and_no_others(
+    stated: Assembly, dev: Assembly, handler: str
+) -> None:
+    def statements(assembly: Assembly) -> list[dict[str, Any]]:
+        template = assembly.templates["hyperpod"]
+        [function] = [f for f in template.properties("AWS::Lambda::Function") if f["Handler"].endswith(f".{handler}")]
+        return policy_of(template, function["Role"]["Fn::GetAtt"][0])
+
+    [found] = [s for s in statements(stated) if "sagemaker:DescribeTrainingPlan" in s["Action"]]
+    assert "sagemaker:UpdateCluster" in found["Action"]
+    assert set(found["Resource"]) == {PLAN, "arn:aws:sagemaker:us-west-2:111122223333:reserved-capacity/*"}
+    assert not any("sagemaker:DescribeTrainingPlan" in s["Action"] for s in statements(dev))

@@ -109,6 +109,7 @@ class HyperPodApi:
             cluster_arn=arn,
             eks_cluster_arn=orchestrator.get("Eks", {}).get("ClusterArn", ""),
             roles=tuple(dict.fromkeys(role for role in roles if role)),
+            training_plans=tuple(group["TrainingPlanArn"] for group in groups if "TrainingPlanArn" in group),
             tags={tag.get("Key", ""): tag.get("Value", "") for tag in request.get("Tags", [])},
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
         )

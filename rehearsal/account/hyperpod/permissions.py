@@ -17,13 +17,15 @@ TABLE: Final[Mapping[str, tuple[Row, ...]]] = {
 class Call:
     """One API call, as far as its permissions depend on it.
 
-    `roles` are the execution roles it passes, `eks_cluster_arn` the orchestrator ("" while there is none).
+    `roles` are the execution roles it passes, `eks_cluster_arn` the orchestrator ("" while there is none),
+    `training_plans` those of its groups.
     """
 
     operation: str
     cluster_arn: str
     eks_cluster_arn: str = ""
     roles: tuple[str, ...] = ()
+    training_plans: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
     service_linked_role_exists: bool = True
 
@@ -69,12 +71,16 @@ def _context_of(action: str) -> dict[str, str]:
 
 def _resources(kind: str, call: Call) -> Iterable[str]:
     _, partition, _, region, account, _ = call.cluster_arn.split(":", 5)
-    if kind == "cluster":
-        return [call.cluster_arn]
-    if kind == "roles":
-        return call.roles
-    if kind == "eks-cluster":
-        return [call.eks_cluster_arn] if call.eks_cluster_arn else []
+    # What a plan has reserved has a name of its own; here the plan's.
+    reserved = (plan.replace(":training-plan/", ":reserved-capacity/") for plan in call.training_plans)
+    named: Mapping[str, Iterable[str]] = {
+        "cluster": [call.cluster_arn],
+        "roles": call.roles,
+        "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
+        "training-plans": [*call.training_plans, *reserved],
+    }
+    if kind in named:
+        return named[kind]
     if kind == "access-entries":
         name = call.eks_cluster_arn.rpartition("/")[2]
         entry = f"arn:{partition}:eks:{region}:{account}:access-entry/{name}/role/{account}"

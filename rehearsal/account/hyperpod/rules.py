@@ -27,14 +27,7 @@ from rehearsal.account.hyperpod.policies import trusts
 from rehearsal.account.hyperpod.world import World
 
 NOT_SIMULATED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig", "AutoScaling")
-NOT_SIMULATED_IN_GROUPS: Final = (
-    "TrainingPlanArn",
-    "ScheduledUpdateConfig",
-    "AutoPatchConfig",
-    "SlurmConfig",
-    "ImageId",
-    "ImageReleaseVersion",
-)
+NOT_SIMULATED_IN_GROUPS: Final = ("ScheduledUpdateConfig", "AutoPatchConfig", "SlurmConfig", "ImageReleaseVersion")
 IMMUTABLE: Final = (
     "InstanceType",
     "InstanceRequirements",
@@ -67,6 +60,7 @@ def check_create(world: World, request: Request) -> EksCluster:
     groups = request.get("InstanceGroups", [])
     check_groups(groups, continuous=request.get("NodeProvisioningMode") == "Continuous")
     eks = _check_eks(world, request["Orchestrator"]["Eks"]["ClusterArn"])
+    _check_training_plans(world, groups)
     _check_roles(world, groups)
     for config in (request["VpcConfig"], *_own_vpc_configs(groups)):
         _check_vpc(world, config, eks)
@@ -97,6 +91,7 @@ def check_update(world: World, cluster: Cluster, request: Request) -> None:
     eks = world.orchestrators.cluster(cluster.eks_name)
     if eks is None:
         raise ValidationFailed(f"The Amazon EKS orchestrator cluster {cluster.eks_name} does not exist.")
+    _check_training_plans(world, groups)
     _check_roles(world, groups)
     for config in _own_vpc_configs(groups):
         _check_vpc(world, config, eks)
@@ -149,6 +144,7 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
     if group.get("MinInstanceCount", 0) > group["InstanceCount"]:
         raise ValidationFailed(f"Instance group {name}: MinInstanceCount is above InstanceCount.")
     _check_types(name, group)
+    _check_storage(name, group)
 
 
 def _check_types(name: str, group: Specification) -> None:
@@ -166,6 +162,29 @@ def _check_types(name: str, group: Specification) -> None:
             )
     if group.get("OnStartDeepHealthChecks") and group.get("KubernetesConfig", {}).get("Taints"):
         raise ValidationFailed(f"Instance group {name}: custom taints cannot be used with OnStartDeepHealthChecks.")
+
+
+def _check_storage(name: str, group: Specification) -> None:
+    """SageMaker API reference, ClusterEbsVolumeConfig: the root volume takes a key and no size, the other a size."""
+    for volume in (
+        each["EbsVolumeConfig"] for each in group.get("InstanceStorageConfigs", []) if "EbsVolumeConfig" in each
+    ):
+        root, key, size = volume.get("RootVolume", False), "VolumeKmsKeyId" in volume, "VolumeSizeInGB" in volume
+        if root and (size or not key):
+            raise ValidationFailed(
+                f"Instance group {name}: with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB."
+            )
+        if not root and not size:
+            raise ValidationFailed(f"Instance group {name}: VolumeSizeInGB is required for the secondary volume.")
+
+
+def _check_training_plans(world: World, groups: Iterable[Specification]) -> None:
+    """Every plan of this account and region is taken for one that exists: the rehearsal knows no reservations."""
+    own = f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:training-plan/"
+    for group in groups:
+        plan = group.get("TrainingPlanArn", own)
+        if not plan.startswith(own):
+            raise ValidationFailed(f"Instance group {group['InstanceGroupName']}: training plan {plan} does not exist.")
 
 
 def _check_unchanged(group: Group | None, wanted: Specification) -> None:

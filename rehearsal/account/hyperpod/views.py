@@ -16,6 +16,7 @@ ECHOED_OF_GROUPS = (
     "OverrideVpcConfig",
     "CapacityRequirements",
     "NetworkInterface",
+    "TrainingPlanArn",
 )
 DEFAULT_PAGE = 100
 
@@ -62,6 +63,9 @@ def _group_view(cluster: Cluster, group: Group) -> View:
     if "InstanceRequirements" in specification:
         names = specification["InstanceRequirements"]["InstanceTypes"]
         view["InstanceRequirements"] = {"CurrentInstanceTypes": names, "DesiredInstanceTypes": names}
+    if "ImageId" in specification:
+        # Which image a node really runs is not simulated.
+        view |= {"CurrentImageId": specification["ImageId"], "DesiredImageId": specification["ImageId"]}
     if "KubernetesConfig" in specification:
         config = specification["KubernetesConfig"]
         view["KubernetesConfig"] = {

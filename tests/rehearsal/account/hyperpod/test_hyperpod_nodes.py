@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from rehearsal.account.hyperpod.nodes import DEEP_CHECK_LABEL, DEEP_CHECK_TAINT, HEALTH_LABEL, KubernetesNode
 
 Refusal = Callable[..., str]
@@ -278,3 +278,37 @@ def test_hyperpod_node_without_a_way_to_what_nodes_call_fails_and_says_so(bench:
     messages = {failure["FailureMessage"] for failure in failures(sagemaker)}
     assert all(f"subnet {bench.subnet_id} has no route to ec2" in message for message in messages), messages
     assert messages
+
+
+def test_plan_and_image_of_a_group_are_described_and_change_in_place(bench: HyperPodBench, sagemaker: Any) -> None:
+    plan = f"arn:aws:sagemaker:{REGION}:{ACCOUNT_ID}:training-plan/plan"
+    keys = {"TrainingPlanArn": f"{plan}-1", "ImageId": "ami-0123456789abcdef0"}
+    sagemaker.create_cluster(**bench.request(InstanceGroups=[bench.group("g", "ml.p5.48xlarge", 1, **keys)]))
+    bench.advance(minutes=30)
+    [group] = sagemaker.describe_cluster(**NAME)["InstanceGroups"]
+    assert (group["TrainingPlanArn"], group["DesiredImageId"]) == (f"{plan}-1", "ami-0123456789abcdef0")
+    changed = bench.group("g", "ml.p5.48xlarge", 1, **keys | {"TrainingPlanArn": f"{plan}-2"})
+    sagemaker.update_cluster(**NAME, InstanceGroups=[changed])
+    [group] = sagemaker.describe_cluster(**NAME)["InstanceGroups"]
+    assert group["TrainingPlanArn"] == f"{plan}-2"
+
+
+def test_a_groups_own_subnet_gives_its_nodes_their_zone(bench: HyperPodBench, sagemaker: Any) -> None:
+    ec2 = bench.client("ec2")
+    vpc = ec2.describe_subnets(SubnetIds=[bench.subnet_id])["Subnets"][0]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.64.0/18", AvailabilityZoneId="usw2-az1")["Subnet"]
+    elsewhere = {"SecurityGroupIds": [bench.security_group_id], "Subnets": [subnet["SubnetId"]]}
+    groups = [
+        bench.group("here", "ml.m5.2xlarge", 1),
+        bench.group("there", "ml.m5.2xlarge", 1, OverrideVpcConfig=elsewhere),
+    ]
+    sagemaker.create_cluster(**bench.request(InstanceGroups=groups))
+    bench.advance(minutes=30)
+    zones = {
+        node.labels["sagemaker.amazonaws.com/instance-group-name"]: node.labels["topology.k8s.aws/zone-id"]
+        for node in bench.eks.nodes.values()
+    }
+    assert zones == {"here": "usw2-az2", "there": "usw2-az1"}
+    names = {node.labels["topology.kubernetes.io/zone"] for node in bench.eks.nodes.values()}
+    assert subnet["AvailabilityZone"] in names
+    assert len(names) == 2

@@ -110,7 +110,7 @@ def test_other_calls_need_each_of_their_rows(bench: HyperPodBench, refusal: Refu
     }.get(call, dict(NAME))
     snake = {"UpdateCluster": "update_cluster", "DeleteCluster": "delete_cluster", "ListClusters": "list_clusters"}
     snake |= {"ListClusterNodes": "list_cluster_nodes", "ListTags": "list_tags"}
-    actions = [row.action for row in TABLE[call]]
+    actions = [row.action for row in TABLE[call] if row.when == "always"]
     for index, missing in enumerate(actions):
         others = [action for action in actions if action != missing] or ["sts:GetCallerIdentity"]
         poor = bench.client("sagemaker", bench.role(f"poor-{index}", policy(allow(*others))))
@@ -216,3 +216,30 @@ def test_trust_policy_names_the_service() -> None:
     assert trusts(policy(statement), "sagemaker.amazonaws.com")
     assert not trusts(policy(statement), "eks.amazonaws.com")
     assert not trusts(policy(statement | {"Effect": "Deny"}), "sagemaker.amazonaws.com")
+
+
+PLAN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT_ID}:training-plan/plan-1"
+RESERVED = f"arn:aws:sagemaker:{REGION}:{ACCOUNT_ID}:reserved-capacity/*"
+
+
+@pytest.mark.parametrize(
+    ("of_plans", "refused"),
+    [
+        ([], "sagemaker:CreateCluster"),
+        (["sagemaker:CreateCluster"], "sagemaker:DescribeTrainingPlan"),
+        (["sagemaker:CreateCluster", "sagemaker:DescribeTrainingPlan"], ""),
+    ],
+)
+def test_capacity_of_a_training_plan_needs_the_plan_itself(
+    bench: HyperPodBench, refusal: Refusal, of_plans: list[str], refused: str
+) -> None:
+    elsewhere = [action for action in create_actions() if not action.startswith("sagemaker:")]
+    cluster = allow("sagemaker:CreateCluster", resource=f"arn:aws:sagemaker:{REGION}:{ACCOUNT_ID}:cluster/*")
+    plans = [allow(*of_plans, resource=[PLAN, RESERVED])] if of_plans else []
+    role = bench.role("caller", policy(allow(*elsewhere), cluster, *plans))
+    request = bench.request(InstanceGroups=[bench.group("g", "ml.p5.48xlarge", 1, TrainingPlanArn=PLAN)])
+    create = bench.client("sagemaker", role).create_cluster
+    if refused:
+        assert f"{refused} on resource: {PLAN}" in refusal("AccessDeniedException", create, **request)
+    else:
+        create(**request)

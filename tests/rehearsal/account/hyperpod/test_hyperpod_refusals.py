@@ -79,7 +79,13 @@ def test_all_violations_are_told_at_once(bench: HyperPodBench, unchecked: Any, r
         ({"InstanceRequirements": {"InstanceTypes": ["ml.m5.xlarge"]}}, "InstanceType or InstanceRequirements"),
         ({"MinInstanceCount": 2}, "MinInstanceCount is above InstanceCount"),
         ({"InstanceType": "ml.p6e-gb200.36xlarge"}, "no figures for ml.p6e-gb200"),
-        ({"ImageId": "ami-0123456789abcdef0"}, "does not simulate ImageId of instance group g"),
+        ({"ImageReleaseVersion": "1.0.0"}, "does not simulate ImageReleaseVersion of instance group g"),
+        ({"TrainingPlanArn": "arn:aws:sagemaker:us-west-2:999999999999:training-plan/plan-1"}, "does not exist"),
+        ({"InstanceStorageConfigs": [{"EbsVolumeConfig": {}}]}, "VolumeSizeInGB is required"),
+        (
+            {"InstanceStorageConfigs": [{"EbsVolumeConfig": {"RootVolume": True, "VolumeSizeInGB": 200}}]},
+            "with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB",
+        ),
     ],
 )
 def test_contradictory_instance_group_is_refused(
