@@ -95,6 +95,9 @@ def _ray_cluster(
 ) -> Item:
     name = f"{namespace}/{wanted.name}"
     replicas = sum(group.replicas for group in wanted.workers)
+    if wanted.autoscaling:
+        # The autoscaler writes its own number into the object, and KubeRay adds the groups' up.
+        replicas = status.get("desiredWorkerReplicas", replicas)
     # availableWorkerReplicas counts Terminating pods too (kuberay#4078): a lost node shows in the groups above.
     available = status.get("availableWorkerReplicas", 0)
     told = [f"{status.get('state') or 'starting'}, {available} of {replicas} workers"]

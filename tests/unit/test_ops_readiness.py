@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import config
+from config.model import Autoscaling
 from ops.clients import Clients
 from ops.items import Item, Require, State
 from ops.readiness import observe
@@ -350,3 +351,23 @@ def test_a_short_ray_cluster_tells_what_keeps_a_pod(look: Look, apis: Apis, stat
 def test_the_operator_s_own_reason_is_shown(look: Look, apis: Apis) -> None:
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "failed", "reason": "quota exceeded"}}
     assert look()["RayCluster", "ray/rayml"].detail == "failed, 0 of 4 workers; quota exceeded"
+
+
+@pytest.mark.parametrize(("available", "state"), [(2, State.READY), (1, State.WAITING)])
+def test_with_autoscaling_the_autoscalers_number_of_workers_counts(
+    apis: Apis, clients: Clients, available: int, state: State
+) -> None:
+    [cluster] = DEV.ray.clusters
+    ray = DEV.ray.model_copy(update={"clusters": (cluster.model_copy(update={"autoscaling": Autoscaling()}),)})
+    status = {"state": "ready", "availableWorkerReplicas": available, "desiredWorkerReplicas": 2}
+    apis.kubernetes[RAY_CLUSTER] = {"status": status}
+    items = {(item.kind, item.name): item for item in observe(DEV.model_copy(update={"ray": ray}), clients)}
+    item = items["RayCluster", "ray/rayml"]
+    assert (item.state, item.detail) == (state, f"ready, {available} of 2 workers")
+
+
+def test_an_image_that_exists_is_not_built(clients: Clients) -> None:
+    uri = "111122223333.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
+    image = DEV.image.model_copy(update={"repository": None, "uri": uri})
+    items = {(item.kind, item.name): item for item in observe(DEV.model_copy(update={"image": image}), clients)}
+    assert items["Ray image", uri].state is State.READY
