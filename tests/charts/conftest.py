@@ -10,6 +10,7 @@ import yaml
 from config import Environment, load
 from config.capacity import Resources
 from config.catalogue import GPU_RESOURCE
+from config.model import Autoscaling, ClaimVolume, SecretVariable, Taint
 from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
 from k8s_charts.ray_pods import Common, Place
@@ -31,6 +32,9 @@ RAY_FACTS = RayFacts(
 )
 P5 = Resources(cpu_millis=90_000, memory_mib=1800 * 1024, accelerators=8, accelerator_resource=GPU_RESOURCE, efa=32)
 SMALL = Resources(cpu_millis=2_500, memory_mib=8192)
+
+
+TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
 
 
 def a_worker_group(**changes: Any) -> WorkerGroup:
@@ -60,6 +64,38 @@ def rendered(cluster: RayCluster) -> Object:
     """The RayCluster object as it is applied."""
     [manifest] = RayClusterChart(cdk8s.App(), "cluster", cluster=cluster).to_json()
     return dict(manifest)
+
+
+def with_every_ray_key(environment: Environment) -> Environment:
+    """The environment whose one RayCluster states every key there is, on tainted and labelled groups."""
+    [cluster] = environment.ray.clusters
+    [workers] = cluster.workers
+    selector = {"team": "a"}
+    stated = cluster.model_copy(
+        update={
+            "head": cluster.head.model_copy(update={"node_selector": selector}),
+            "workers": (
+                workers.model_copy(
+                    update={"cpu": 4, "memory_gib": 32, "accelerators": 1, "efa": 0, "node_selector": selector}
+                ),
+            ),
+            "autoscaling": Autoscaling(idle_timeout_seconds=120, upscaling="Conservative"),
+            "env": {"NCCL_DEBUG": "WARN"},
+            "secrets": (SecretVariable(env="HF_TOKEN", secret="hugging-face", key="token"),),
+            "volumes": (ClaimVolume(claim="scratch", mount_path="/scratch", read_only=True),),
+            "priority": 100,
+        }
+    )
+    groups = tuple(
+        group.model_copy(update={"labels": selector, "taints": TAINTS})
+        for group in environment.hyperpod.instance_groups
+    )
+    return environment.model_copy(
+        update={
+            "hyperpod": environment.hyperpod.model_copy(update={"instance_groups": groups}),
+            "ray": environment.ray.model_copy(update={"clusters": (stated,)}),
+        }
+    )
 
 
 @pytest.fixture(scope="session")

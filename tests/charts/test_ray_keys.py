@@ -13,52 +13,28 @@ import pytest
 from config import Environment
 from config.capacity import Resources, allocatable, whole_node_pod
 from config.catalogue import catalogue
-from config.model import Autoscaling, ClaimVolume, RayCluster, SecretVariable, Taint
+from config.model import RayCluster
 from k8s_charts.assembly import RayObjects, ray_objects
 from k8s_charts.network_policies import RayPoliciesChart
-from tests.charts.conftest import P5, RAY_FACTS, SMALL, Object, a_ray_cluster, a_worker_group, rendered
+from tests.charts.conftest import (
+    P5,
+    RAY_FACTS,
+    SMALL,
+    Object,
+    a_ray_cluster,
+    a_worker_group,
+    rendered,
+    with_every_ray_key,
+)
 from tests.charts.policies import INTERNET, connects
 from tests.charts.test_network_policies import HEAD
 
-TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
-
-
-def with_every_key(environment: Environment) -> Environment:
-    """The environment whose one RayCluster states every key there is, on tainted and labelled groups."""
-    [cluster] = environment.ray.clusters
-    [workers] = cluster.workers
-    selector = {"team": "a"}
-    stated = cluster.model_copy(
-        update={
-            "head": cluster.head.model_copy(update={"node_selector": selector}),
-            "workers": (
-                workers.model_copy(
-                    update={"cpu": 8, "memory_gib": 48, "accelerators": 1, "efa": 0, "node_selector": selector}
-                ),
-            ),
-            "autoscaling": Autoscaling(idle_timeout_seconds=120, upscaling="Conservative"),
-            "env": {"NCCL_DEBUG": "WARN"},
-            "secrets": (SecretVariable(env="HF_TOKEN", secret="hugging-face", key="token"),),
-            "volumes": (ClaimVolume(claim="scratch", mount_path="/scratch", read_only=True),),
-            "priority": 100,
-        }
-    )
-    groups = tuple(
-        group.model_copy(update={"labels": selector, "taints": TAINTS})
-        for group in environment.hyperpod.instance_groups
-    )
-    return environment.model_copy(
-        update={
-            "hyperpod": environment.hyperpod.model_copy(update={"instance_groups": groups}),
-            "ray": environment.ray.model_copy(update={"clusters": (stated,)}),
-        }
-    )
 
 
 @pytest.fixture
 def objects(dev: Environment) -> RayObjects:
-    return ray_objects(with_every_key(dev), RAY_FACTS)
+    return ray_objects(with_every_ray_key(dev), RAY_FACTS)
 
 
 @pytest.fixture
@@ -108,7 +84,7 @@ def test_pods_tolerate_the_taints_of_their_group(head: Object, worker: Object) -
 
 def test_stated_resources_go_before_the_nodes_own(worker: Object) -> None:
     amounts = worker["containers"][0]["resources"]["limits"]
-    assert amounts == {"cpu": "8", "memory": "48Gi", "nvidia.com/gpu": "1"}
+    assert amounts == {"cpu": "4", "memory": "32Gi", "nvidia.com/gpu": "1"}
 
 
 def test_what_is_not_stated_is_all_that_the_node_can_give(dev: Environment) -> None:
@@ -179,7 +155,7 @@ def test_priority_is_a_class_of_the_ray_clusters_own(objects: RayObjects, head: 
 
 def test_another_priority_is_another_class_because_a_class_cannot_change(dev: Environment) -> None:
     def name(priority: int) -> Any:
-        [cluster] = with_every_key(dev).ray.clusters
+        [cluster] = with_every_ray_key(dev).ray.clusters
         changed = cluster.model_copy(update={"priority": priority})
         ray = dev.ray.model_copy(update={"clusters": (changed,)})
         [found] = ray_objects(dev.model_copy(update={"ray": ray}), RAY_FACTS).priorities["rayml"].to_json()
@@ -256,5 +232,5 @@ def test_devs_head_has_room_for_the_autoscaler_on_its_node(dev: Environment) -> 
 
 
 def test_ray_cluster_model_has_no_key_that_these_tests_leave_out(dev: Environment) -> None:
-    [stated] = with_every_key(dev).ray.clusters
+    [stated] = with_every_ray_key(dev).ray.clusters
     assert stated.model_fields_set == set(RayCluster.model_fields)
