@@ -58,6 +58,7 @@ RULES: Final[tuple[Rule, ...]] = (
     instance_groups.min_count,
     instance_groups.volumes,
     instance_groups.labels_and_taints,
+    instance_groups.taints_of_neuron_nodes,
     lifecycle_scripts.lifecycle_scripts,
     zones.zones_with_a_subnet,
     zones.zone_of_a_training_plan,

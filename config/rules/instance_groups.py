@@ -11,6 +11,9 @@ from config.rules.walk import groups, is_known, repeated
 # Kubernetes, HyperPod and this project label nodes themselves.
 _RESERVED: Final = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "ray-on-hyperpod")
 
+# What the plugin tolerates (aws/sagemaker-hyperpod-cli: neuron-device-plugin/templates).
+_NEURON_TAINT: Final = ("aws.amazon.com/neuron", "NoSchedule")
+
 
 @error("V3")
 def known_instance_types(environment: Environment) -> Iterator[tuple[str, str]]:
@@ -103,6 +106,21 @@ def labels_and_taints(environment: Environment) -> Iterator[tuple[str, str]]:
                 yield f"{key}.{what}", f"{number} of them; allowed: 50"
         if twice := repeated([f"{taint.key} with {taint.effect}" for taint in group.taints]):
             yield f"{key}.taints", f"{', '.join(twice)} stands there twice"
+
+
+@error("V68")
+def taints_of_neuron_nodes(environment: Environment) -> Iterator[tuple[str, str]]:
+    """HyperPod's chart writes the Neuron plugin's tolerations into its template; without it a node has no devices."""
+    for key, group in groups(environment):
+        if not is_known(group) or not group.type.accelerated or group.type.gpus:
+            continue
+        for n, taint in enumerate(group.taints):
+            if taint.effect != "PreferNoSchedule" and (taint.key, taint.effect) != _NEURON_TAINT:
+                yield (
+                    f"{key}.taints.{n}",
+                    f"{taint.key} with {taint.effect} keeps the Neuron device plugin from {group.instance_type}; "
+                    f"allowed: {' with '.join(_NEURON_TAINT)}, or PreferNoSchedule",
+                )
 
 
 def _reserved(key: str) -> bool:

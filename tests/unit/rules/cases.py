@@ -11,6 +11,7 @@ Change = dict[str, Any]
 
 HEADS: Final = "hyperpod.instance_groups.0"
 NODES: Final = "hyperpod.instance_groups.1"
+NEURON: Final = "hyperpod.instance_groups.2"
 CLUSTER: Final = "ray.clusters.0"
 WORKERS: Final = "ray.clusters.0.workers.0"
 
@@ -447,6 +448,18 @@ CASES: Final[dict[str, list[Case]]] = {
         Case(
             {f"{NODES}.instance_type": "ml.trn1.32xlarge"},
             {"network.nat_gateways": "none", "image_registry": f"{REGISTRY}/mirror", "image.uri": f"{REGISTRY}/ray"},
+        )
+    ],
+    "V68": [
+        Case(
+            {f"{NEURON}.taints": [{"key": "team", "effect": "NoSchedule"}]},
+            {
+                NEURON: {"name": "neuron", "instance_type": "ml.trn1.32xlarge", "count": 1},
+                f"{NEURON}.taints": [
+                    {"key": "aws.amazon.com/neuron", "effect": "NoSchedule"},
+                    {"key": "team", "effect": "PreferNoSchedule"},
+                ],
+            },
         )
     ],
 }
