@@ -108,7 +108,7 @@ def job(name: str = "ray-image-1", created: str = "2026-11-01T10:00:00Z", **stat
 
 def deployment(available: int, replicas: int = 2) -> dict[str, Any]:
     """A Deployment."""
-    template = {"spec": {"containers": []}}
+    template: dict[str, Any] = {"spec": {"containers": []}}
     spec = {"replicas": replicas, "selector": {}, "template": template}
     return {"metadata": {"name": "ray-reaper"}, "spec": spec, "status": {"availableReplicas": available}}
 
