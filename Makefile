@@ -44,10 +44,14 @@ check: setup ## formatting, lint, types, import rules, shell scripts, workflows
 test: check ## the tests, cheapest first
 	@for tier in unit charts handlers synth rehearsal; do \
 	  SECONDS=0; printf '\n== tests/%s\n' $$tier; \
-	  case $$tier in unit | charts) workers= ;; *) workers='-n 2 --dist loadfile' ;; esac; \
-	  $(RUN) pytest -q $$workers -m 'not readme' tests/$$tier; \
+	  case $$tier in charts) workers= ;; *) workers='-n 2 --dist loadfile' ;; esac; \
+	  $(RUN) pytest -q $$workers -m 'not readme and not long' tests/$$tier; \
 	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
 	done
+
+.PHONY: test-long
+test-long: setup ## thousands of sequences of deployments with everything that can go wrong, some minutes
+	@$(RUN) pytest -q -n 2 -m long tests
 
 .PHONY: test-readme
 test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one

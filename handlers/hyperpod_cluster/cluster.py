@@ -77,11 +77,12 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
 def update(request: Request, hyperpod: HyperPod) -> Answer:
     """Send one UpdateCluster if the live cluster differs; leave it to is_updated while the cluster is busy."""
     cluster = _existing(request, hyperpod)
+    tags = _own_tags(cluster, request, hyperpod)
     desired = create_request(request.properties, hyperpod.model)
     removable = _removable(desired, cluster, request, hyperpod)
     wanted = update_request(desired, cluster, request.old_properties, removable)
     busy = "" if wanted is None else _sent(wanted, cluster, request, hyperpod)
-    _apply_tags(desired, request, hyperpod, cluster["ClusterArn"])
+    _apply_tags(desired, tags, request, hyperpod, cluster["ClusterArn"])
     return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)}
 
 
@@ -98,6 +99,7 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     if missing is None:
         return answer
     if request.deferred:
+        _own_tags(cluster, request, hyperpod)
         return _waiting(_sent(missing, cluster, request, hyperpod) or "the update was sent")
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
@@ -155,15 +157,33 @@ def _remove(request: Request, hyperpod: HyperPod) -> str:
         return status
     owner = Owner.named_by(tags)
     if owner is None:
-        raise Refused(
-            f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is not deleted: "
-            f"give it the tags {Owner.of(request).tags}, or delete it by hand; then try again"
-        )
+        raise _no_owner(request)
     if owner != Owner.of(request):
         _log.warning("cluster %s belongs to %s; it stays", request.physical_id, owner)
         return ""
     hyperpod.delete(cluster["ClusterArn"])
     return status
+
+
+def _own_tags(cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> dict[str, str]:
+    """The tags of this resource's cluster; raises Refused when it is somebody else's of the same name."""
+    tags = hyperpod.tags(cluster["ClusterArn"]) or {}
+    owner = Owner.named_by(tags)
+    if owner is None:
+        raise _no_owner(request)
+    if owner != Owner.of(request):
+        raise Refused(
+            f"HyperPod cluster {request.physical_id} is not this stack's any more, it belongs to {owner.logical_id} of "
+            f"stack {owner.stack_id}: destroy this stack and what depends on it, then deploy again"
+        )
+    return tags
+
+
+def _no_owner(request: Request) -> Refused:
+    return Refused(
+        f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
+        f"the tags of this stack, or delete it by hand; then try again\nIts tags: {Owner.of(request).tags}"
+    )
 
 
 def _existing(request: Request, hyperpod: HyperPod) -> dict[str, Any]:
@@ -228,13 +248,11 @@ def _tags(desired: dict[str, Any], request: Request) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
 
 
-def _apply_tags(desired: dict[str, Any], request: Request, hyperpod: HyperPod, arn: str) -> None:
+def _apply_tags(desired: dict[str, Any], live: dict[str, str], request: Request, hyperpod: HyperPod, arn: str) -> None:
     given = request.old_properties.get("Tags")
     before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
-    if given == request.properties.get("Tags"):
-        return
-    tags, live = _tags(desired, request), hyperpod.tags(arn) or {}
-    if any(live.get(key) != value for key, value in tags.items()):
-        hyperpod.add_tags(arn, tags)
-    if removed := sorted(before & live.keys() - tags.keys()):
+    wanted = _tags(desired, request)
+    if any(live.get(key) != value for key, value in wanted.items()):
+        hyperpod.add_tags(arn, wanted)
+    if removed := sorted(before & live.keys() - wanted.keys()):
         hyperpod.remove_tags(arn, removed)

@@ -72,7 +72,7 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
         raise Refused(
             _shortened(
                 f"{request.type} of {request.physical_id} has not ended after {PATIENCE_SECONDS // 60} minutes, and "
-                f"CloudFormation waits no longer: {answer['Waiting']}. Try again when that is over"
+                f"CloudFormation waits no longer: {answer['Waiting'].rstrip('.')}. Try again when that is over"
             )
         )
     if "Waiting" in answer:

@@ -119,6 +119,27 @@ class Framework:
         for interruption in list(self.interruptions):
             interruption(operation, after)
 
+    def interrupt(self, position: int, deed: Callable[[str], None], *, after: bool) -> None:
+        """Do something at the `position`-th call from now on, counted from 0: before it is carried out, or after it."""
+        left = position
+
+        def interruption(call: str, carried_out: bool) -> None:
+            nonlocal left
+            left -= carried_out is after
+            if left < 0 and carried_out is after:
+                self.interruptions.remove(interruption)
+                deed(call)
+
+        self.interruptions.append(interruption)
+
+    def kill(self, position: int, *, after: bool) -> None:
+        """Let Lambda end the function at this call."""
+
+        def deed(_: str) -> None:
+            raise Killed("Task timed out after 120.00 seconds")
+
+        self.interrupt(position, deed, after=after)
+
     def time_out(self) -> None:
         """Let a call end as one whose answer does not come."""
         self.sleep(CONNECT_SECONDS + READ_SECONDS)

@@ -38,13 +38,13 @@ def test_numbers_and_booleans_reach_the_api_as_such(
     cloudformation: CloudFormation, properties: Properties, sagemaker: Any
 ) -> None:
     group = properties["InstanceGroups"][1]
-    group["InstanceStorageConfigs"].append({"EbsVolumeConfig": {"RootVolume": True}})
+    group["InstanceStorageConfigs"].append({"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": "key"}})
     cloudformation.create(properties)
     seen = sagemaker.describe_cluster(ClusterName="ml-cluster")["InstanceGroups"][1]
     assert (seen["TargetCount"], seen["ThreadsPerCore"]) == (2, 1)
     assert seen["InstanceStorageConfigs"] == [
         {"EbsVolumeConfig": {"VolumeSizeInGB": 500}},
-        {"EbsVolumeConfig": {"RootVolume": True}},
+        {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": "key"}},
     ]
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import CloudFormation, Properties
+from tests.handlers.framework import CloudFormation, Interruption, Properties
 
 CALLS = {
     "Create": ["CreateCluster", "DescribeCluster"],
-    "Update": ["DescribeCluster", "ListClusterNodes", "UpdateCluster", "AddTags", "DeleteTags"],
+    "Update": ["DescribeCluster", "ListTags", "ListClusterNodes", "UpdateCluster", "AddTags", "DeleteTags"],
     "Delete": ["DescribeCluster", "ListTags", "DeleteCluster"],
     "Teardown": ["ListClusters", "ListTags", "DeleteCluster"],
 }
@@ -19,13 +19,16 @@ PAIRS = [(verb, call) for verb, calls in CALLS.items() for call in calls]
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
 
 
-def carry_out(verb: str, cloudformation: CloudFormation, properties: Properties, **fault: Any) -> Any:
+def carry_out(
+    verb: str, cloudformation: CloudFormation, properties: Properties, *interruptions: Interruption, **fault: Any
+) -> Any:
     """Bring the cluster to where the verb starts, set the fault, and carry the verb out."""
     bench: HyperPodBench = cloudformation.bench
     if verb != "Create":
         assert cloudformation.create(properties).succeeded
         bench.advance(minutes=120)
     bench.fault(errors=fault)
+    cloudformation.framework.interruptions.extend(interruptions)
     if verb == "Create":
         return cloudformation.create(properties)
     if verb == "Update":
@@ -58,10 +61,68 @@ def test_call_that_is_always_denied_is_named(
 def test_call_that_is_always_throttled_is_no_success(
     cloudformation: CloudFormation, properties: Properties, verb: str, call: str
 ) -> None:
-    # Time for one attempt per invocation: the framework's 240 polls are the patience here.
-    cloudformation.framework.invocation_seconds = 30
+    # Time for one attempt per invocation: the framework's polls are the patience here.
+    cloudformation.framework.invocation_seconds = 31
     response = carry_out(verb, cloudformation, properties, **{call: "ThrottlingException"})
     assert not response.succeeded
+    assert f"{call} failed (ThrottlingException): " in response.reason
+    if response.polls:
+        assert "has not ended after 50 minutes, and CloudFormation waits no longer: " in response.reason
+
+
+@pytest.mark.parametrize(("verb", "call"), PAIRS)
+@pytest.mark.parametrize("after", [False, True], ids=["lost on the way", "answer lost"])
+def test_call_without_an_answer_is_survived(
+    cloudformation: CloudFormation, properties: Properties, verb: str, call: str, *, after: bool
+) -> None:
+    lost: list[str] = []
+
+    def lose(called: str, carried_out: bool) -> None:
+        if (called, carried_out) == (call, after) and len(lost) < 2:
+            lost.append(called)
+            cloudformation.framework.time_out()
+
+    response = carry_out(verb, cloudformation, properties, lose)
+    # What was carried out needs no second attempt.
+    assert lost == ([call] if len(lost) == 1 and after else [call, call])
+    assert response.succeeded, response.reason
+
+
+@pytest.mark.parametrize(("verb", "call"), PAIRS)
+def test_call_that_never_answers_is_named(
+    cloudformation: CloudFormation, properties: Properties, verb: str, call: str
+) -> None:
+    def lose(called: str, carried_out: bool) -> None:
+        if called == call and not carried_out:
+            cloudformation.framework.time_out()
+
+    response = carry_out(verb, cloudformation, properties, lose)
+    assert not response.succeeded
+    assert f"{call} got no answer: Read timeout on endpoint URL" in response.reason
+
+
+def test_events_that_never_come_do_not_hide_why_a_creation_failed(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    bench.fault(fail_creation="No capacity.")
+
+    def lose(called: str, _: bool) -> None:
+        if called == "ListClusterEvents":
+            cloudformation.framework.time_out()
+
+    reason = carry_out("Create", cloudformation, properties, lose).reason
+    assert reason.startswith("HyperPod cluster ml-cluster is Failed: No capacity.\n(its events could not be read: ")
+
+
+def test_cluster_that_stays_busy_is_told_before_cloudformation_gives_up(
+    cloudformation: CloudFormation, properties: Properties
+) -> None:
+    fault = {"error": "ConflictException", "message": "It is busy."}
+    response = carry_out("Update", cloudformation, properties, UpdateCluster=fault)
+    assert response.reason == (
+        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation waits no longer: "
+        "it takes no update now: It is busy. Try again when that is over"
+    )
 
 
 def test_execution_role_that_iam_does_not_know_yet_is_waited_for(

@@ -1,4 +1,4 @@
-"""Custom::HyperPodCluster, Update: a test per row of the table in handlers/hyperpod_cluster/changes.py."""
+"""Custom::HyperPodCluster, Update: a test per row of the table (`test_update_table` says which)."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from handlers.hyperpod_cluster.changes import update_request
+from handlers.hyperpod_cluster.ownership import STACK_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import CloudFormation, Properties, Response
 
 Change = Callable[[Properties], Any]
 CONFIRMED_WORKERS = {"ConfirmGroupRemoval": ["worker-group-1"]}
+RENAMED = {"InstanceGroupName": "workers-2"}
 CHANGING = {"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"}
 
 
@@ -86,8 +89,7 @@ def test_missing_group_is_deleted_with_its_nodes(
 def test_renamed_group_is_one_update_that_adds_and_deletes(
     change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
 ) -> None:
-    renamed = {"InstanceGroupName": "workers-2"}
-    assert change(lambda new: (new["InstanceGroups"][1].update(renamed), new.update(CONFIRMED_WORKERS))).succeeded
+    assert change(lambda new: (new["InstanceGroups"][1].update(RENAMED), new.update(CONFIRMED_WORKERS))).succeeded
     assert changing(cloudformation.calls) == ["UpdateCluster"]
     bench.advance(minutes=120)
     assert list(groups_of(sagemaker)) == ["head-group", "workers-2"]
@@ -99,6 +101,8 @@ def test_renamed_group_is_one_update_that_adds_and_deletes(
         {"LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks/v2", "OnCreate": "on_create.sh"}},
         {"InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": 1000}}]},
         {"OnStartDeepHealthChecks": ["InstanceStress"]},
+        {"MinInstanceCount": 1},
+        {"KubernetesConfig": {"Labels": {"team": "vision"}}},
     ],
     ids=lambda fields: next(iter(fields)),
 )
@@ -107,7 +111,11 @@ def test_other_field_of_a_group_is_changed_in_place(
 ) -> None:
     bench.client("s3").put_object(Bucket="sagemaker-scripts", Key="eks/v2/on_create.sh", Body=b"#!/bin/bash\n")
     assert change(lambda new: new["InstanceGroups"][1].update(fields)).succeeded
-    assert fields.items() <= groups_of(sagemaker)["worker-group-1"].items()
+    shown = groups_of(sagemaker)["worker-group-1"]
+    # DescribeCluster's other names: a minimum, and labels that are wanted beside those that are there.
+    shown |= {"MinInstanceCount": shown.get("MinCount")}
+    shown |= {"KubernetesConfig": {"Labels": shown.get("KubernetesConfig", {}).get("DesiredLabels")}}
+    assert fields.items() <= shown.items()
 
 
 def test_field_of_a_group_that_is_taken_away_is_noticed(
@@ -177,6 +185,57 @@ def test_node_recovery_is_changed_in_place_and_back_by_leaving_it_out(
     without = {key: value for key, value in off.items() if key != "NodeRecovery"}
     assert cloudformation.update("ml-cluster", without, off).succeeded
     assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "Automatic"
+
+
+def test_cluster_role_is_set_in_place_and_cannot_be_taken_away(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, created: Properties, bench: HyperPodBench
+) -> None:
+    role = bench.role("scaler", service="hyperpod.sagemaker.amazonaws.com")
+    assert change(lambda new: new.update(ClusterRole=role)).succeeded
+    response = cloudformation.update("ml-cluster", created, created | {"ClusterRole": role})
+    assert response.reason == "ClusterRole cannot be taken away from a HyperPod cluster once it is set"
+
+
+@pytest.mark.parametrize("field", ["AutoScaling", "TieredStorageConfig"])
+def test_scaler_and_tiered_storage_are_disabled_by_leaving_them_out(field: str) -> None:
+    on, off = {"Mode": "Enable"}, {"Mode": "Disable"}
+    desired = {"ClusterName": "ml-cluster", "InstanceGroups": []}
+    live = desired | {"VpcConfig": None, "Orchestrator": None}
+    assert update_request(desired | {field: on}, live, {}) == desired | {field: on}
+    assert update_request(desired, live | {field: on}, {field: on}) == desired | {field: off}
+    assert update_request(desired, live | {field: off}, {field: on}) is None
+
+
+@pytest.mark.parametrize("edit", ["taken away", "renamed"])
+def test_removal_of_a_group_is_refused_until_it_is_confirmed(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, edit: str
+) -> None:
+    def remove(new: Properties) -> object:
+        new["ConfirmGroupRemoval"] = ["head-group"]
+        return new["InstanceGroups"].pop() if edit == "taken away" else new["InstanceGroups"][1].update(RENAMED)
+
+    response = change(remove)
+    assert response.reason == (
+        "Instance group worker-group-1 of HyperPod cluster ml-cluster would be removed with its nodes: "
+        "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
+    )
+    assert changing(cloudformation.calls) == []
+
+
+def test_confirmation_alone_changes_nothing(
+    change: Callable[[Change], Response], cloudformation: CloudFormation
+) -> None:
+    assert change(lambda new: new.update(ConfirmGroupRemoval=["worker-group-1"])).succeeded
+    assert changing(cloudformation.calls) == []
+
+
+def test_tags_cannot_give_the_cluster_to_another_stack(
+    change: Callable[[Change], Response], cloudformation: CloudFormation
+) -> None:
+    assert change(lambda new: new["Tags"].append({"Key": STACK_TAG, "Value": "another"})).succeeded
+    assert changing(cloudformation.calls) == []
+    assert cloudformation.delete("ml-cluster").succeeded
+    assert not cloudformation.bench.hyperpod.world.clusters
 
 
 def test_provisioning_mode_cannot_be_taken_away(change: Callable[[Change], Response]) -> None:

@@ -1,0 +1,65 @@
+"""Edits of the custom resource's properties, by names, and the properties that they make together."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from rehearsal.account.hyperpod.bench import HyperPodBench
+from tests.handlers.framework import Properties
+
+WORKERS = "worker-group-1"
+BY_HAND = "by-hand"
+_GROUPS = ("head-group", WORKERS, "workers-2", "more", BY_HAND)
+
+
+def _workers(**fields: Any) -> Callable[[Properties, HyperPodBench], object]:
+    return lambda properties, _: [
+        group.update(fields) for group in properties["InstanceGroups"] if group["InstanceGroupName"] == WORKERS
+    ]
+
+
+def _without_workers(properties: Properties, _: HyperPodBench) -> None:
+    properties["InstanceGroups"] = [g for g in properties["InstanceGroups"] if g["InstanceGroupName"] != WORKERS]
+
+
+def _own_network(properties: Properties, bench: HyperPodBench) -> None:
+    own = {"SecurityGroupIds": [bench.security_group_id], "Subnets": [bench.subnet_id]}
+    _workers(OverrideVpcConfig=own)(properties, bench)
+
+
+def _confirmed(properties: Properties, _: HyperPodBench) -> None:
+    names = {group["InstanceGroupName"] for group in properties["InstanceGroups"]}
+    properties["ConfirmGroupRemoval"] = [name for name in _GROUPS if name not in names]
+
+
+# In this order: what renames or removes the workers comes after what changes them.
+EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
+    "more workers": _workers(InstanceCount=3),
+    "fewer workers": _workers(InstanceCount=1),
+    "deep checks": _workers(OnStartDeepHealthChecks=["InstanceStress"]),
+    "bigger disks": _workers(InstanceStorageConfigs=[{"EbsVolumeConfig": {"VolumeSizeInGB": 1000}}]),
+    "own network": _own_network,
+    "other type": _workers(InstanceType="ml.g5.2xlarge"),
+    "two threads": _workers(ThreadsPerCore=2),
+    "new group": lambda properties, bench: properties["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1)),
+    "workers renamed": _workers(InstanceGroupName="workers-2"),
+    "no workers": _without_workers,
+    "removal confirmed": _confirmed,
+    "no recovery": lambda properties, _: properties.update(NodeRecovery="None"),
+    "recovery left out": lambda properties, _: properties.pop("NodeRecovery"),
+    "other tags": lambda properties, _: properties.update(Tags=[{"Key": "team", "Value": "vision"}]),
+    "not continuous": lambda properties, _: properties.pop("NodeProvisioningMode"),
+    "other name": lambda properties, _: properties.update(ClusterName="other-name"),
+    "typing error": lambda properties, _: properties.update(NodeRecover="None"),
+}
+
+NEVER = frozenset({"own network", "other type", "two threads", "not continuous", "other name", "typing error"})
+"""Edits that an existing cluster refuses, or that make another kind of cluster."""
+
+
+def edited(bench: HyperPodBench, edits: Collection[str]) -> Properties:
+    """The properties with these edits."""
+    properties: Properties = bench.request(Tags=[{"Key": "project", "Value": "rayhp"}])
+    for name, edit in EDITS.items():
+        if name in edits:
+            edit(properties, bench)
+    return properties

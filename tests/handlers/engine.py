@@ -1,0 +1,214 @@
+"""The embedded account's CloudFormation with the real handlers behind it, in one process and on a simulated clock.
+
+Nothing is started and nothing sleeps: functions are calls (`Framework` in the place of CDK's), SageMaker is the
+simulator without botocore's client in between, answers reach the engine by its own route without a network. A whole
+deployment takes a few milliseconds, so that thousands of them can be tried.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.exceptions import ClientError
+from werkzeug.test import Client as WebClient
+from werkzeug.wrappers import Response as WebResponse
+
+from handlers.hyperpod_cluster import index
+from rehearsal import isolation
+from rehearsal.account.cloudformation.engine import Engine, Options
+from rehearsal.account.cloudformation.requests import desired_state
+from rehearsal.account.cloudformation.stack import Stack
+from rehearsal.account.context import Account, Clock, Journal
+from rehearsal.account.control_routes import ControlRoutes
+from rehearsal.account.hyperpod.api import HyperPodApi
+from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
+from rehearsal.account.hyperpod.errors import ApiError
+from tests.handlers.framework import Event, Framework, Properties, Response
+from tests.rehearsal.account.stacks import Result, failing
+
+SERVICE_TOKEN = f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:framework-onEvent"
+STACK = "rayhp-dev-hyperpod"
+LOGS = "\n\nLogs: /aws/lambda/rayhp-dev-hyperpod-Handler\n"
+
+
+class SimulatedClock(Clock):
+    """The account's clock, moved with the bench's."""
+
+    def __init__(self, bench: HyperPodBench) -> None:
+        super().__init__()
+        self._bench = bench
+
+    def now(self) -> datetime:
+        return self._bench.clock.present
+
+    def sleep(self, seconds: float) -> None:
+        self._bench.advance(minutes=seconds / 60)
+
+
+class DirectClient:
+    """A SageMaker client that asks the simulator itself: a hundred times faster than through botocore and moto."""
+
+    def __init__(self, bench: HyperPodBench) -> None:
+        self._api = HyperPodApi(bench.hyperpod)
+        self.meta = bench.client("sagemaker").meta
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        operation = self.meta.method_to_api_mapping[name]
+
+        def call(**request: Any) -> dict[str, Any]:
+            try:
+                return self._api.answer(operation, request, isolation.DUMMY_ACCESS_KEY)
+            except ApiError as error:
+                raise ClientError({"Error": {"Code": error.code, "Message": error.message}}, operation) from None
+
+        return call
+
+
+Judge = Callable[[Event, Response], None]
+
+
+class Deployments:
+    """One stack with a guard and a cluster in it, deployed by the engine.
+
+    `judge` sees every answer that CloudFormation takes; `before_request` is called before each request. While
+    `crashes` is positive, the framework's own function fails at its end instead of answering: Lambda tries it again.
+    What goes wrong in a judge or in the framework double is kept in `errors`: the engine would take it for the
+    function's failure.
+    """
+
+    def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock, nowhere = SimulatedClock(bench), Path(os.devnull)
+        account = Account(ACCOUNT_ID, REGION, 0, nowhere, nowhere, clock, Journal(nowhere, clock))
+        account.routes = ControlRoutes(account)
+        account.background = bench.background
+        account.functions = self
+        self._account = account
+        self._engine = Engine(account)
+        self._web = WebClient(account.routes.in_front_of(WebResponse(status=404)))
+        self._answered: set[str] = set()
+        self.framework = Framework(bench, self._status, monkeypatch)
+        self.framework.use(DirectClient(bench))
+        self.stack: Stack | None = None
+        self.requests: list[Event] = []
+        self.judge: Judge = lambda *_: None
+        self.before_request: Callable[[], None] = lambda: None
+        self.crashes = 0
+        self.errors: list[BaseException] = []
+
+    def close(self) -> None:
+        self._account.journal.close()
+
+    # --- what a user asks of CloudFormation --------------------------------------------------------------
+
+    def deploy(self, properties: Properties, *, fails_later: bool = False, on_failure: Any = "ROLLBACK") -> str:
+        """Create the stack, or update it; with `fails_later` a resource that comes after the cluster fails."""
+        stack = self._living() if self.living else self._new_stack()
+        body = {"TemplateBody": json.dumps(template(properties, fails_later=fails_later))}
+        desired = desired_state(self._account, body, stack, self._engine.lookups)
+        self._engine.deploy(stack, desired, Options(on_failure=on_failure))
+        return self._settled()
+
+    def delete(self) -> str:
+        self._engine.delete(self._living(), retain=frozenset(), token=None)
+        return self._settled()
+
+    def continue_rollback(self) -> str:
+        """ContinueUpdateRollback; of a stack that was paused, RollbackStack."""
+        stack = self._living()
+        if stack.status == "UPDATE_ROLLBACK_FAILED":
+            self._engine.continue_rollback(stack, frozenset(), None)
+        else:
+            self._engine.roll_back(stack, None)
+        return self._settled()
+
+    @property
+    def living(self) -> bool:
+        return self.stack is not None and self.stack.status != "DELETE_COMPLETE"
+
+    @property
+    def status(self) -> str:
+        """The stack's status; "" before the first."""
+        return self.stack.status if self.stack else ""
+
+    def reasons(self) -> list[str]:
+        """The reasons of all failures in the stack's events, the oldest first."""
+        return [event.reason or "" for event in self._living().events if event.status.endswith("_FAILED")]
+
+    # --- the account's function runtime ------------------------------------------------------------------
+
+    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> Result:
+        """Run CDK's framework for one request, as Lambda does."""
+        assert function_arn == SERVICE_TOKEN
+        request: Event = json.loads(json.dumps(event))
+        try:
+            self.before_request()
+            self.requests.append(request)
+            response = self.framework.handle(request)
+            if self.crashes:
+                self.crashes -= 1
+                return Result(b'{"errorMessage": "Runtime exited without providing a reason"}', error=True)
+            self.answer(request, response)
+        except BaseException as error:  # noqa: BLE001 - told by the test, not to the engine
+            self.errors.append(error)
+            self.answer(request, Response(False, "broken", reason=f"the test itself failed: {error!r}"))
+        return Result(b"null", error=False)
+
+    def answer(self, request: Event, response: Response) -> None:
+        """Answer CloudFormation, which takes the first answer to a request and no other."""
+        if request["ResponseURL"] in self._answered:
+            return
+        self._answered.add(request["ResponseURL"])
+        body = {
+            "Status": "SUCCESS" if response.succeeded else "FAILED",
+            "Reason": "SUCCESS" if response.succeeded else f"Error: {response.reason}{LOGS}",
+            "PhysicalResourceId": response.physical_id,
+            "Data": dict(response.data),
+            **{name: request[name] for name in ("StackId", "RequestId", "LogicalResourceId")},
+        }
+        self._web.put(urlsplit(request["ResponseURL"]).path, data=json.dumps(body))
+        if response.reason.startswith("the test itself"):
+            return
+        self.judge(request, response)
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    def _new_stack(self) -> Stack:
+        self.stack = self._engine.new_stack(STACK)
+        self._engine.store.add(self.stack)
+        return self.stack
+
+    def _living(self) -> Stack:
+        assert self.stack is not None
+        return self.stack
+
+    def _status(self, stack_id: str) -> str:
+        assert stack_id == self._living().stack_id
+        return self.status
+
+    def _settled(self) -> str:
+        while self._living().busy:
+            time.sleep(0.0005)
+        if self.errors:
+            raise self.errors[0]
+        return self.status
+
+
+def template(properties: Properties, *, fails_later: bool) -> dict[str, Any]:
+    """The resources of the hyperpod stack that matter here, in the order of the real one."""
+    resources: dict[str, Any] = {
+        "Teardown": {"Type": index.TEARDOWN, "Properties": {"ServiceToken": SERVICE_TOKEN}},
+        "Cluster": {
+            "Type": index.CLUSTER,
+            "Properties": {"ServiceToken": SERVICE_TOKEN} | properties,
+            "DependsOn": "Teardown",
+        },
+    }
+    if fails_later:
+        resources["Later"] = failing() | {"DependsOn": "Cluster"}
+    return {"Resources": resources}

@@ -1,0 +1,201 @@
+"""What must hold of every answer that CloudFormation gets, judged by the simulator's own state and what was done to it.
+
+A success must be true at that moment; a failure must name a cause that is really there.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handlers.hyperpod_cluster import index
+from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
+from rehearsal.account.hyperpod.bench import HyperPodBench
+from rehearsal.account.hyperpod.model import Cluster, ClusterStatus, NodeStatus
+from tests.handlers.framework import MARKER, Event, Properties, Response, strings
+
+NAME = "ml-cluster"
+
+
+@dataclass
+class Deeds:
+    """What was done to a deployment, as far as it explains failures and drift.
+
+    `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that groups or
+    requests came from elsewhere than from the template, in order.
+    """
+
+    errors: set[tuple[str, str]] = field(default_factory=set)
+    killed: bool = False
+    removed_by_hand: bool = False
+    drift: bool = False
+    quota: bool = False
+
+    def explains(self, call: str, code: str) -> bool:
+        """Whether this call was made to fail with this code."""
+        return bool({(call, code), ("*", code), (call, "*"), ("*", "*")} & self.errors)
+
+
+class Judge:
+    """Judges answers; raises AssertionError."""
+
+    def __init__(self, bench: HyperPodBench, deeds: Deeds, rolls_back: Callable[[], bool]) -> None:
+        self._bench = bench
+        self._deeds = deeds
+        self.rolls_back = rolls_back
+        self.succeeded = 0
+        self.failed = 0
+
+    def __call__(self, event: Event, response: Response) -> None:
+        if response.succeeded:
+            self.succeeded += 1
+            self._success(event, response)
+        else:
+            self.failed += 1
+            assert self._justified(event, response.reason), f"not the cause: {response.reason}"
+
+    def owned_by(self, stack_id: str, logical_id: str = "") -> list[str]:
+        """The names of the clusters whose tags name this stack, and this resource of it if given."""
+        return [
+            cluster.name
+            for cluster in self.clusters.values()
+            if cluster.tag_values.get(STACK_TAG) == stack_id
+            and logical_id in {"", cluster.tag_values.get(RESOURCE_TAG)}
+        ]
+
+    @property
+    def clusters(self) -> Mapping[str, Cluster]:
+        return self._bench.hyperpod.world.clusters
+
+    # --- successes ---------------------------------------------------------------------------------------
+
+    def _success(self, event: Event, response: Response) -> None:
+        kind, verb, stack_id = event["ResourceType"], event["RequestType"], event["StackId"]
+        if verb == "Delete":
+            unknown = response.physical_id != NAME
+            logical_id = event["LogicalResourceId"] if kind == index.CLUSTER else ""
+            assert (kind == index.CLUSTER and unknown) or not self.owned_by(stack_id, logical_id), "it is not deleted"
+        elif kind == index.CLUSTER:
+            assert response.physical_id == event["ResourceProperties"]["ClusterName"]
+            self._as_desired(event, self.clusters[response.physical_id])
+
+    def _as_desired(self, event: Event, cluster: Cluster) -> None:
+        desired, old = event["ResourceProperties"], event.get("OldResourceProperties", {})
+        assert cluster.status is ClusterStatus.IN_SERVICE
+        owner = Owner(event["StackId"], event["LogicalResourceId"])
+        tags = {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | owner.tags
+        gone = {tag["Key"] for tag in old.get("Tags", [])} - tags.keys()
+        assert tags.items() <= cluster.tag_values.items()
+        assert not gone & cluster.tag_values.keys()
+        live = {name: strings(group.specification) for name, group in cluster.groups.items() if not group.deleting}
+        for group in desired["InstanceGroups"]:
+            found = live.pop(group["InstanceGroupName"])
+            assert group.items() <= found.items()
+            assert self._deeds.drift or not found.keys() - group.keys(), "a field that is no longer given is there"
+        assert self._deeds.drift or not live, "there are groups that nobody wants"
+        recovery = desired.get("NodeRecovery", "Automatic")
+        assert self._deeds.drift or cluster.request.get("NodeRecovery", "Automatic") == recovery
+        assert not desired.get("NodeProvisioningMode") or cluster.continuous
+
+    # --- failures ----------------------------------------------------------------------------------------
+
+    def _justified(self, event: Event, reason: str) -> bool:
+        return any(
+            found and holds(self, event, found)
+            for pattern, holds in _CAUSES
+            for found in [re.match(pattern, reason, re.DOTALL)]
+        )
+
+    def api_error(self, event: Event, call: str, code: str, message: str) -> bool:
+        """An error of the API is a cause when it was asked for, or when the simulator really has that reason."""
+        if self._deeds.explains(call, code):
+            return True
+        if code == "ResourceLimitExceeded":
+            return self._deeds.quota
+        if code == "ResourceInUse":
+            return bool(event["ResourceProperties"]["ClusterName"] in self.clusters)
+        natural = {
+            "missing one or more required dependencies": bool(self._bench.eks.missing),
+            "is already used by the HyperPod cluster": bool(self.clusters),
+            "needs NodeProvisioningMode Continuous": "NodeProvisioningMode" not in event["ResourceProperties"],
+            "ThreadsPerCore 2 is not valid": True,
+        }
+        return code == "ValidationException" and any(words in message and true for words, true in natural.items())
+
+    def cluster(self) -> Cluster | None:
+        return self.clusters.get(NAME)
+
+    def checked(self) -> bool:
+        """Whether a node is in deep health checks."""
+        nodes = [node for cluster in self.clusters.values() for node in cluster.nodes.values()]
+        return any(node.status is NodeStatus.DEEP_HEALTH_CHECK for node in nodes)
+
+    @property
+    def deeds(self) -> Deeds:
+        return self._deeds
+
+
+def _others(judge: Judge, event: Event) -> bool:
+    name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
+    return name in judge.clusters and name not in judge.owned_by(event["StackId"], event["LogicalResourceId"])
+
+
+def _differs(properties: Properties, old: Properties, key: str) -> bool:
+    groups: list[dict[str, Any]] = [*properties.get("InstanceGroups", []), *old.get("InstanceGroups", [])]
+    return properties.get(key) != old.get(key) or len({str(group.get(key)) for group in groups}) > 1
+
+
+def _surplus(judge: Judge, event: Event, names: str) -> bool:
+    confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
+    cluster = judge.cluster()
+    # A rollback may remove what the failed update made, and has to leave alone what it does not know.
+    return (
+        cluster is not None
+        and not judge.rolls_back()
+        and all(name in cluster.groups and name not in confirmed for name in names.split(", "))
+    )
+
+
+_HOLDS = Callable[[Judge, Event, "re.Match[str]"], bool]
+_CLUSTER = r"HyperPod cluster \S+ "
+_CAUSES: list[tuple[str, _HOLDS]] = [
+    (r"(\w+) failed \((\w+)\): (.+)", lambda judge, event, found: judge.api_error(event, *found.groups())),
+    (r"(\w+) got no answer: ", lambda judge, _, found: judge.deeds.explains(found[1], "time-out")),
+    (r"(\w+) was not tried: no time is left", lambda judge, _, __: bool(judge.deeds.errors)),
+    (r"Task timed out after ", lambda judge, _, __: judge.deeds.killed),
+    (_CLUSTER + "exists already and (was not made|belongs)", lambda judge, event, _: _others(judge, event)),
+    (_CLUSTER + "is not this stack's any more", lambda judge, event, _: _others(judge, event)),
+    (_CLUSTER + "carries no tag that names its stack", lambda judge, event, _: _others(judge, event)),
+    (_CLUSTER + "(is gone|does not exist any more)", lambda judge, _, __: judge.deeds.removed_by_hand),
+    (_CLUSTER + "is being deleted by somebody else", lambda judge, _, __: judge.deeds.removed_by_hand),
+    (_CLUSTER + "is (Failed|Deleting) and takes no update", lambda judge, _, __: judge.deeds.removed_by_hand),
+    (_CLUSTER + "is Failed: The creation was made to fail", lambda _, __, ___: True),
+    (_CLUSTER + "is RollingBack: ", lambda judge, _, __: judge.deeds.drift),
+    (
+        _CLUSTER + r"takes no update while \d+ of its nodes are in deep",
+        lambda judge, _, __: judge.checked() and not judge.rolls_back(),
+    ),
+    (_CLUSTER + "accepted the update but did not keep it: ", lambda judge, _, __: judge.deeds.drift),
+    (
+        r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",
+        lambda judge, event, found: (
+            _differs(event["ResourceProperties"], event["OldResourceProperties"], found[1]) and not judge.rolls_back()
+        ),
+    ),
+    (
+        r"(\w+) cannot be taken away from a HyperPod cluster",
+        lambda _, event, found: found[1] not in event["ResourceProperties"],
+    ),
+    (r"CreateCluster: unknown field '(\w+)'", lambda _, event, found: found[1] in event["ResourceProperties"]),
+    (
+        "Instance group (.+?) of HyperPod cluster .* would be removed with its nodes",
+        lambda judge, event, found: _surplus(judge, event, found[1]),
+    ),
+    (
+        r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "
+        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \(\w+\) is left|(\w+) (failed|got|was))",
+        lambda judge, _, found: not found[2] or bool(judge.deeds.errors),
+    ),
+]
+
+__all__ = ["MARKER", "NAME", "Deeds", "Judge"]

@@ -1,0 +1,210 @@
+"""CloudFormation's way back, through the real engine: from every intermediate state, and over older properties."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rehearsal.account.hyperpod.bench import HyperPodBench
+from tests.handlers.changing import edited
+from tests.handlers.engine import Deployments
+from tests.handlers.framework import CloudFormation, Properties, strings
+from tests.handlers.judging import Deeds
+
+CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
+UPDATE = ("more workers", "new group", "other tags")
+# Calls of each: `test_every_call_is_covered` holds these figures to what is really called.
+CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 2, 7, 3
+
+
+@pytest.fixture
+def running(stacks: Deployments, bench: HyperPodBench) -> Deployments:
+    """A deployed stack all of whose nodes run."""
+    assert stacks.deploy(edited(bench, ())) == "CREATE_COMPLETE"
+    bench.advance(60)
+    stacks.framework.calls.clear()
+    return stacks
+
+
+def live(bench: HyperPodBench) -> dict[str, Any]:
+    """What a rollback must bring back: groups and tags of the only cluster."""
+    [cluster] = bench.hyperpod.world.clusters.values()
+    groups = [group.specification for group in cluster.groups.values() if not group.deleting]
+    return {"groups": deepcopy(groups), "tags": dict(cluster.tag_values)}
+
+
+def clusters(bench: HyperPodBench) -> list[str]:
+    return list(bench.hyperpod.world.clusters)
+
+
+def test_every_call_is_covered(running: Deployments, bench: HyperPodBench) -> None:
+    calls = running.framework.calls
+    running.deploy(edited(bench, UPDATE))
+    assert calls[:UPDATE_CALLS] == [
+        *("DescribeCluster", "ListTags", "ListClusterNodes", "UpdateCluster", "AddTags", "DeleteTags"),
+        "DescribeCluster",  # from is_complete
+    ]
+    calls.clear()
+    running.delete()
+    assert calls[:DELETE_CALLS] == ["DescribeCluster", "ListTags", "DeleteCluster"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", range(CREATE_CALLS))
+def test_create_whose_handler_dies_at_any_call_leaves_nothing(
+    stacks: Deployments, bench: HyperPodBench, call: int, *, after: bool
+) -> None:
+    stacks.framework.kill(call, after=after)
+    assert stacks.deploy(edited(bench, ())) == "ROLLBACK_COMPLETE"
+    assert "Task timed out" in stacks.reasons()[0]
+    assert clusters(bench) == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", range(UPDATE_CALLS))
+def test_update_whose_handler_dies_at_any_call_is_taken_back(
+    running: Deployments, bench: HyperPodBench, call: int, *, after: bool
+) -> None:
+    before = live(bench)
+    running.framework.kill(call, after=after)
+    assert running.deploy(edited(bench, UPDATE)) == "UPDATE_ROLLBACK_COMPLETE"
+    assert live(bench) == before
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", range(UPDATE_CALLS))
+def test_rollback_whose_handler_dies_at_any_call_can_be_continued(
+    running: Deployments, bench: HyperPodBench, call: int, *, after: bool
+) -> None:
+    before = live(bench)
+    assert running.deploy(edited(bench, UPDATE), fails_later=True, on_failure="DO_NOTHING") == "UPDATE_FAILED"
+    running.framework.kill(call, after=after)
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_FAILED"
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
+    assert live(bench) == before
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", range(DELETE_CALLS))
+def test_delete_whose_handler_dies_at_any_call_can_be_tried_again(
+    running: Deployments, bench: HyperPodBench, call: int, *, after: bool
+) -> None:
+    running.framework.kill(call, after=after)
+    assert running.delete() == "DELETE_FAILED"
+    assert running.delete() == "DELETE_COMPLETE"
+    assert clusters(bench) == []
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [UPDATE, ("workers renamed", "removal confirmed"), ("no workers", "removal confirmed"), ("no recovery",)],
+    ids=lambda edits: edits[0],
+)
+def test_accepted_update_is_taken_back_when_a_later_resource_fails(
+    running: Deployments, bench: HyperPodBench, edits: tuple[str, ...]
+) -> None:
+    before = live(bench)
+    assert running.deploy(edited(bench, edits), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
+    assert {group["InstanceGroupName"]: group for group in live(bench)["groups"]} == {
+        group["InstanceGroupName"]: group for group in before["groups"]
+    }
+
+
+@pytest.mark.parametrize(
+    "edit", ["other type", "two threads", "own network", "other name", "typing error", "no workers", "not continuous"]
+)
+def test_refused_update_is_taken_back_without_a_call_that_changes(
+    running: Deployments, bench: HyperPodBench, edit: str
+) -> None:
+    assert running.deploy(edited(bench, [edit])) == "UPDATE_ROLLBACK_COMPLETE"
+    assert not CHANGING & set(running.framework.calls)
+
+
+def test_rollback_waits_for_deep_health_checks(running: Deployments, bench: HyperPodBench) -> None:
+    before = live(bench)
+    properties = edited(bench, ())
+    properties["InstanceGroups"].append(
+        bench.group("checked", "ml.g5.2xlarge", 1, OnStartDeepHealthChecks=["InstanceStress"])
+    )
+    assert running.deploy(properties, fails_later=True, on_failure="DO_NOTHING") == "UPDATE_FAILED"
+    bench.advance(40)
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
+    assert live(bench) == before
+
+
+def test_rollback_that_the_checks_outlast_says_so_and_can_be_continued(
+    running: Deployments, bench: HyperPodBench
+) -> None:
+    properties = edited(bench, ())
+    properties["InstanceGroups"].append(
+        bench.group("checked", "ml.g5.2xlarge", 1, OnStartDeepHealthChecks=["InstanceStress"])
+    )
+    running.deploy(properties, fails_later=True, on_failure="DO_NOTHING")
+    bench.advance(18)
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_FAILED"
+    [reason] = [reason for reason in running.reasons() if "has not ended" in reason]
+    assert (
+        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation waits no longer: "
+        "1 of its nodes are in deep health checks (checked). Try again when that is over"
+    ) in reason
+    bench.advance(30)
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_rollback_leaves_a_group_alone_that_neither_template_has(
+    running: Deployments, deeds: Deeds, bench: HyperPodBench
+) -> None:
+    deeds.drift = True
+    groups = [*edited(bench, ())["InstanceGroups"], bench.group("by-hand", "ml.g5.2xlarge", 1)]
+    bench.client("sagemaker").update_cluster(ClusterName="ml-cluster", InstanceGroups=groups)
+    bench.advance(60)
+    assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "Instance group by-hand of HyperPod cluster ml-cluster would be removed" in running.reasons()[0]
+    assert [group["InstanceGroupName"] for group in live(bench)["groups"]][-1] == "by-hand"
+
+
+def test_crash_of_the_framework_is_survived_by_the_repeated_delivery(stacks: Deployments, bench: HyperPodBench) -> None:
+    stacks.crashes = 2
+    assert stacks.deploy(edited(bench, ())) == "CREATE_COMPLETE"
+    assert [request["ResourceType"] for request in stacks.requests].count("Custom::HyperPodClusterTeardown") == 3
+
+
+# --- older properties ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("direction", ["forward", "back"])
+def test_property_that_one_version_lacks_is_read_from_the_other(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, direction: str
+) -> None:
+    cloudformation.create(properties)
+    bench.advance(60)
+    newer = deepcopy(properties) | {"ConfirmGroupRemoval": ["worker-group-1"]}
+    del newer["InstanceGroups"][1]
+    if direction == "forward":
+        assert cloudformation.update("ml-cluster", newer, properties).succeeded
+        return
+    assert cloudformation.update("ml-cluster", newer, properties).succeeded
+    assert cloudformation.roll_back("ml-cluster", properties, newer).succeeded
+    assert [group["InstanceGroupName"] for group in live(bench)["groups"]] == ["head-group", "worker-group-1"]
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_NAMES = ["InstanceGroups", "Tags", "NodeRecovery", "ClusterName", "Config", "ConfirmGroupRemoval", "VpcConfig"]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(old=st.dictionaries(st.sampled_from(_NAMES), _json))
+def test_old_properties_of_any_shape_disturb_neither_rollback_nor_delete(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, old: dict[str, Any]
+) -> None:
+    bench.hyperpod.world.clusters.clear()
+    cloudformation.create(properties)
+    response = cloudformation.roll_back("ml-cluster", properties, strings(old))
+    assert response.succeeded, response.reason
+    assert cloudformation.delete("ml-cluster", strings(old)).succeeded
