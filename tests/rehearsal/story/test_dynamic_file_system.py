@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from rehearsal.kubernetes.binaries import Binaries
 from tests.rehearsal.story.checkout import Checkout, rehearsal
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @dataclass(frozen=True)
