@@ -15,20 +15,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from botocore.exceptions import ClientError
 from werkzeug.test import Client as WebClient
 from werkzeug.wrappers import Response as WebResponse
 
 from handlers.hyperpod_cluster import index
-from rehearsal import isolation
 from rehearsal.account.cloudformation.engine import Engine, Options
 from rehearsal.account.cloudformation.requests import desired_state
 from rehearsal.account.cloudformation.stack import Stack
 from rehearsal.account.context import Account, Clock, Journal
 from rehearsal.account.control_routes import ControlRoutes
-from rehearsal.account.hyperpod.api import HyperPodApi
 from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
-from rehearsal.account.hyperpod.errors import ApiError
 from tests.handlers.framework import Event, Framework, Properties, Response
 from tests.rehearsal.account.stacks import Result, failing
 
@@ -49,25 +45,6 @@ class SimulatedClock(Clock):
 
     def sleep(self, seconds: float) -> None:
         self._bench.advance(minutes=seconds / 60)
-
-
-class DirectClient:
-    """A SageMaker client that asks the simulator itself: a hundred times faster than through botocore and moto."""
-
-    def __init__(self, bench: HyperPodBench) -> None:
-        self._api = HyperPodApi(bench.hyperpod)
-        self.meta = bench.client("sagemaker").meta
-
-    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        operation = self.meta.method_to_api_mapping[name]
-
-        def call(**request: Any) -> dict[str, Any]:
-            try:
-                return self._api.answer(operation, request, isolation.DUMMY_ACCESS_KEY)
-            except ApiError as error:
-                raise ClientError({"Error": {"Code": error.code, "Message": error.message}}, operation) from None
-
-        return call
 
 
 Judge = Callable[[Event, Response], None]
@@ -93,7 +70,6 @@ class Deployments:
         self._web = WebClient(account.routes.in_front_of(WebResponse(status=404)))
         self._answered: set[str] = set()
         self.framework = Framework(bench, self._status, monkeypatch)
-        self.framework.use(DirectClient(bench))
         self.stack: Stack | None = None
         self.requests: list[Event] = []
         self.judge: Judge = lambda *_: None

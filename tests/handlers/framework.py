@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from config.hyperpod_permissions import HANDLER_CALLS
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
+from rehearsal import isolation
+from rehearsal.account.hyperpod.api import HyperPodApi
 from rehearsal.account.hyperpod.bench import HyperPodBench
+from rehearsal.account.hyperpod.errors import ApiError
 
 MARKER = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
 STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/rayhp-dev-hyperpod/0b1f6c1a-0000-0000-0000-000000000001"
@@ -53,6 +56,25 @@ class Response:
 
 Interruption = Callable[[str, bool], None]
 """Called with the operation before (False) and after (True) a call was carried out; what it raises ends the call."""
+
+
+class DirectClient:
+    """A SageMaker client that asks the simulator itself: a hundred times faster than through botocore and moto."""
+
+    def __init__(self, bench: HyperPodBench) -> None:
+        self._api = HyperPodApi(bench.hyperpod)
+        self.meta = bench.client("sagemaker").meta
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        operation = self.meta.method_to_api_mapping[name]
+
+        def call(**request: Any) -> dict[str, Any]:
+            try:
+                return self._api.answer(operation, request, isolation.DUMMY_ACCESS_KEY)
+            except ApiError as error:
+                raise ClientError({"Error": {"Code": error.code, "Message": error.message}}, operation) from None
+
+        return call
 
 
 class Client:
@@ -103,7 +125,7 @@ class Framework:
         self.running = ""
         self._stacks: Any = Stacks(status)
         self._clients: dict[str, Any] = {}
-        self.use(bench.client("sagemaker", config=NO_RETRIES))
+        self.use(DirectClient(bench))
         monkeypatch.setattr(index, "_hyperpod", self._hyperpod)
 
     def use(self, client: Any, poll_client: Any = None, stacks: Any = None) -> None:

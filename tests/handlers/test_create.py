@@ -1,12 +1,13 @@
 """Custom::HyperPodCluster, Create."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import MARKER, STACK_ID, CloudFormation, Properties
+from tests.handlers.framework import MARKER, NO_RETRIES, STACK_ID, CloudFormation, Properties
 
 OTHER_STACK = STACK_ID[:-1] + "2"
 
@@ -19,6 +20,20 @@ def test_cluster_is_in_service_and_its_name_is_the_physical_id(
     assert (response.succeeded, response.physical_id) == (True, "ml-cluster")
     assert response.data == {"ClusterArn": cluster["ClusterArn"], "ClusterName": "ml-cluster"}
     assert cluster["ClusterStatus"] == "InService"
+
+
+def test_life_of_a_cluster_through_the_real_sdk(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    cloudformation.framework.use(bench.client("sagemaker", config=NO_RETRIES))
+    assert cloudformation.create(properties).succeeded
+    bench.advance(minutes=60)
+    grown = deepcopy(properties)
+    grown["InstanceGroups"][1]["InstanceCount"] = 3
+    assert cloudformation.update("ml-cluster", grown, properties).succeeded
+    bench.fault(errors={"DeleteCluster": {"error": "ThrottlingException", "times": 1}})
+    assert cloudformation.delete("ml-cluster").succeeded
+    assert not bench.hyperpod.world.clusters
 
 
 def test_create_makes_exactly_one_call_that_changes_something(

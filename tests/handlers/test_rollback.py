@@ -198,7 +198,7 @@ _json = st.recursive(
 _NAMES = ["InstanceGroups", "Tags", "NodeRecovery", "ClusterName", "Config", "ConfirmGroupRemoval", "VpcConfig"]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(old=st.dictionaries(st.sampled_from(_NAMES), _json))
 def test_old_properties_of_any_shape_disturb_neither_rollback_nor_delete(
     cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, old: dict[str, Any]

@@ -296,7 +296,7 @@ def explore(machine: Any, examples: int, steps: int, record: Callable[[str, obje
 
 
 def test_invariants_hold_over_sequences(machine: Any, record_property: Callable[[str, object], None]) -> None:
-    explore(machine, 50, 8, record_property, derandomize=True)
+    explore(machine, 150, 8, record_property, derandomize=True)
 
 
 @pytest.mark.long
@@ -304,4 +304,4 @@ def test_invariants_hold_over_sequences(machine: Any, record_property: Callable[
 def test_invariants_hold_over_thousands_of_sequences(
     machine: Any, record_property: Callable[[str, object], None], part: int
 ) -> None:
-    explore(machine, 550, 12, record_property)
+    explore(machine, 600, 12, record_property)
