@@ -23,6 +23,7 @@ from rehearsal.account.hyperpod.state import HyperPod
 from rehearsal.account.hyperpod.surroundings import Surroundings
 from rehearsal.account.hyperpod.timeline import Timeline
 from rehearsal.account.hyperpod.world import World
+from rehearsal.account.services import events
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -42,6 +43,7 @@ def install(account: "Account") -> None:
         orchestrators=EksOrchestrators(account),
         timeline=Timeline(account.clock),
         record=account.journal.record,
+        publish=lambda kind, detail: events.emit(account, source="aws.sagemaker", detail_type=kind, detail=detail),
     )
     hyperpod = HyperPod(world)
     here = (account.account_id, account.region)

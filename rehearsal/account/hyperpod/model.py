@@ -201,7 +201,7 @@ class Cluster:
 
     `previous` holds the groups' specifications before the running update; `access_entries` the principals whose
     EKS access entries HyperPod made. An `orphaned` cluster lost its EKS cluster before it was deleted: it leaves
-    its network interfaces behind (AWS docs: delete HyperPod before EKS).
+    its network interfaces behind (AWS docs: delete HyperPod before EKS). `published_status` is what EventBridge knows.
     """
 
     name: str
@@ -219,6 +219,7 @@ class Cluster:
     access_entries: list[str] = field(default_factory=list)
     previous: dict[str, Specification] | None = None
     orphaned: bool = False
+    published_status: ClusterStatus | None = None
 
     @property
     def cluster_id(self) -> str:

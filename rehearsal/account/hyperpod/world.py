@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from moto.sagemaker.models import sagemaker_backends
 
+from rehearsal.account.hyperpod import views
 from rehearsal.account.hyperpod.eks import KubernetesUnavailable, Orchestrators
 from rehearsal.account.hyperpod.faults import Faults
 from rehearsal.account.hyperpod.model import Cluster, Event
@@ -14,6 +15,11 @@ from rehearsal.account.hyperpod.surroundings import Surroundings
 from rehearsal.account.hyperpod.timeline import Action, Timeline
 
 KUBERNETES_RETRY_MINUTES = 1.0
+CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
+STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
+
+Publish = Callable[[str, Mapping[str, Any]], object]
+"""Takes the detail type and the detail of an event for EventBridge."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,11 @@ class Minutes:
 
 @dataclass
 class World:
-    """The simulator's state apart from its rules. `record` is the journal's."""
+    """The simulator's state apart from its rules. `record` is the journal's, `publish` leads to EventBridge.
+
+    Published are cluster events and changes of a cluster's status, not the health of single nodes (AWS docs:
+    sagemaker-hyperpod-cluster-events-reference, EventBridge integration).
+    """
 
     account_id: str
     region: str
@@ -49,6 +59,7 @@ class World:
     orchestrators: Orchestrators
     timeline: Timeline
     record: Callable[..., object]
+    publish: Publish = lambda _type, _detail: None
     minutes: Minutes = field(default_factory=Minutes)
     faults: Faults = field(default_factory=Faults)
 
@@ -100,19 +111,18 @@ class World:
         """Append an event; its resource type follows from what is named. The wording is the rehearsal's own."""
         resource_type = "Instance" if instance else "InstanceGroup" if group else "Cluster"
         operation = cluster.operations[-1].operation_id if cluster.operations else ""
-        cluster.events.append(
-            Event(
-                event_id=str(uuid4()),
-                time=self.timeline.now(),
-                level=level,
-                resource_type=resource_type,
-                description=description,
-                group=group,
-                instance_id=instance,
-                operation_id=operation,
-                metadata=metadata or {},
-            )
+        event = Event(
+            event_id=str(uuid4()),
+            time=self.timeline.now(),
+            level=level,
+            resource_type=resource_type,
+            description=description,
+            group=group,
+            instance_id=instance,
+            operation_id=operation,
+            metadata=metadata or {},
         )
+        cluster.events.append(event)
         self.record(
             "hyperpod",
             action="event",
@@ -122,3 +132,8 @@ class World:
             instance=instance,
             description=description,
         )
+        # The metadata, where failures stand, is missing in what EventBridge delivers.
+        self.publish(CLUSTER_EVENT, {"EventDetails": views.event_view(cluster, event, details=False)})
+        if cluster.published_status is not cluster.status:
+            cluster.published_status = cluster.status
+            self.publish(STATE_CHANGE, views.cluster_summary(cluster))

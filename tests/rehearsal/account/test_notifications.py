@@ -7,6 +7,8 @@ import pytest
 from moto.sns.models import sns_backends
 
 from rehearsal.account.context import Account
+from rehearsal.account.hyperpod import simulator_of
+from rehearsal.account.hyperpod.model import Cluster
 from rehearsal.account.services import events
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import Refused, Resources
@@ -29,9 +31,10 @@ def policy_for(service: str, topic: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def make_rule(resources: Resources, topic: str) -> Any:
+def make_rule(resources: Resources, topic: str, detail_types: list[str] | None = None) -> Any:
     targets = [{"Arn": topic, "Id": "Target0"}]
-    properties = {"EventPattern": PATTERN, "State": "ENABLED", "Targets": targets}
+    pattern = PATTERN | ({"detail-type": detail_types} if detail_types else {})
+    properties = {"EventPattern": pattern, "State": "ENABLED", "Targets": targets}
     return resources.create("AWS::Events::Rule", properties, name="cluster-events")
 
 
@@ -146,3 +149,19 @@ def test_what_the_account_does_not_implement_is_refused(resources: Resources) ->
         resources.create("AWS::KMS::Key", {"MultiRegion": True})
     with Refused(None, "AWS::Events::Rule: the embedded account does not implement RoleArn"):
         resources.create("AWS::Events::Rule", {"RoleArn": "arn"}, name="r")
+
+
+def test_clusters_events_and_states_reach_eventbridge(account: Account, resources: Resources, topic: str) -> None:
+    resources.create(
+        "AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": policy_for("events.amazonaws.com", topic)}
+    )
+    make_rule(resources, topic, ["SageMaker HyperPod Cluster Event", "SageMaker HyperPod Cluster State Change"])
+    world = simulator_of(account).world
+    cluster = Cluster("ml", "arn:aws:sagemaker:us-west-2:1:cluster/abcdefghijkl", {}, {}, world.timeline.now(), "eks")
+    world.event(cluster, "It is made.")
+    world.event(cluster, "Something failed.", level="Error", metadata={"Cluster": {"FailureMessage": "hidden"}})
+    details = [message["detail"] for message in received(account, topic)]
+    assert [detail.get("ClusterStatus") for detail in details] == [None, "Creating", None]
+    assert [detail["EventDetails"]["EventLevel"] for detail in details if "EventDetails" in detail] == ["Info", "Error"]
+    assert all(detail.get("EventDetails", detail)["ClusterName"] == "ml" for detail in details)
+    assert "hidden" not in str(details)

@@ -16,13 +16,17 @@ from typing import Any
 from moto.eks.models import eks_backends
 
 from rehearsal.account.context import Account
+from rehearsal.account.errors import ResourceFailure
 from rehearsal.account.services.eks import checks
 from rehearsal.account.services.eks.access_entries import AccessEntries
 from rehearsal.account.services.eks.addons import DEFAULT_ADDONS, Addons
 from rehearsal.account.services.eks.errors import in_use, invalid_request, not_found
+from rehearsal.account.services.eks.host import Plane
 from rehearsal.account.services.eks.node_groups import NodeGroups
 from rehearsal.account.services.eks.pod_identity import PodIdentityAssociations
 from rehearsal.account.services.eks.updates import Updates
+from rehearsal.kubernetes.binaries import BinariesError
+from rehearsal.processes import ProcessFailure
 
 _services: dict[tuple[str, str], "EksService"] = {}
 _PLATFORM_VERSION = "eks.1"
@@ -174,7 +178,7 @@ class EksService:
         try:
             self._make_network(cluster, identity.security_group_id)
             self._make_log_group(cluster)
-            plane = self.account.clusters.start(cluster.name, cluster.identity["oidc"]["issuer"]).control_plane
+            plane = self._start(cluster)
             cluster.endpoint = plane.endpoint
             cluster.certificate_authority = {"data": base64.b64encode(plane.ca_pem).decode()}
             self.entries.open(cluster.name)
@@ -189,6 +193,12 @@ class EksService:
         except BaseException:
             self._tear_down(cluster)
             raise
+
+    def _start(self, cluster: Any) -> Plane:
+        try:
+            return self.account.clusters.start(cluster.name, cluster.identity["oidc"]["issuer"]).control_plane
+        except (ProcessFailure, BinariesError) as error:
+            raise ResourceFailure(f"The control plane of EKS cluster {cluster.name} did not start: {error}") from error
 
     def _tear_down(self, cluster: Any) -> None:
         self.entries.close(cluster.name)
