@@ -35,6 +35,7 @@ def _message(error: ErrorDetails) -> str:
         return f"is not a key here (unknown, or not supported yet); allowed: {', '.join(_keys(error))}"
     if kind in _KINDS:
         return f"{_said(value)}; allowed: {_KINDS[kind]}{_advice(kind, value)}"
+    said = _said(value)
     match kind:
         case "string_pattern_mismatch":
             allowed = f"text that matches {context['pattern']}"
@@ -46,9 +47,13 @@ def _message(error: ErrorDetails) -> str:
             allowed = f"more than {context['gt']}"
         case "less_than_equal":
             allowed = f"{context['le']} and less"
+        case "too_short":
+            said, allowed = f"{context['actual_length']} of them", f"{context['min_length']} and more"
+        case "too_long":
+            said, allowed = f"{context['actual_length']} of them", f"at most {context['max_length']}"
         case _:
-            return f"{error['msg'].removeprefix('Value error, ')}; {_said(value)}"
-    return f"{_said(value)}; allowed: {allowed}"
+            return f"{error['msg'].removeprefix('Value error, ')}; {said}"
+    return f"{said}; allowed: {allowed}"
 
 
 def _said(value: Any) -> str:

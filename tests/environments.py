@@ -78,7 +78,7 @@ def _network(draw: st.DrawFn, zones: list[str]) -> Document:
     ]
     control = [
         {"id": f"subnet-1111111111111111{n}", "zone": zone, "cidr": f"10.{second}.0.{16 * n}/28"}
-        for n, zone in enumerate(zones)
+        for n, zone in enumerate(zones[:2])
     ]
     return {
         "existing": {
@@ -176,7 +176,9 @@ def _worker_group(draw: st.DrawFn, name: str) -> Document:
     if draw(st.booleans()):
         group["deep_health_checks"] = ["InstanceStress"]
     else:
-        effect = st.sampled_from(["NoSchedule", "PreferNoSchedule"])
+        # Neuron's device plugin tolerates no taint that keeps pods away.
+        neuron = kind.gpus < kind.accelerators
+        effect = st.sampled_from(["PreferNoSchedule"] if neuron else ["NoSchedule", "PreferNoSchedule"])
         group["taints"] = [
             {"key": key, "effect": draw(effect)} for key in draw(st.lists(names, unique=True, max_size=2))
         ]

@@ -134,6 +134,7 @@ def test_plain_values_are_read_as_they_are(tmp_path: Path) -> None:
             ("claim: fsx-claim", "clam: fsx-claim"),
             "fsx.clam: is not a key here (unknown, or not supported yet); allowed:",
         ),
+        (("clusters:\n", "clusters: []\n  x:\n"), "ray.clusters: 0 of them; allowed: 1 and more"),
         (("node_recovery: Automatic", "node_recovery: Manual"), "got 'Manual'; allowed: 'Automatic' or 'None'"),
     ],
 )
