@@ -1,4 +1,4 @@
-"""`make bench`: synth of dev against a minimal app, per environment, per instance group; the last rehearsal by step."""
+"""`make bench`: synth of dev against a minimal app, per environment and group; `ops check`; the last rehearsals."""
 
 import json
 import os
@@ -54,7 +54,23 @@ def main(rounds: int = 5) -> None:
     per_group = (median[MORE_GROUPS] - median["dev"]) / EXTRA_GROUPS
     console.print(f"each added environment is a synthesis of its own: {median['prod'] / median['dev']:.2f} of dev's")
     console.print(f"each added instance group: {per_group / median['dev']:.1%} of dev's")
+    _check(4 * rounds)
     _rehearsal()
+
+
+def _check(rounds: int) -> None:
+    """What one runs after each edit, against a Python that has pydantic and one model."""
+    model = "import pydantic; type('Model', (pydantic.BaseModel,), {})"
+    times: dict[str, list[float]] = {"model": [], "check": []}
+    for round_ in range(rounds + 1):
+        for name, argv in (("model", ["-c", model]), ("check", ["-m", "ops", "check", "--env", "dev"])):
+            started = time.monotonic()
+            subprocess.run([sys.executable, *argv], cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
+            if round_:
+                times[name].append(time.monotonic() - started)
+    ratio = statistics.median(a / b for a, b in zip(times["check"], times["model"], strict=True))
+    seconds = statistics.median(times["check"])
+    console.print(f"ops check --env dev: {seconds:.2f} s, {ratio:.2f} of starting Python with one pydantic model")
 
 
 @dataclass(frozen=True)
