@@ -95,7 +95,9 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     if not answer["IsComplete"]:
         return answer
     desired = create_request(request.properties, hyperpod.model)
-    missing = update_request(desired, cluster, {}, _removable(desired, cluster, request, hyperpod))
+    # What was taken away has been, once the update was sent: what shows then are the service's defaults.
+    before = request.old_properties if request.deferred else {}
+    missing = update_request(desired, cluster, before, _removable(desired, cluster, request, hyperpod))
     if missing is None:
         return answer
     if request.deferred:

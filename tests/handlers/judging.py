@@ -15,6 +15,8 @@ from rehearsal.account.hyperpod.model import Cluster, ClusterStatus, NodeStatus
 from tests.handlers.framework import MARKER, Event, Properties, Response, strings
 
 NAME = "ml-cluster"
+NAMES = {NAME, "other-name"}
+"""What the stack may call its cluster."""
 
 
 @dataclass
@@ -72,7 +74,7 @@ class Judge:
     def _success(self, event: Event, response: Response) -> None:
         kind, verb, stack_id = event["ResourceType"], event["RequestType"], event["StackId"]
         if verb == "Delete":
-            unknown = response.physical_id != NAME
+            unknown = response.physical_id not in NAMES
             logical_id = event["LogicalResourceId"] if kind == index.CLUSTER else ""
             assert (kind == index.CLUSTER and unknown) or not self.owned_by(stack_id, logical_id), "it is not deleted"
         elif kind == index.CLUSTER:
@@ -122,9 +124,6 @@ class Judge:
         }
         return code == "ValidationException" and any(words in message and true for words, true in natural.items())
 
-    def cluster(self) -> Cluster | None:
-        return self.clusters.get(NAME)
-
     def checked(self) -> bool:
         """Whether a node is in deep health checks."""
         nodes = [node for cluster in self.clusters.values() for node in cluster.nodes.values()]
@@ -147,7 +146,7 @@ def _differs(properties: Properties, old: Properties, key: str) -> bool:
 
 def _surplus(judge: Judge, event: Event, names: str) -> bool:
     confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
-    cluster = judge.cluster()
+    cluster = judge.clusters.get(event["PhysicalResourceId"])
     # A rollback may remove what the failed update made, and has to leave alone what it does not know.
     return (
         cluster is not None

@@ -24,7 +24,7 @@ from rehearsal.account.hyperpod.model import ClusterStatus
 from rehearsal.account.hyperpod.permissions import TABLE
 from tests.handlers.changing import BY_HAND, EDITS, NEVER, edited
 from tests.handlers.engine import Deployments
-from tests.handlers.framework import Event, Killed
+from tests.handlers.framework import NO_RETRIES, Event, Killed
 from tests.handlers.judging import NAME, Deeds, Judge
 
 UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
@@ -69,7 +69,7 @@ class Sequences(RuleBasedStateMachine):
         self.stacks.before_request = self.before_request
         self.late: list[Event] = []
         self.foreign: dict[str, str] = {}
-        self.operator: Any = self.bench.client("sagemaker")
+        self.operator: Any = self.bench.client("sagemaker", config=NO_RETRIES)
 
     # --- deployments -------------------------------------------------------------------------------------
 
@@ -187,8 +187,10 @@ class Sequences(RuleBasedStateMachine):
         if what == "name, other stack":
             tags = {STACK_TAG: OTHER_STACK, RESOURCE_TAG: "Cluster"}
             changes["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
-        answer = self.operator.create_cluster(**self.bench.request(**changes))
-        self.foreign[changes["ClusterName"]] = answer["ClusterArn"]
+        self.by_hand(self.operator.create_cluster, **self.bench.request(**changes))
+        made = self.judge.clusters.get(changes["ClusterName"])
+        if made:
+            self.foreign[made.name] = made.arn
 
     @contextmanager
     def going_wrong(self, mishaps: list[Mishap]) -> Iterator[None]:
@@ -201,7 +203,7 @@ class Sequences(RuleBasedStateMachine):
 
     def by_hand(self, call: Callable[..., Any], **request: Any) -> None:
         try:
-            call(ClusterName=NAME, **request)
+            call(**{"ClusterName": NAME} | request)
         except ClientError:
             self.seen["refused by hand"] += 1
 

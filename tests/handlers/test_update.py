@@ -317,3 +317,17 @@ def test_cluster_that_was_deleted_behind_the_stack_is_told(
 def test_old_properties_in_another_shape_do_not_disturb(cloudformation: CloudFormation, created: Properties) -> None:
     old = {"ClusterName": "ml-cluster", "Config": '{"groups": []}', "InstanceGroups": [{"Name": "x", "Count": 1}]}
     assert cloudformation.update("ml-cluster", created, old).succeeded
+
+
+def test_field_that_is_taken_away_while_the_cluster_is_busy_goes_when_it_is_free(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    old = deepcopy(properties) | {"NodeRecovery": "None"}
+    old["InstanceGroups"][1]["OnStartDeepHealthChecks"] = ["InstanceStress"]
+    cloudformation.create(old)
+    bench.advance(minutes=240)
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+    del properties["NodeRecovery"]
+    assert cloudformation.update("ml-cluster", properties, old).succeeded
+    assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "Automatic"
+    assert "OnStartDeepHealthChecks" not in groups_of(sagemaker)["worker-group-1"]
