@@ -24,7 +24,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, REPOSITORY
 
 SYNTH_PARTS: Final = (
-    *("app.py", "cdk.json", "config", "environments", "handlers"),
+    *("app.py", "cdk.json", "config", "controllers", "environments", "handlers"),
     *("k8s_charts", "lifecycle_scripts", "ray_image", "stacks"),
 )
 EXTRA_GROUPS: Final = 10

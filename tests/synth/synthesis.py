@@ -64,14 +64,19 @@ def context() -> dict[str, Any]:
     return dict(json.loads((REPOSITORY / "cdk.json").read_text())["context"])
 
 
+def write_empty_charts(directory: Path) -> None:
+    """Write charts that hold what synthesis looks for, and nothing to install."""
+    for chart in CHARTS:
+        (directory / chart).mkdir(parents=True)
+        (directory / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: 0.0.0\n")
+    (directory / "kuberay-operator" / "crds").mkdir()
+    (directory / "kuberay-operator" / "crds" / "rayclusters.yaml").write_text("kind: CustomResourceDefinition\n")
+
+
 def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:
     """Synthesise with empty charts; `validated`: with CDK's template rules and cdk-nag, whose findings raise."""
     charts = directory / "charts"
-    for chart in CHARTS:
-        (charts / chart).mkdir(parents=True)
-        (charts / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: 0.0.0\n")
-    (charts / "kuberay-operator" / "crds").mkdir()
-    (charts / "kuberay-operator" / "crds" / "rayclusters.yaml").write_text("kind: CustomResourceDefinition\n")
+    write_empty_charts(charts)
     root = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=validated,

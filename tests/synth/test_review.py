@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.synth.synthesis import CHARTS, REPOSITORY
+from tests.synth.synthesis import REPOSITORY, write_empty_charts
 
-PARTS = ("app.py", "cdk.json", "config", "handlers", "k8s_charts", "lifecycle_scripts", "ops", "ray_image", "stacks")
+PARTS = (
+    *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
+    *("lifecycle_scripts", "ops", "ray_image", "stacks"),
+)
 
 
 def checkout(directory: Path) -> Path:
@@ -36,9 +39,7 @@ def change(file: Path, before: str, after: str) -> None:
 
 @pytest.mark.slow
 def test_a_pull_request_shows_a_changed_count_in_template_and_manifest(tmp_path: Path) -> None:
-    for name in CHARTS:
-        (tmp_path / "charts" / name).mkdir(parents=True)
-        (tmp_path / "charts" / name / "Chart.yaml").write_text(f"apiVersion: v2\nname: {name}\nversion: 0.0.0\n")
+    write_empty_charts(tmp_path / "charts")
     base, head = checkout(tmp_path / "base"), checkout(tmp_path / "head")
     change(head / "environments" / "dev.yaml", "count: 4", "count: 5")
     change(head / "manifests" / "dev" / "ray" / "clusters" / "rayml.yaml", "replicas: 4", "replicas: 5")
