@@ -155,8 +155,10 @@ class ControlPlane:
             self._run(supervisor, "kwok", self._kwok_flags()),
             supervisor.start("kubelet", self._kubelet_argv(), self._environment(), cwd=paths.REPOSITORY),
         ]
-        api, deadline = self.api, time.monotonic() + _START_TIMEOUT
-        while not _exists(api, "/api/v1/namespaces/default/serviceaccounts/default"):
+        api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT, False
+        while not ready:
+            # Looked at after the last of them had time to end, too.
+            ready = _exists(api, "/api/v1/namespaces/default/serviceaccounts/default")
             for child in started:
                 _require_alive(child)
             if time.monotonic() > deadline:

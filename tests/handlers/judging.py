@@ -124,6 +124,10 @@ class Judge:
         }
         return code == "ValidationException" and any(words in message and true for words, true in natural.items())
 
+    def told(self, name: str, message: str) -> bool:
+        """Whether this is what the service itself says of its failed cluster."""
+        return name in self.clusters and self.clusters[name].failure.startswith(message)
+
     def checked(self) -> bool:
         """Whether a node is in deep health checks."""
         nodes = [node for cluster in self.clusters.values() for node in cluster.nodes.values()]
@@ -137,6 +141,11 @@ class Judge:
 def _others(judge: Judge, event: Event) -> bool:
     name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
     return name in judge.clusters and name not in judge.owned_by(event["StackId"], event["LogicalResourceId"])
+
+
+def _all_or_nothing(event: Event) -> bool:
+    """Without continuous provisioning the service takes an update back when a node cannot be had."""
+    return "NodeProvisioningMode" not in event["ResourceProperties"]
 
 
 def _differs(properties: Properties, old: Properties, key: str) -> bool:
@@ -168,13 +177,19 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (_CLUSTER + "(is gone|does not exist any more)", lambda judge, _, __: judge.deeds.removed_by_hand),
     (_CLUSTER + "is being deleted by somebody else", lambda judge, _, __: judge.deeds.removed_by_hand),
     (_CLUSTER + "is (Failed|Deleting) and takes no update", lambda judge, _, __: judge.deeds.removed_by_hand),
-    (_CLUSTER + "is Failed: The creation was made to fail", lambda _, __, ___: True),
+    (
+        r"HyperPod cluster (\S+) is Failed: ([^\n]+?)(?: …)?(?:\n|$)",
+        lambda judge, _, found: judge.told(*found.groups()),
+    ),
     (_CLUSTER + "is RollingBack: ", lambda judge, _, __: judge.deeds.drift),
     (
         _CLUSTER + r"takes no update while \d+ of its nodes are in deep",
         lambda judge, _, __: judge.checked() and not judge.rolls_back(),
     ),
-    (_CLUSTER + "accepted the update but did not keep it: ", lambda judge, _, __: judge.deeds.drift),
+    (
+        _CLUSTER + "accepted the update but did not keep it: ",
+        lambda judge, event, __: judge.deeds.drift or _all_or_nothing(event),
+    ),
     (
         r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",
         lambda judge, event, found: (

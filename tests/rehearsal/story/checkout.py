@@ -15,7 +15,8 @@ from rehearsal.processes import is_alive
 
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "pyproject.toml", "setup.sh"),
-    *("config", "environments", "handlers", "k8s_charts", "lifecycle_scripts", "ops", "ray_image", "rehearsal"),
+    *("config", "controllers", "environments", "handlers", "k8s_charts"),
+    *("lifecycle_scripts", "ops", "ray_image", "rehearsal"),
     "stacks",
 )
 

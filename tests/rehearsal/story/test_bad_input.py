@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from config import available
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import ProcessFailure, Supervisor
 from rehearsal.story.account import EmbeddedAccount
@@ -18,9 +19,9 @@ MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {
     "unknown": (lambda text: f"{text}colour: blue\n", r"broken\.yaml: colour: is not a key here"),
     "type": (
         lambda text: text.replace("count: 2", 'count: "two"'),
-        r"broken\.yaml: hyperpod\.instance_groups\.1\.count: .*integer; got 'two'",
+        r"broken\.yaml: hyperpod\.instance_groups\.1 \(worker-group-1\)\.count: got 'two'; allowed: a whole number",
     ),
-    "no mapping": (lambda _: "[]\n", r"broken\.yaml: must be a YAML mapping of keys to values"),
+    "no mapping": (lambda _: "[]\n", r"broken\.yaml: line 1: must be a YAML mapping of keys to values"),
 }
 COMMANDS: dict[str, Callable[[str], Sequence[str]]] = {
     "rehearsal": lambda name: rehearsal("run", "--env", name),
@@ -65,7 +66,8 @@ def test_missing_environment_file_is_told_with_those_that_exist(clone: Checkout,
     (clone.directory / "environments" / "broken.yaml").unlink(missing_ok=True)
     code, output = clone.run(*COMMANDS[command](name))
     assert code == 2
-    assert_one_clear_message(output, rf"environments/{name}\.yaml: no such environment; there are: dev, prod, small")
+    there = ", ".join(available())
+    assert_one_clear_message(output, rf"environments/{name}\.yaml: no such environment; there are: {there}")
     assert len(output.splitlines()) == 1
     assert_nothing_was_made(clone)
 
