@@ -32,6 +32,13 @@ FINAL = {"DELETE_COMPLETE", "ROLLBACK_COMPLETE"}
 CALLS = sorted({call for call in TABLE if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))})
 MISHAPS = ["killed", "ThrottlingException", "InternalFailure", "AccessDeniedException", "ConflictException"]
 MISHAPS += ["time-out", "delivered twice"]
+ENDS = {
+    *(f"create: {status}" for status in ("CREATE_COMPLETE", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")),
+    *(f"update: {status}" for status in ("UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED")),
+    *(f"delete: {status}" for status in ("DELETE_COMPLETE", "DELETE_FAILED")),
+    *(f"mishap: {mishap}" for mishap in MISHAPS),
+    "delivered late",
+}
 OTHER_STACK = "arn:aws:cloudformation:us-west-2:111122223333:stack/another/0b1f6c1a-0000-0000-0000-000000000009"
 
 _edits = st.builds(
@@ -307,3 +314,4 @@ def test_invariants_hold_over_thousands_of_sequences(
     machine: Any, record_property: Callable[[str, object], None], part: int
 ) -> None:
     explore(machine, 600, 12, record_property)
+    assert machine.seen.keys() >= ENDS, "the exploration misses ends that it is there for"
