@@ -13,7 +13,8 @@ from ruamel.yaml import YAML
 from rehearsal.kubernetes.binaries import Binaries
 from tests.rehearsal.story.checkout import Checkout, rehearsal
 
-pytestmark = pytest.mark.long
+# Both stories are told once, by one worker.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("dynamic")]
 
 
 @dataclass(frozen=True)
