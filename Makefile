@@ -51,7 +51,7 @@ test: check ## the tests, cheapest first
 
 .PHONY: test-long
 test-long: setup ## thousands of sequences of deployments with everything that can go wrong, some minutes
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m long tests/handlers
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m long tests/handlers tests/rehearsal/story
 
 .PHONY: test-readme
 test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one
