@@ -144,8 +144,7 @@ class Stage:
 
     def calls(self, api: str) -> int:
         """How often an API call was answered, refusals apart."""
-        entries = self.story.account.journal()
-        return sum(e["kind"] == "api" and e.get("operation") == api and "refused" not in e for e in entries)
+        return self.story.calls(api)
 
     def quote(self, title: str, lines: Sequence[str]) -> None:
         """Show a program's own words."""

@@ -207,9 +207,9 @@ class Story:
             group, before, after = self.project.grow_workers(self.environment.name, by=1)
             step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
             self.environment = config.load(self.environment.name, self.project.directory / "environments")
-            calls_before = self._calls("UpdateCluster")
+            calls_before = self.calls("UpdateCluster")
             self.deploy_stacks()
-            calls = self._calls("UpdateCluster") - calls_before
+            calls = self.calls("UpdateCluster") - calls_before
             if calls != 1:
                 raise Broken(f"the change must send one UpdateCluster, it sent {calls}")
             step.see("one UpdateCluster was sent")
@@ -305,6 +305,7 @@ class Story:
         systems = self.account.client("fsx").describe_file_systems()["FileSystems"]
         return str(systems[0]["FileSystemId"])
 
-    def _calls(self, api: str) -> int:
+    def calls(self, api: str) -> int:
+        """How often an API call was answered, refusals apart."""
         entries = self.account.journal()
         return sum(e["kind"] == "api" and e["operation"] == api and "refused" not in e for e in entries)

@@ -62,7 +62,7 @@ def _publish(account: Account, rule: Any, topic_arn: str, event: Mapping[str, An
         outcome = f"failed: the topic's policy does not let {_PRINCIPAL} publish"
     else:
         topic.publish(json.dumps(event, default=str))
-    account.journal.record("api", action="event", rule=rule.name, topic=topic_arn, outcome=outcome)
+    account.journal.record("event", rule=rule.name, topic=topic_arn, outcome=outcome)
 
 
 def _may_publish(policy: Mapping[str, Any]) -> bool:

@@ -64,7 +64,7 @@ def test_topic_without_a_policy_for_eventbridge_gets_nothing(
     before = len(account.journal.entries())
     emit(account)
     assert received(account, topic) == []
-    outcome = account.journal.entries(since=before, kind="api")[-1]["outcome"]
+    outcome = account.journal.entries(since=before, kind="event")[-1]["outcome"]
     assert outcome == "failed: the topic's policy does not let events.amazonaws.com publish"
 
 
