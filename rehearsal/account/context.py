@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rehearsal.account.services.eks import ClusterHost
 
 JournalKind = str
-"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (a call that a simulator answered), "event" (EventBridge's)."""
+"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge)."""
 
 
 class Clock:
