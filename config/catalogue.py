@@ -1,7 +1,6 @@
 """The catalogue of HyperPod instance types: nominal figures, read from `instance_types.yaml`."""
 
 import json
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -87,8 +86,6 @@ def catalogue() -> dict[str, InstanceType]:
     return {each.name: each for each in types}
 
 
-def instance_type(name: str, overrides: Mapping[str, InstanceTypeFacts]) -> InstanceType | None:
+def instance_type(name: str, facts: InstanceTypeFacts | None) -> InstanceType | None:
     """Return what is known of a type: the environment's own figures, else the catalogue's, else None."""
-    if facts := overrides.get(name):
-        return InstanceType(name=name, **dict(facts))
-    return catalogue().get(name)
+    return InstanceType(name=name, **dict(facts)) if facts else catalogue().get(name)

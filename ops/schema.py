@@ -38,19 +38,21 @@ def reference() -> str:
 
 def stale() -> list[Path]:
     """Return the files that differ from the models."""
-    return [path for path, text in _files().items() if not path.is_file() or path.read_text() != text]
+    return list(_stale())
 
 
 def write() -> list[Path]:
     """Bring the files up to date; return those that were written."""
-    changed = stale()
-    for path in changed:
-        path.write_text(_files()[path])
-    return changed
+    changed = _stale()
+    for path, text in changed.items():
+        path.write_text(text)
+    return list(changed)
 
 
-def _files() -> dict[Path, str]:
-    return {SCHEMA: json_schema(), REFERENCE: reference()}
+def _stale() -> dict[Path, str]:
+    """The text that each file which differs should have."""
+    files = {SCHEMA: json_schema(), REFERENCE: reference()}
+    return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 
 
 def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterator[str]:

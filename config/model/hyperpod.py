@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from config.catalogue import InstanceType, InstanceTypeFacts, catalogue
+from config.catalogue import InstanceType, InstanceTypeFacts, instance_type
 from config.model.base import HyperPodName, LabelKey, LabelValue, Model, ZoneId
 
 # Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that may be switched on; a rule says why
@@ -69,9 +69,10 @@ class InstanceGroup(Model):
     @property
     def type(self) -> InstanceType:
         """What is known of its type; KeyError where a rule has not been asked first."""
-        if self.type_facts:
-            return InstanceType(name=self.instance_type, **dict(self.type_facts))
-        return catalogue()[self.instance_type]
+        kind = instance_type(self.instance_type, self.type_facts)
+        if kind is None:
+            raise KeyError(self.instance_type)
+        return kind
 
 
 class HyperPod(Model):

@@ -8,7 +8,7 @@ from typing import Final
 from config import versions
 from config.model import Environment
 from config.rules.rule import error
-from config.rules.walk import groups, repeated
+from config.rules.walk import groups, repeated, said_of_a_new
 
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 # Kubernetes' own, HyperPod's (its chart's name for it is fixed), Kubeflow's, and those of k8s_charts/names.py.
@@ -70,9 +70,7 @@ def existing_cluster(environment: Environment) -> Iterator[tuple[str, str]]:
         return
     if environment.network.existing is None:
         yield "network.existing", "is missing; an existing EKS cluster is in a VPC that exists"
-    for key in ("endpoint_access", "public_access_cidrs", "add_ons"):
-        if key in eks.model_fields_set:
-            yield f"eks.{key}", "describes a new cluster; leave it out beside eks.existing"
+    yield from said_of_a_new("cluster", "eks", eks, ("endpoint_access", "public_access_cidrs", "add_ons"))
 
 
 @error("V44")

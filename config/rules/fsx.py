@@ -6,7 +6,7 @@ from typing import Final
 
 from config.model import Environment
 from config.rules.rule import error, warning
-from config.rules.walk import known_groups, repeated
+from config.rules.walk import known_groups, repeated, said_of_a_new
 
 _THROUGHPUTS: Final = (125, 250, 500, 1000)
 # GiB of one EFA-enabled server: 38,400 at 125 MB/s per TiB, 4,800 at 1000 (FSx for Lustre guide: "Creating a file
@@ -85,9 +85,8 @@ def one_kind_of_file_system(environment: Environment) -> Iterator[tuple[str, str
         if environment.network.existing is None:
             yield "network.existing", "is missing; an existing file system is in a VPC that exists"
         # `efa` stays allowed: the nodes have to be set up for it.
-        for key in ("throughput_mbps_per_tib", "compression", "data_repositories"):
-            if key in fsx.model_fields_set:
-                yield f"fsx.{key}", "describes a new file system; leave it out beside fsx.existing"
+        described = ("throughput_mbps_per_tib", "compression", "data_repositories")
+        yield from said_of_a_new("file system", "fsx", fsx, described)
 
 
 @error("V19")

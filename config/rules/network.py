@@ -7,7 +7,7 @@ from typing import Final
 
 from config.model import Environment, ExistingSubnet
 from config.rules.rule import error
-from config.rules.walk import known_groups, repeated
+from config.rules.walk import known_groups, repeated, said_of_a_new
 
 # AWS docs: VPC CIDR blocks (172.17.0.0/16 is used by some of AWS's own services), and what is no unicast block.
 _UNUSABLE: Final = tuple(
@@ -71,9 +71,7 @@ def nothing_new_in_an_existing_vpc(environment: Environment) -> Iterator[tuple[s
     """Nothing of an existing VPC is changed, so that what describes a new one would be read by nobody."""
     network = environment.network
     if network.existing:
-        for key in ("vpc_cidr", "zones", "nat_gateways"):
-            if key in network.model_fields_set:
-                yield f"network.{key}", "describes a new VPC; leave it out beside network.existing"
+        yield from said_of_a_new("VPC", "network", network, ("vpc_cidr", "zones", "nat_gateways"))
 
 
 @error("V39")

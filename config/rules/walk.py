@@ -1,9 +1,10 @@
 """The parts of an environment that rules look at, each with its key."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from config.catalogue import catalogue
 from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
+from config.model.base import Model
 
 
 def groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
@@ -52,6 +53,15 @@ def ray_pods(environment: Environment) -> Iterator[tuple[str, RayHead | RayWorke
     """Heads and worker groups."""
     yield from heads(environment)
     yield from workers(environment)
+
+
+def said_of_a_new(what: str, path: str, part: Model, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Those of `keys` that describe a new one although `<path>.existing` is used: nothing of it is changed, so that
+    nobody would read them.
+    """
+    for key in keys:
+        if key in part.model_fields_set:
+            yield f"{path}.{key}", f"describes a new {what}; leave it out beside {path}.existing"
 
 
 def repeated(names: list[str]) -> list[str]:

@@ -26,11 +26,11 @@ NewZones = Annotated[
 @app.command()
 def check(env: OptionalEnv = None) -> None:
     """Validate the environment; show what would be made, its cost per hour, and what is worth a second look."""
-    shared = False
+    shared, others = False, list(_valid_environments())
     for environment in [load(name) for name in ([env] if env else config.available())]:
         console.rule(f"{environment.name}: account {environment.account}, {environment.region}", align="left")
         console.print(plan(environment))
-        found = [*findings(environment), *findings_beside(environment, _valid_environments())]
+        found = [*findings(environment), *findings_beside(environment, others)]
         console.print(said(found), "")
         shared |= any(finding.severity is Severity.ERROR for finding in found)
     if shared:

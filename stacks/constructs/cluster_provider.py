@@ -12,10 +12,8 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import custom_resources as cr
 from constructs import Construct
 
-from config import versions
 from config.hyperpod_permissions import (
     HANDLER_CALLS,
     SERVICE_LINKED_ROLE,
@@ -23,11 +21,11 @@ from config.hyperpod_permissions import (
     On,
     actions_of,
 )
-from stacks.constructs.acknowledge import acknowledge, attribute_arn, imported, managed_policy, wildcard
+from stacks.constructs.acknowledge import acknowledge, imported, wildcard
+from stacks.constructs.waiting_provider import RUNTIME, waiting_provider
 
 HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "hyperpod_cluster"
 SERVICE_MODEL: Final = "data/sagemaker/2017-07-24/service-2.json.gz"
-QUERY_INTERVAL: Final = Duration.seconds(15)
 # CloudFormation's own limit for a custom resource, and the framework's.
 TOTAL_TIMEOUT: Final = Duration.hours(1)
 
@@ -61,23 +59,16 @@ class ClusterProvider(Construct):
             wanted = actions_of(HANDLER_CALLS[handler], training_plans=bool(training_plans))
             for on, actions in wanted.items():
                 function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
-        provider = cr.Provider(
-            self,
-            "Framework",
-            on_event_handler=on_event,
-            is_complete_handler=is_complete,
-            query_interval=QUERY_INTERVAL,
-            total_timeout=TOTAL_TIMEOUT,
-        )
+        provider = waiting_provider(self, on_event=on_event, is_complete=is_complete, total_timeout=TOTAL_TIMEOUT)
         self.service_token = provider.service_token
-        self._acknowledge(provider, (on_event, is_complete), eks_cluster)
+        self._acknowledge(eks_cluster)
 
     def _function(self, id: str, code: lambda_.Code, handler: str, timeout: Duration) -> lambda_.Function:
         return lambda_.Function(
             self,
             id,
             description=f"HyperPod cluster of this stack: {handler}",
-            runtime=lambda_.Runtime(f"python{versions.LAMBDA_PYTHON}", lambda_.RuntimeFamily.PYTHON),
+            runtime=RUNTIME,
             code=code,
             handler=f"hyperpod_cluster.index.{handler}",
             timeout=timeout,
@@ -121,17 +112,8 @@ class ClusterProvider(Construct):
         stack = Stack.of(self)
         return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
 
-    def _acknowledge(
-        self, provider: cr.Provider, handlers: tuple[lambda_.Function, ...], eks_cluster: eks.ICluster
-    ) -> None:
-        framework = [provider.node.find_child(f"framework-{part}") for part in ("isComplete", "onTimeout")]
-        functions = [wildcard(f"{attribute_arn(function)}:*") for function in (*handlers, *framework)]
+    def _acknowledge(self, eks_cluster: eks.ICluster) -> None:
         entries = self._access_entries(imported(eks_cluster.cluster_name, eks_cluster))
-        basic = managed_policy("service-role/AWSLambdaBasicExecutionRole")
-        acknowledge(self, "It writes the function's own logs", basic)
-        acknowledge(self, "The handlers are tested for the Python version that is pinned", "L1")
-        acknowledge(self, "The waiter's log would carry CloudFormation's pre-signed response address", "SF1", "SF2")
-        acknowledge(self, "CDK's grant to invoke any version of the handlers", *functions)
         acknowledge(self, "ListClusters knows no resource", wildcard("*"))
         acknowledge(
             self, "Their ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries)

@@ -6,15 +6,14 @@ from typing import Final
 from aws_cdk import CustomResource, Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import custom_resources as cr
 from constructs import Construct
 
-from config import Environment, naming, versions
-from stacks.constructs.acknowledge import acknowledge, attribute_arn, managed_policy, wildcard
+from config import Environment, naming
+from stacks.constructs.acknowledge import acknowledge, wildcard
+from stacks.constructs.waiting_provider import RUNTIME, waiting_provider
 
 HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "file_system_guard"
 RESOURCE_TYPE: Final = "Custom::FileSystemGuard"
-QUERY_INTERVAL: Final = Duration.seconds(15)
 # More than the handler's own patience: it is the one that names what is left.
 TOTAL_TIMEOUT: Final = Duration.minutes(45)
 
@@ -31,14 +30,7 @@ class FileSystemGuard(Construct):
         on_event, is_complete = self._function("on_event"), self._function("is_complete")
         # It has no resource type; file systems come with their tags.
         is_complete.add_to_role_policy(iam.PolicyStatement(actions=["fsx:DescribeFileSystems"], resources=["*"]))
-        provider = cr.Provider(
-            self,
-            "Framework",
-            on_event_handler=on_event,
-            is_complete_handler=is_complete,
-            query_interval=QUERY_INTERVAL,
-            total_timeout=TOTAL_TIMEOUT,
-        )
+        provider = waiting_provider(self, on_event=on_event, is_complete=is_complete, total_timeout=TOTAL_TIMEOUT)
         CustomResource(
             self,
             "Resource",
@@ -50,25 +42,15 @@ class FileSystemGuard(Construct):
                 "ReclaimPolicy": environment.fsx.reclaim_policy or "Delete",
             },
         )
-        self._acknowledge(provider, on_event, is_complete)
+        acknowledge(self, "fsx:DescribeFileSystems knows no resource", wildcard("*"))
 
     def _function(self, handler: str) -> lambda_.Function:
         return lambda_.Function(
             self,
             handler.title().replace("_", ""),
             description=f"File systems that the CSI driver made for this environment: {handler}",
-            runtime=lambda_.Runtime(f"python{versions.LAMBDA_PYTHON}", lambda_.RuntimeFamily.PYTHON),
+            runtime=RUNTIME,
             code=lambda_.Code.from_asset(str(HANDLERS), exclude=["__pycache__", "*.pyc"]),
             handler=f"index.{handler}",
             timeout=Duration.minutes(1),
         )
-
-    def _acknowledge(self, provider: cr.Provider, *handlers: lambda_.Function) -> None:
-        framework = [provider.node.find_child(f"framework-{part}") for part in ("isComplete", "onTimeout")]
-        functions = [wildcard(f"{attribute_arn(function)}:*") for function in (*handlers, *framework)]
-        basic = managed_policy("service-role/AWSLambdaBasicExecutionRole")
-        acknowledge(self, "It writes the function's own logs", basic)
-        acknowledge(self, "The handlers are tested for the Python version that is pinned", "L1")
-        acknowledge(self, "The waiter's log would carry CloudFormation's pre-signed response address", "SF1", "SF2")
-        acknowledge(self, "CDK's grant to invoke any version of the handlers", *functions)
-        acknowledge(self, "fsx:DescribeFileSystems knows no resource", wildcard("*"))

@@ -106,14 +106,14 @@ def test_prices_are_of_types_that_the_catalogue_knows() -> None:
 
 
 def test_an_environment_s_own_figures_go_before_the_catalogue_s() -> None:
-    own = {"ml.c8g.xlarge": InstanceTypeFacts(**FACTS), "ml.p5.48xlarge": InstanceTypeFacts(**FACTS)}
+    own = InstanceTypeFacts(**FACTS)
     unknown, known = instance_type("ml.c8g.xlarge", own), instance_type("ml.p5.48xlarge", own)
     assert unknown
     assert (unknown.name, unknown.memory_gib, unknown.source) == ("ml.c8g.xlarge", 32, "the environment file")
     assert known
     assert known.memory_gib == 32
-    assert instance_type("ml.p5.48xlarge", {}) == catalogue()["ml.p5.48xlarge"]
-    assert instance_type("ml.c8g.xlarge", {}) is None
+    assert instance_type("ml.p5.48xlarge", None) == catalogue()["ml.p5.48xlarge"]
+    assert instance_type("ml.c8g.xlarge", None) is None
 
 
 @pytest.mark.parametrize(

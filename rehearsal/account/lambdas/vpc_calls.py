@@ -78,7 +78,7 @@ def _refusal(account: Account, request: Request) -> Callable[..., Iterable[bytes
 
 
 def _function_of(account: Account, access_key: str) -> Any:
-    """The function in a VPC that has this session of its role, or None (sessions: credentials.py)."""
+    """The function in a VPC that these credentials of its role were given to (credentials.py), or None."""
     session = sts_backends[account.account_id]["aws"].get_assumed_role_from_access_key(access_key)
     if session is None:
         return None

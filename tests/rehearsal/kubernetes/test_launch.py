@@ -61,12 +61,12 @@ def test_pod_without_a_token_volume_has_no_identity(tmp_path: Path) -> None:
 
 def test_mount_paths_become_folders_in_words_and_variables_once(tmp_path: Path) -> None:
     mounted = {
-        "volumeMounts": [{"name": "work", "mountPath": "/tmp"}],
+        "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
         "env": [{"name": "DIR", "value": "/tmp/a"}],
         "args": ["--directory=$(DIR)"],
     }
-    given = launch(tmp_path, volumes=[{"name": "work", "emptyDir": {}}], **mounted)
-    folder = f"{tmp_path}/volumes/work/a"
+    given = launch(tmp_path, volumes=[{"name": "scratch", "emptyDir": {}}], **mounted)
+    folder = f"{tmp_path}/volumes/scratch/a"
     assert (given.environment["DIR"], given.argv[1]) == (folder, f"--directory={folder}")
 
 
