@@ -13,3 +13,6 @@ NODE_HEALTH_LABEL: Final = "sagemaker.amazonaws.com/node-health-status"
 NODE_SCHEDULABLE: Final = "Schedulable"
 DEEP_HEALTH_LABEL: Final = "sagemaker.amazonaws.com/deep-health-check-status"
 DEEP_HEALTH_PASSED: Final = "Passed"
+
+# Of a Ray pod: the template that it was made from. Of a RayCluster, as an annotation: all of its templates.
+TEMPLATE_LABEL: Final = "ray-on-hyperpod/template"

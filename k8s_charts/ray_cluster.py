@@ -12,11 +12,13 @@ import cdk8s
 from constructs import Construct
 
 from config.capacity import Resources
+from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling
 from k8s_charts import ray_pods
 from k8s_charts.base import ProjectChart
 from k8s_charts.ray_autoscaler import autoscaler_options, give_token, restart_in_place
 from k8s_charts.ray_pods import Common, Place
+from k8s_charts.ray_templates import labelled, templates_of
 
 
 @dataclass(frozen=True)
@@ -61,33 +63,41 @@ class RayClusterChart(ProjectChart):
 
     def __init__(self, scope: Construct, id: str, *, cluster: RayCluster) -> None:
         super().__init__(scope, id)
+        spec = ray_cluster_spec(cluster)
         resource = cdk8s.ApiObject(
             self,
             "cluster",
             api_version="ray.io/v1",
             kind="RayCluster",
-            metadata=cdk8s.ApiObjectMetadata(name=cluster.name, namespace=cluster.namespace),
+            metadata=cdk8s.ApiObjectMetadata(
+                name=cluster.name,
+                namespace=cluster.namespace,
+                annotations={TEMPLATE_LABEL: templates_of([spec["headGroupSpec"], *spec["workerGroupSpecs"]])},
+            ),
         )
-        resource.add_json_patch(cdk8s.JsonPatch.add("/spec", ray_cluster_spec(cluster)))
+        resource.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
 
 
 def ray_cluster_spec(cluster: RayCluster) -> dict[str, Any]:
     """Return the `spec` of the RayCluster."""
     scaling = cluster.autoscaling
+    autoscaler = {"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}
+    head = {
+        "rayStartParams": {
+            # Tasks stay off the head: its loss ends every job.
+            "num-cpus": "0",
+            "num-gpus": "0",
+            "dashboard-host": "0.0.0.0",  # noqa: S104  in the pod; network policies and no public service guard it
+        },
+        "template": {"spec": _head_pod(cluster)},
+    }
     return {
         "rayVersion": cluster.ray_version,
         "enableInTreeAutoscaling": scaling is not None,
-        **({"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}),
-        "headGroupSpec": {
-            "rayStartParams": {
-                # Tasks stay off the head: its loss ends every job.
-                "num-cpus": "0",
-                "num-gpus": "0",
-                "dashboard-host": "0.0.0.0",  # noqa: S104  in the pod; network policies and no public service guard it
-            },
-            "template": {"spec": _head_pod(cluster)},
-        },
-        "workerGroupSpecs": [_worker_group(cluster, group) for group in cluster.workers],
+        **autoscaler,
+        # KubeRay makes the autoscaler a container of the head pod.
+        "headGroupSpec": labelled(head, **autoscaler),
+        "workerGroupSpecs": [labelled(_worker_group(cluster, group)) for group in cluster.workers],
     }
 
 
