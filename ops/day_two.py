@@ -9,6 +9,7 @@ from rich.console import Console
 
 from config import Environment
 from config.load import DIRECTORY
+from ops import rollout as rollouts
 from ops import scale as scaling
 from ops import software
 from ops.clients import Clients, connect
@@ -74,6 +75,36 @@ def update_software(
         _confirm("Go on?", yes)
         software.begin(update, clients.sagemaker)
         say(f"begun, it takes up to an hour; `ops wait --env {environment.name}` follows it")
+
+
+def rollout(
+    environment: Environment,
+    cluster: str | None,
+    console: Console,
+    *,
+    yes: bool,
+    dry_run: bool,
+    force: bool,
+    timeout: float,
+    interval: float = 2,
+) -> None:
+    """Give the RayCluster (None: each) pods of its current template; `timeout` in seconds.
+
+    Raises Refused and Unreachable.
+    """
+    say = _printer(console)
+    with _connected(environment) as clients:
+        plans = rollouts.look(environment, clients.kubernetes, cluster)
+        _tell((line for made in plans for line in rollouts.describe(made)), say)
+        needed = [made for made in plans if made.is_needed]
+        if needed and not force:
+            refuse_jobs({(made.namespace, made.name) for made in needed}, partial(running, clients.kubernetes))
+        if needed and dry_run:
+            say("dry run: nothing was changed")
+        elif needed:
+            _confirm("Go on?", yes)
+            for made in needed:
+                rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
 
 
 def _advise(environment: Environment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print) -> None:

@@ -1,6 +1,6 @@
 """What runs on the nodes: the image build, the volume, the reaper, the RayClusters."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from config.model import RayCluster
 from k8s_charts.names import IMAGE_BUILD_NAMESPACE, REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.items import Item, Require, State, spoken
+from ops.outdated import is_suspended, outdated
 
 
 def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
@@ -86,35 +87,42 @@ def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, req
             detail = "does not exist: deploy the ray stack"
             yield Item("RayCluster", f"{namespace}/{wanted.name}", State.WAITING, detail)
         else:
-            core = kubernetes.client.CoreV1Api(api)
-            yield _ray_cluster(wanted, namespace, found.get("status", {}), core, require)
+            core, selector = kubernetes.client.CoreV1Api(api), f"ray.io/cluster={wanted.name}"
+            pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+            yield _ray_cluster(environment, wanted, found, pods, require)
 
 
 def _ray_cluster(
-    wanted: RayCluster, namespace: str, status: dict[str, Any], core: kubernetes.client.CoreV1Api, require: Require
+    environment: Environment, wanted: RayCluster, found: Mapping[str, Any], pods: Sequence[Any], require: Require
 ) -> Item:
-    name = f"{namespace}/{wanted.name}"
+    name = f"{environment.ray.namespace}/{wanted.name}"
+    status = found.get("status", {})
     replicas = sum(group.replicas for group in wanted.workers)
     if wanted.autoscaling:
         # The autoscaler writes its own number into the object, and KubeRay adds the groups' up.
         replicas = status.get("desiredWorkerReplicas", replicas)
-    # availableWorkerReplicas counts Terminating pods too (kuberay#4078): a lost node shows in the groups above.
-    available = status.get("availableWorkerReplicas", 0)
-    told = [f"{status.get('state') or 'starting'}, {available} of {replicas} workers"]
-    if status.get("state") == "ready" and available == replicas:
-        return Item("RayCluster", name, State.READY, told[0])
+    # availableWorkerReplicas counts Terminating pods too (kuberay#4078), which show in the groups above, and orphans.
+    stale = outdated(found, pods)
+    available = status.get("availableWorkerReplicas", 0) - sum(pod.status.phase == "Running" for pod in stale.orphans)
+    mend = f"`ops rollout {wanted.name} --env {environment.name}`"
+    old = [f"{', '.join(stale.said())}: {mend}"] if stale.old or stale.orphans else []
+    if is_suspended(found):
+        detail = f"suspended, {available} of {replicas} workers; {mend} resumes it"
+        return Item("RayCluster", name, State.WAITING, detail)
+    state = status.get("state")
+    # KubeRay takes `suspended` back only when all pods are ready.
+    told = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
+    if state == "ready" and available == replicas:
+        return Item("RayCluster", name, State.READY, "; ".join([*told, *old]))
     if reason := status.get("reason"):
         told.append(reason)
-    selector = f"ray.io/cluster={wanted.name}"
-    pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-    told += spoken({pod.metadata.name: _hindrance(pod) for pod in pods})
-    state = State.WAITING
+    told += [*spoken({pod.metadata.name: _hindrance(pod) for pod in pods}), *old]
+    enough = False
     if require is Require.MIN:
         least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
         told[0] += f" ({least} required)"
-        if available >= least and any(map(_is_ready_head, pods)):
-            state = State.READY
-    return Item("RayCluster", name, state, "; ".join(told))
+        enough = available >= least and any(map(_is_ready_head, pods))
+    return Item("RayCluster", name, State.READY if enough else State.WAITING, "; ".join(told))
 
 
 def _is_ready_head(pod: Any) -> bool:

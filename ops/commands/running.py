@@ -102,6 +102,32 @@ def scale(
         day_two.scale(environment, group, count, console, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
+@app.command()
+def rollout(
+    cluster: Annotated[
+        str | None, typer.Argument(metavar="[RAYCLUSTER]", help="One RayCluster only. Default: all.")
+    ] = None,
+    *,
+    env: EnvName = "dev",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    timeout: Timeout = 60,
+) -> None:
+    """Give RayClusters pods of their current template, and remove those of worker groups that are gone.
+
+    KubeRay replaces no pod by itself. A RayCluster whose template changed is suspended and resumed: jobs on it end. An
+    interrupted run is gone on with by the same command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input
+    or no access, 130 interrupted.
+    """
+    from ops import day_two  # noqa: PLC0415
+
+    environment = load(env)
+    command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
+    with _changing(f"`{command}` goes on where this stopped"):
+        day_two.rollout(environment, cluster, console, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+
+
 @app.command("update-software")
 def update_software(
     env: EnvName = "dev",

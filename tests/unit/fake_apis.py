@@ -61,6 +61,9 @@ def serve() -> Iterator[Apis]:
         def do_PATCH(self) -> None:
             self._change("PATCH", self._body())
 
+        def do_DELETE(self) -> None:
+            self._change("DELETE", self._body() or "null")
+
         def do_POST(self) -> None:
             body = self._body()
             if self.path.startswith("/api"):

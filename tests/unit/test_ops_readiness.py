@@ -83,7 +83,7 @@ def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
 
 def test_every_request_to_kubernetes_carries_a_fresh_eks_token(look: Look, apis: Apis) -> None:
     look()
-    assert len(apis.tokens) == 6
+    assert len(apis.tokens) == 7
     assert all(token.startswith("Bearer k8s-aws-v1.") for token in apis.tokens)
 
 
