@@ -14,11 +14,27 @@ _PAUSE = 0.5
 _log = logging.getLogger(__name__)
 
 
-class Watched(threading.Thread):
-    """The objects under a path that a test keeps, by uid; follows the API server until the process ends."""
+Changed = Callable[[Object | None, Object | None], None]
+"""Told of each change: the object before and after it, None where there is none."""
 
-    def __init__(self, api: Api, path: str, keep: Callable[[Object], bool], **query: str) -> None:
+
+class Watched(threading.Thread):
+    """The objects under a path that a test keeps, by uid; follows the API server until it is stopped.
+
+    `changed` is called in the thread that follows, in the order of the API server. What happened while it did not
+    answer is told as one change an object.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        keep: Callable[[Object], bool],
+        changed: Changed | None = None,
+        **query: str,
+    ) -> None:
         super().__init__(name=f"watch {path}", daemon=True)
+        self._changed = changed
         self._api = api
         self._path = path
         self._keep = keep
@@ -26,6 +42,7 @@ class Watched(threading.Thread):
         self._objects: dict[str, Object] = {}
         self._lock = threading.Lock()
         self._listed = threading.Event()
+        self._stopped = threading.Event()
 
     def snapshot(self) -> dict[str, Object]:
         """The objects now. Waits for the first list."""
@@ -33,29 +50,39 @@ class Watched(threading.Thread):
         with self._lock:
             return dict(self._objects)
 
+    def stop(self) -> None:
+        """Follow no longer; a watch under way ends with its server or at its time."""
+        self._stopped.set()
+
     def run(self) -> None:
         """List, then follow; start again whenever the server closes, for whatever reason."""
-        pause = threading.Event()
-        while True:
+        while not self._stopped.is_set():
             try:
                 self._follow(self._list())
             except (ApiError, urllib3.exceptions.HTTPError) as error:
-                _log.warning("%s: %s", self.name, error)
-                pause.wait(_PAUSE)
+                if not self._stopped.is_set():
+                    _log.warning("%s: %s", self.name, error)
+                self._stopped.wait(_PAUSE)
 
     def _list(self) -> str:
         listed = self._api.get(self._path, **self._query)
-        with self._lock:
-            self._objects = {item["metadata"]["uid"]: item for item in listed["items"] if self._keep(item)}
+        now = {item["metadata"]["uid"]: item for item in listed["items"] if self._keep(item)}
+        for uid in self._objects.keys() | now.keys():
+            self._set(uid, now.get(uid))
         self._listed.set()
         return str(listed["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> None:
         events = self._api.watch(self._path, seconds=_WATCH_SECONDS, resourceVersion=version, **self._query)
         for kind, item in events:
-            uid = item["metadata"]["uid"]
-            with self._lock:
-                if kind == "DELETED" or not self._keep(item):
-                    self._objects.pop(uid, None)
-                else:
-                    self._objects[uid] = item
+            self._set(item["metadata"]["uid"], None if kind == "DELETED" or not self._keep(item) else item)
+
+    def _set(self, uid: str, after: Object | None) -> None:
+        before = self._objects.get(uid)
+        with self._lock:
+            if after is None:
+                self._objects.pop(uid, None)
+            else:
+                self._objects[uid] = after
+        if self._changed and before != after:
+            self._changed(before, after)
