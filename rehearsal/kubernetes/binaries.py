@@ -78,6 +78,7 @@ class GoModule:
 
 _KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: "kuberay-operator"})
 _KWOK: Final = GoModule("kwok", {"sigs.k8s.io/kwok/cmd/kwok": "kwok"})
+_PODSERVER: Final = GoModule("podserver", {"rehearsal/podserver": "podserver"})
 _ACTIONLINT: Final = GoModule("actionlint", {"github.com/rhysd/actionlint/cmd/actionlint": "actionlint"})
 _KUBERNETES_PROGRAMS: Final = {
     "go.etcd.io/etcd/server/v3": "etcd",
@@ -98,6 +99,7 @@ def _version_flags(version: str) -> str:
 
 # The small ones first: a machine that cannot build at all says so within seconds.
 _MODULES: Final = (
+    _PODSERVER,
     _ACTIONLINT,
     _KUBERAY,
     _KWOK,
@@ -139,8 +141,8 @@ def build_key() -> str:
     digest.update(_go("version", directory=MODULES).encode())
     digest.update(importlib.metadata.version(_LAYER).encode())
     for module in _MODULES:
-        for name in ("go.mod", "go.sum"):
-            digest.update((module.directory / name).read_bytes())
+        for file in sorted((*module.directory.glob("go.*"), *module.directory.glob("*.go"))):
+            digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -13,6 +13,7 @@ import urllib3
 
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.launch import Launch
+from rehearsal.kubernetes.podserver import ContainerRecord
 from rehearsal.kubernetes.references import ContainerConfigError
 from rehearsal.processes import end_with_parent
 
@@ -68,6 +69,7 @@ class Container:
         self._prepare = prepare
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
+        self._launch: Launch | None = None
         self._readiness: Probe | None = None
         self._liveness: Probe | None = None
         self._started_at = ""
@@ -108,6 +110,17 @@ class Container:
         """Whether no process is left."""
         return self._process is None or self._process.poll() is not None
 
+    def record(self) -> ContainerRecord | None:
+        """How kubectl reaches it; None before the first start."""
+        if self._launch is None:
+            return None
+        environment = [f"{name}={value}" for name, value in self._launch.environment.items()]
+        return ContainerRecord(str(self._log), self.is_running, (), environment, self._launch.environment["HOME"])
+
+    def ports(self) -> dict[int, str]:
+        """Its ports → where they are on this machine."""
+        return {port: f"127.0.0.1:{local}" for port, local in self._launch.ports.items()} if self._launch else {}
+
     def status(self) -> Object:
         """The container's `containerStatuses` entry."""
         status: Object = {
@@ -147,6 +160,7 @@ class Container:
                 start_new_session=True,
                 preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call
             )
+        self._launch = launch
         _log.info("started %s as process %s", self.spec["name"], self._process.pid)
         self._starts += 1
         self._started, self._started_at = now, timestamp()

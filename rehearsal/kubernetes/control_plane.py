@@ -18,7 +18,7 @@ import yaml
 
 from rehearsal import paths
 from rehearsal.isolation import search_path
-from rehearsal.kubernetes import pki, programs
+from rehearsal.kubernetes import pki, podserver, programs
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.kubeconfig import write_kubeconfig
@@ -68,6 +68,7 @@ class ControlPlane:
         self._grace = node_monitor_grace_period
         self._data = self.directory / "data"
         self._port: int | None = None
+        self._kubelet_port = 0
         self._pki: pki.Pki | None = None
         self._supervisor: Supervisor | None = None
 
@@ -103,6 +104,7 @@ class ControlPlane:
         self._data.mkdir(parents=True, exist_ok=True)
         self._pki = pki.create(self.directory / "pki", service_ip=_SERVICE_IP)
         self._port = free_port()
+        self._kubelet_port = free_port()
         self._supervisor = Supervisor(self.directory)
         try:
             self._write_files()
@@ -205,6 +207,10 @@ class ControlPlane:
             f"--service-account-issuer={self._issuer}",
             f"--service-account-key-file={self._files.service_account_public_key}",
             f"--service-account-signing-key-file={self._files.service_account_key}",
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-certificate-authority={self._files.ca}",
+            f"--kubelet-client-certificate={self._files.admin_certificate}",
+            f"--kubelet-client-key={self._files.admin_key}",
         ]
         if self._authenticator_url:
             flags += [
@@ -235,6 +241,7 @@ class ControlPlane:
             # kwok renews at a quarter of this: well within the grace period.
             f"--node-lease-duration-seconds={self._grace}",
             f"--cidr={_PODS}",
+            f"--node-ip={podserver.ADDRESS}",
             f"--config={self._stages}",
         ]
 
@@ -245,6 +252,7 @@ class ControlPlane:
             f"--kubeconfig={self.admin_kubeconfig}",
             f"--directory={self.directory}",
             f"--binaries={self.binaries.directory}",
+            f"--port={self._kubelet_port}",
         ]
 
     @property
@@ -264,7 +272,7 @@ class ControlPlane:
         write_kubeconfig(self.admin_kubeconfig, self.name, cluster, user)
         if self._authenticator_url:
             write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
-        stages = list(yaml.safe_load_all(_STAGES.read_text()))
+        stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
         query = programs.containers_query(programs.table(self.binaries))
         for stage in stages:
             if stage["spec"]["resourceRef"]["kind"] == "Pod":

@@ -1,8 +1,9 @@
 """The kubelet of the pods that really run; kwok is that of all others.
 
-`python -m rehearsal.kubernetes.kubelet --kubeconfig FILE --directory DIR --binaries DIR` watches pods on kwok's
-nodes. A container whose image is in `programs.table` runs as a local process: its log is
-DIR/logs/pods/<namespace>_<pod>.log. A node that stopped its heart-beats loses its processes, unreported.
+`python -m rehearsal.kubernetes.kubelet --kubeconfig FILE --directory DIR --binaries DIR --port PORT` watches pods on
+kwok's nodes. A container whose image is in `programs.table` runs as a local process: its log is
+DIR/logs/pods/<namespace>_<pod>.log, and kubectl reaches it through PORT (`podserver`). A node that stopped its
+heart-beats loses its processes, unreported.
 Not simulated for these pods: security contexts and resource limits; of volumes, what `volumes` says.
 """
 
@@ -18,7 +19,7 @@ from typing import Final
 
 import urllib3
 
-from rehearsal.kubernetes import programs
+from rehearsal.kubernetes import podserver, programs
 from rehearsal.kubernetes.api import Api, ApiError, Object
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
@@ -39,6 +40,7 @@ class Kubelet:
         self._files = directory / "data" / "pods"
         self._logs = directory / "logs" / "pods"
         self._logs.mkdir(parents=True, exist_ok=True)
+        self.records = podserver.Records(directory / "data" / "podserver")
         self._runners: dict[str, PodRunner] = {}
         self._addresses = _pod_addresses()
         self._pods = Watched(self._api, "/api/v1/pods", self._has_program, fieldSelector="spec.nodeName!=")
@@ -76,6 +78,7 @@ class Kubelet:
             programs=self._table,
             directory=self._files / pod["metadata"]["uid"],
             logs=self._logs,
+            records=self.records,
             ip=next(self._addresses),
         )
 
@@ -99,13 +102,22 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, required=True, help="an administrator's kubeconfig")
     parser.add_argument("--directory", type=Path, required=True, help="the control plane's folder")
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's programs")
+    parser.add_argument("--port", type=int, required=True, help="where the nodes' kubelet is reached")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    table = programs.table(Binaries(arguments.binaries))
-    Kubelet(arguments.kubeconfig, arguments.directory, table).run(ending)
+    binaries = Binaries(arguments.binaries)
+    kubelet = Kubelet(arguments.kubeconfig, arguments.directory, programs.table(binaries))
+    folder: Path = arguments.directory
+    log = folder / "logs" / "podserver.log"
+    server = podserver.start(binaries["podserver"], arguments.port, kubelet.records, pki=folder / "pki", log=log)
+    try:
+        kubelet.run(ending)
+    finally:
+        server.kill()
+        server.wait()
 
 
 if __name__ == "__main__":

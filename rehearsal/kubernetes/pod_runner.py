@@ -9,6 +9,7 @@ from pathlib import Path
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
 from rehearsal.kubernetes.container import Container, timestamp
 from rehearsal.kubernetes.launch import prepare
+from rehearsal.kubernetes.podserver import PodRecord, Records
 from rehearsal.kubernetes.programs import Program, program_of
 from rehearsal.kubernetes.references import ContainerConfigError
 from rehearsal.kubernetes.volumes import Volumes
@@ -18,13 +19,24 @@ class PodRunner:
     """Runs the containers of a pod that have a program; init containers and others count as done and running."""
 
     def __init__(
-        self, pod: Object, *, api: Api, programs: Sequence[Program], directory: Path, logs: Path, ip: str
+        self,
+        pod: Object,
+        *,
+        api: Api,
+        programs: Sequence[Program],
+        directory: Path,
+        logs: Path,
+        records: Records,
+        ip: str,
     ) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self._api = api
         self._path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         self._uid = metadata["uid"]
+        self._pod = pod
+        self._records = records
         self._ip = ip
+        directory.mkdir(parents=True, exist_ok=True)
         self._volumes = Volumes(api, pod, directory)
         self._since: dict[str, tuple[str, str]] = {}
         self._reported: Object = {}
@@ -46,6 +58,7 @@ class PodRunner:
                 for container in self._containers.values():
                     container.step()
                 self._renew_token()
+                self._record()
                 self._report(pod)
         except ApiError as error:
             if error.status not in (404, 409):
@@ -55,6 +68,13 @@ class PodRunner:
         """End the processes at once and say nothing: the pod is gone, or its node is."""
         for container in self._containers.values():
             container.signal(signal.SIGKILL)
+        self._records.remove(self._pod)
+
+    def _record(self) -> None:
+        """Say how kubectl reaches the containers that have been started."""
+        containers = {name: found for name, each in self._containers.items() if (found := each.record())}
+        ports = {port: local for each in self._containers.values() for port, local in each.ports().items()}
+        self._records.keep(self._pod, PodRecord(containers, (), ports))
 
     def _end(self, grace: float) -> None:
         """SIGTERM, after the grace period SIGKILL; then the pod object goes."""

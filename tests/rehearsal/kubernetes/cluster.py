@@ -49,12 +49,25 @@ class Kubectl:
         assert done.returncode == 0, f"kubectl {arguments}: {done.stderr}"
         return done.stdout
 
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A kubectl that goes on, with pipes for what it prints; leaving its context ends it."""
+        argv = [*self._argv, *arguments]
+        return _Ending(argv, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
     def apply(self, *objects: Object) -> None:
         self("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def get(self, *arguments: str) -> Object:
         answer: Object = json.loads(self("get", *arguments, "-o", "json"))
         return answer
+
+
+class _Ending(subprocess.Popen[str]):
+    """Killed when its context is left, however that happens."""
+
+    def __exit__(self, *exception: Any) -> None:
+        self.kill()
+        super().__exit__(*exception)
 
 
 def wait_until(is_true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

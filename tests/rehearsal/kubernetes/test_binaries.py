@@ -21,6 +21,7 @@ PROGRAMS = {
     "kubectl",
     "kuberay-operator",
     "kwok",
+    "podserver",
 }
 PRETENDER = """#!/bin/sh
 case "$1" in
@@ -31,7 +32,7 @@ build)
   if [ "$(basename "$PWD")" = "$(cat BROKEN 2>/dev/null)" ]; then echo "undefined: sense"; exit 1; fi
   while [ "$1" != "-o" ]; do shift; done
   sleep 0.1
-  for name in actionlint ray-operator kwok server kube-apiserver kube-controller-manager kube-scheduler; do
+  for name in podserver actionlint ray-operator kwok server kube-apiserver kube-controller-manager kube-scheduler; do
     echo "$name" > "$2/$name"
   done ;;
 esac
@@ -71,7 +72,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Go:
 def test_every_program_is_built_once_with_a_line_of_progress_each(tmp_path: Path, go: Go) -> None:
     lines: list[str] = []
     made = binaries.ensure(tmp_path / "cache", lines.append)
-    assert go.builds == ["actionlint", "kuberay", "kwok", "kubernetes"]
+    assert go.builds == ["podserver", "actionlint", "kuberay", "kwok", "kubernetes"]
     assert [line.split(":")[0] for line in lines if " built in " in line] == ["kubectl and helm", *go.builds]
     assert {name for name in PROGRAMS if made[name].is_file()} == PROGRAMS
     assert made["etcd"].read_text() == "server\n"
@@ -79,7 +80,7 @@ def test_every_program_is_built_once_with_a_line_of_progress_each(tmp_path: Path
     assert [file.name for file in crds.iterdir()] == ["ray.io_rayclusters.yaml"]
     shutil.rmtree(tmp_path / "environment" / "source")
     assert binaries.ensure(tmp_path / "cache", lines.append) == made
-    assert len(go.builds) == 4
+    assert len(go.builds) == 5
 
 
 def test_stopped_build_goes_on_where_it_was(tmp_path: Path, go: Go) -> None:
@@ -88,7 +89,7 @@ def test_stopped_build_goes_on_where_it_was(tmp_path: Path, go: Go) -> None:
         binaries.ensure(tmp_path / "cache", lambda _: None)
     go.broken.unlink()
     binaries.ensure(tmp_path / "cache", lambda _: None)
-    assert go.builds == ["actionlint", "kuberay", "kwok", "kubernetes", "kubernetes"]
+    assert go.builds == ["podserver", "actionlint", "kuberay", "kwok", "kubernetes", "kubernetes"]
 
 
 def test_failed_build_names_the_module_its_programs_and_its_log(tmp_path: Path, go: Go) -> None:
@@ -108,7 +109,7 @@ def test_two_builders_share_one_build(tmp_path: Path, go: Go) -> None:
         builder.start()
     for builder in builders:
         builder.join()
-    assert go.builds == ["actionlint", "kuberay", "kwok", "kubernetes"]
+    assert go.builds == ["podserver", "actionlint", "kuberay", "kwok", "kubernetes"]
     assert "waiting for another build of the same programs" in lines
 
 
@@ -122,6 +123,15 @@ def test_missing_go_is_one_clear_error(tmp_path: Path, go: Go, monkeypatch: pyte
 def test_another_go_is_another_build(tmp_path: Path, go: Go) -> None:
     before = binaries.build_key()
     go.program.write_text(go.program.read_text().replace("go0", "go1"))
+    assert binaries.build_key() != before
+
+
+def test_another_source_is_another_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    modules = shutil.copytree(binaries.MODULES, tmp_path / "modules")
+    monkeypatch.setattr(binaries, "MODULES", modules)
+    before = binaries.build_key()
+    with (modules / "podserver" / "main.go").open("a") as source:
+        source.write("// changed\n")
     assert binaries.build_key() != before
 
 
