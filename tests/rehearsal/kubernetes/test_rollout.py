@@ -1,0 +1,232 @@
+"""Changed templates and removed groups, with the real operator: what it leaves, what is said of it, what mends it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import kubernetes
+import pytest
+
+from config import Environment, labels, load
+from config.capacity import allocatable
+from k8s_charts.assembly import RayObjects, ray_objects
+from k8s_charts.base import ProjectChart
+from ops import rollout as rollouts
+from ops.items import Item, Require, State
+from ops.jobs import running
+from ops.rollout import Rollout
+from ops.scale import Refused, refuse_jobs
+from ops.workloads import ray_clusters
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes, NodeSpec
+from tests.charts.conftest import RAY_FACTS
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
+
+NAMESPACE = "rollout"
+GROUPS = ("first", "second")
+Said = list[str]
+
+
+def environment(*groups: str, replicas: int = 1, **env: str) -> Environment:
+    """`small` with these worker groups, of one worker each unless told, and this environment in its pods."""
+    small = load("small")
+    [cluster] = small.ray.clusters
+    [worker] = cluster.workers
+    workers = tuple(worker.model_copy(update={"name": name, "replicas": replicas}) for name in groups)
+    changed = cluster.model_copy(update={"workers": workers, "env": env})
+    return small.model_copy(
+        update={"ray": small.ray.model_copy(update={"namespace": NAMESPACE, "clusters": (changed,)})}
+    )
+
+
+class Ray:
+    """The RayCluster, as a deployment changes it and as `ops` sees it."""
+
+    def __init__(self, kubectl: Kubectl, api: kubernetes.client.ApiClient) -> None:
+        self._kubectl = kubectl
+        self.api = api
+
+    def deploy(self, wanted: Environment) -> None:
+        """Apply what a deployment of the ray stack applies to the RayCluster."""
+        self._environment = wanted
+        objects = ray_objects(wanted, RAY_FACTS)
+        self.apply(objects.clusters["rayml"])
+
+    def apply(self, *charts: ProjectChart) -> None:
+        self._kubectl.apply(*(item for chart in charts for item in chart.to_json()))
+
+    def pods(self) -> dict[str, Object]:
+        """By name, those that are about to end apart."""
+        listed = self._kubectl.get("-n", NAMESPACE, "pods", "-l", "ray.io/cluster=rayml")["items"]
+        return {pod["metadata"]["name"]: pod for pod in listed if "deletionTimestamp" not in pod["metadata"]}
+
+    def groups(self) -> Counter[str]:
+        """How many pods that are Ready each group has."""
+        ready = {"type": "Ready", "status": "True"}
+        return Counter(
+            pod["metadata"]["labels"]["ray.io/group"]
+            for pod in self.pods().values()
+            if any(ready.items() <= each.items() for each in pod["status"].get("conditions", ()))
+        )
+
+    def templates(self) -> dict[str, str]:
+        """The hash that each pod carries, by its group; all pods of a group have one."""
+        found = {(_label(pod, "ray.io/group"), _label(pod, labels.TEMPLATE_LABEL)) for pod in self.pods().values()}
+        assert len(dict(found)) == len(found)
+        return dict(found)
+
+    def wanted_templates(self) -> dict[str, str]:
+        """The hash in the spec of each group."""
+        spec = self.spec()
+        groups = {"headgroup": spec["headGroupSpec"]}
+        groups |= {group["groupName"]: group for group in spec["workerGroupSpecs"]}
+        return {name: _label(group["template"], labels.TEMPLATE_LABEL) for name, group in groups.items()}
+
+    def spec(self) -> Object:
+        spec: Object = self._kubectl.get("-n", NAMESPACE, "raycluster", "rayml")["spec"]
+        return spec
+
+    def status(self) -> Item:
+        """The line of `ops status`."""
+        [item] = ray_clusters(self._environment, self.api, Require.ALL)
+        return item
+
+    def plan(self) -> Rollout:
+        [made] = rollouts.look(self._environment, self.api, "rayml")
+        return made
+
+    def roll_out(self) -> Said:
+        """Carry out what is needed, and return what was said."""
+        said: Said = []
+        rollouts.carry_out(self.plan(), self.api, said.append, timeout=40, interval=0.2)
+        return said
+
+    def service(self) -> str:
+        uid: str = self._kubectl.get("-n", NAMESPACE, "service", "rayml-head-svc")["metadata"]["uid"]
+        return uid
+
+
+def _label(item: Object, key: str) -> str:
+    return str(item["metadata"]["labels"][key])
+
+
+def _nodes(wanted: Environment) -> Iterator[NodeSpec]:
+    for group in wanted.hyperpod.instance_groups:
+        room = allocatable(group.type, group.threads_per_core)
+        amounts = {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi", "pods": str(room.pods)}
+        amounts |= {name: str(count) for name, count in room.devices.items()}
+        own = {labels.INSTANCE_GROUP_LABEL: group.name, labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE}
+        for number in range(group.count):
+            yield NodeSpec(
+                name=f"rollout-{group.name}-{number}",
+                labels={"group": "rollout", **own},
+                allocatable=amounts,
+                capacity=amounts,
+            )
+
+
+@pytest.fixture(scope="module")
+def made(control_plane: ControlPlane, operator: Object, nodes: Nodes, kubectl: Kubectl) -> Iterator[Ray]:
+    """Everything that the RayCluster's pods need."""
+    wanted = environment(*GROUPS)
+    specs = list(_nodes(wanted))
+    nodes.add_all(specs)
+    objects: RayObjects = ray_objects(wanted, RAY_FACTS)
+    configuration = str(control_plane.admin_kubeconfig)
+    with kubernetes.config.new_client_from_config(config_file=configuration) as api:
+        ray = Ray(kubectl, api)
+        ray.apply(objects.namespace)
+        ray.apply(objects.account, objects.volume)
+        yield ray
+    kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    kubectl("delete", "-f", "-", "--ignore-not-found", stdin=_volumes(objects.volume))
+    for spec in specs:
+        nodes.remove(spec.name)
+
+
+def _volumes(chart: ProjectChart) -> str:
+    items: Sequence[Any] = [item for item in chart.to_json() if item["kind"] == "PersistentVolume"]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+@pytest.fixture
+def ray(made: Ray, kubectl: Kubectl) -> Iterator[Ray]:
+    """A RayCluster of a head and two groups of one worker, whole and up to date."""
+    made.deploy(environment(*GROUPS))
+    wait_until(lambda: made.groups() == {"headgroup": 1, "first": 1, "second": 1}, "RayCluster")
+    wait_until(lambda: made.status().state is State.READY, "its status")
+    yield made
+    kubectl("-n", NAMESPACE, "delete", "raycluster", "rayml", "--timeout=20s")
+    wait_until(lambda: not kubectl("-n", NAMESPACE, "get", "pods", "-o", "name"), "end of its pods")
+
+
+def test_pods_carry_the_hash_of_their_group_and_more_replicas_make_none_old(ray: Ray) -> None:
+    ray.deploy(environment(*GROUPS, replicas=2))
+    assert ray.templates() == ray.wanted_templates()
+    assert not ray.plan().is_needed
+
+
+def test_a_changed_template_leaves_old_pods_until_a_rollout_replaces_all_of_them(ray: Ray) -> None:
+    before, service = ray.pods(), ray.service()
+    ray.deploy(environment(*GROUPS, NCCL_DEBUG="WARN"))
+    wait_until(lambda: "3 pods of an old template" in ray.status().detail, "its status")
+    assert ray.status().detail.endswith("`ops rollout rayml --env small`")
+    assert ray.pods().keys() == before.keys(), "KubeRay 1.2.0 replaces none by itself"
+    said = ray.roll_out()
+    assert said[-1] == "RayCluster rollout/rayml: every pod is ready and has the current template"
+    assert not ray.pods().keys() & before.keys()
+    assert ray.templates() == ray.wanted_templates()
+    assert ray.groups() == {"headgroup": 1, "first": 1, "second": 1}
+    assert "suspend" not in ray.spec(), "a later deployment finds the object as it left it"
+    assert ray.service() == service
+    assert not ray.plan().is_needed
+
+
+def test_a_removed_group_leaves_orphans_until_a_rollout_removes_them_and_nothing_else(ray: Ray) -> None:
+    before = ray.pods()
+    ray.deploy(environment("first"))
+    wait_until(lambda: "1 pod of a group that is gone (second)" in ray.status().detail, "its status")
+    assert ray.pods().keys() == before.keys(), "KubeRay 1.2.0 looks at groups in the spec only"
+    assert ray.status().state is State.READY, "an orphan is no worker"
+    ray.roll_out()
+    kept = {name for name, pod in before.items() if _label(pod, "ray.io/group") != "second"}
+    assert ray.pods().keys() == kept
+    wait_until(lambda: ray.status().detail == "ready, 1 of 1 workers", "its status")
+
+
+def test_a_suspension_takes_orphans_too(ray: Ray) -> None:
+    ray.deploy(environment("first", NCCL_DEBUG="WARN"))
+    wait_until(lambda: bool(ray.plan().outdated.orphans and ray.plan().outdated.old), "both kinds")
+    ray.roll_out()
+    assert ray.groups() == {"headgroup": 1, "first": 1}
+    assert ray.templates() == ray.wanted_templates()
+
+
+def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_with(ray: Ray) -> None:
+    ray.deploy(environment(*GROUPS, NCCL_DEBUG="WARN"))
+    said: Said = []
+
+    def interrupt(line: str) -> None:
+        said.append(line)
+        if line.endswith(": suspended"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rollouts.carry_out(ray.plan(), ray.api, interrupt, timeout=40, interval=0.2)
+    assert "may be suspended now" in said[-1]
+    wait_until(lambda: not ray.pods(), "end of all pods")
+    ray.deploy(environment(*GROUPS, NCCL_DEBUG="INFO"))
+    assert ray.status().state is State.WAITING
+    assert "suspended, 0 of 2 workers; `ops rollout rayml --env small` resumes it" in ray.status().detail
+    ray.roll_out()
+    assert ray.groups() == {"headgroup": 1, "first": 1, "second": 1}
+    assert ray.templates() == ray.wanted_templates()
+
+
+def test_a_rollout_is_refused_while_the_head_does_not_say_what_runs(ray: Ray) -> None:
+    """No container runs here that could."""
+    ray.deploy(environment(*GROUPS, NCCL_DEBUG="WARN"))
+    with pytest.raises(Refused, match="does not say which jobs run"):
+        refuse_jobs({(NAMESPACE, "rayml")}, partial(running, ray.api))
