@@ -17,8 +17,14 @@ from k8s_charts.image_build import ImageBuild, ImageBuildChart
 from k8s_charts.image_context import context_files, context_tag
 from k8s_charts.images import copy_of, with_copies
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
+from k8s_charts.limits import IMAGE_BUILD_QUOTA
 from k8s_charts.namespaces import Namespace, NamespaceChart
-from k8s_charts.network_policies import ImageBuildPoliciesChart, OperatorPoliciesChart, RayPoliciesChart
+from k8s_charts.network_policies import (
+    ImageBuildPoliciesChart,
+    OperatorPoliciesChart,
+    RayClusterPoliciesChart,
+    RayPoliciesChart,
+)
 from k8s_charts.priority_class import PriorityClassChart
 from k8s_charts.ray_cluster import RayClusterChart
 from k8s_charts.ray_clusters import priority_class, ray_cluster
@@ -81,7 +87,7 @@ class PlatformObjects:
 
 @dataclass(frozen=True)
 class RayObjects:
-    """The ray stack's object sets, each applied and deleted as one; the last two by RayCluster name."""
+    """The ray stack's object sets, each applied and deleted as one; the last three by RayCluster name."""
 
     namespace: ProjectChart
     policies: ProjectChart
@@ -90,6 +96,7 @@ class RayObjects:
     image_builder_account: ProjectChart | None
     image_build: ProjectChart | None
     reaper: ProjectChart
+    cluster_policies: dict[str, ProjectChart]
     priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
 
@@ -110,7 +117,9 @@ def platform_objects(environment: Environment, facts: PlatformFacts) -> Platform
         kuberay_namespace=NamespaceChart(
             app, "kuberay-namespace", namespace=Namespace(kuberay.namespace, "restricted", version)
         ),
-        kuberay_policies=OperatorPoliciesChart(app, "kuberay-policies", namespace=kuberay.namespace),
+        kuberay_policies=OperatorPoliciesChart(
+            app, "kuberay-policies", namespace=kuberay.namespace, ray_namespace=environment.ray.namespace
+        ),
         fsx_csi_account=ServiceAccountChart(app, "fsx-csi-account", account=csi_account),
         image_build_namespace=_image_build_namespace(app, version) if environment.image.built else None,
         image_build_policies=_image_build_policies(app) if environment.image.built else None,
@@ -136,7 +145,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
             app, "ray-namespace", namespace=Namespace(namespace, "restricted", environment.eks.version)
         ),
         policies=RayPoliciesChart(
-            app, "ray-policies", namespace=namespace, clusters=[cluster.name for cluster in clusters]
+            app, "ray-policies", namespace=namespace, operator_namespace=environment.kuberay.namespace
         ),
         account=ServiceAccountChart(
             app, "ray-account", account=ServiceAccount(names.RAY_SERVICE_ACCOUNT, namespace, facts.ray_role_arn)
@@ -145,6 +154,12 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         image_builder_account=_image_builder_account(app, build.role_arn) if build else None,
         image_build=_image_build(app, environment, build.context) if build else None,
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
+        cluster_policies={
+            cluster.name: RayClusterPoliciesChart(
+                app, f"policies-{cluster.name}", namespace=namespace, cluster=cluster.name
+            )
+            for cluster in clusters
+        },
         priorities={
             cluster.name: PriorityClassChart(app, f"priority-{cluster.name}", priority=priority)
             for cluster in clusters
@@ -200,7 +215,7 @@ def _image_build(app: cdk8s.App, environment: Environment, context: str) -> Proj
 
 
 def _image_build_namespace(app: cdk8s.App, version: str) -> ProjectChart:
-    namespace = Namespace(names.IMAGE_BUILD_NAMESPACE, "privileged", version)
+    namespace = Namespace(names.IMAGE_BUILD_NAMESPACE, "privileged", version, quota=IMAGE_BUILD_QUOTA)
     return NamespaceChart(app, "image-build-namespace", namespace=namespace)
 
 

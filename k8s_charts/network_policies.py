@@ -1,51 +1,79 @@
 """Who may talk to whom. Ray 2.42.1 has no authentication: a port that is reached is a shell (CVE-2023-48022).
 
-Everything is denied, then each flow is allowed by name. `kubectl port-forward` and probes arrive from the node, which
-no policy keeps out; the mount of the file system is the node's traffic too.
+Everything is denied, then each flow is allowed by name; docs/isolation.md has them as a table. `kubectl port-forward`
+and probes arrive from the node, which no policy keeps out; the mount of the file system is the node's traffic too.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from cdk8s_plus_27 import k8s
 from constructs import Construct
 
 from k8s_charts.base import ProjectChart
+from k8s_charts.limits import head_budget
 from k8s_charts.names import PROMETHEUS_NAMESPACE, SUBMITTER_LABEL, SYSTEM_NAMESPACE
+
+# Ray's dashboard and job API; its metadata store; its client server. Each runs what it is sent.
+DASHBOARD_PORT: Final = 8265
+GCS_PORT: Final = 6379
+CLIENT_PORT: Final = 10001
 
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _RAY_NODE = {"ray.io/is-ray-node": "yes"}
 _RAY_HEAD = {"ray.io/node-type": "head"}
 _SUBMITTER = {SUBMITTER_LABEL: "true"}
+# As its chart labels its pods.
+_OPERATOR = {"app.kubernetes.io/name": "kuberay-operator"}
 _METRICS_PORT = 8080
+# Prometheus; Grafana's container, and its Service: the VPC CNI looks before a Service's address is translated (EKS
+# user guide, network policies: "the service port must be the same as the container port").
+_CHARTS_PORTS = (9090, 3000, 80)
 
 
 class RayPoliciesChart(ProjectChart):
-    """Policies of Ray's namespace. `clusters` are its RayClusters: their pods never reach each other's."""
+    """Policies of Ray's namespace, whose RayClusters are operated from `operator_namespace`."""
 
-    def __init__(self, scope: Construct, id: str, *, namespace: str, clusters: Sequence[str]) -> None:
+    def __init__(self, scope: Construct, id: str, *, namespace: str, operator_namespace: str) -> None:
         super().__init__(scope, id)
         policies = _Policies(self, namespace)
         policies.deny_all()
         policies.allow_dns_and_https()
-        for name in clusters:
-            members = {"ray.io/cluster": name}
-            inside = [_pods(members)]
-            policies.allow(f"{name}-inside", members, from_=inside, to=inside)
         policies.allow("metrics", _RAY_NODE, from_=[_monitoring()], ports=[_METRICS_PORT])
         # The dashboard embeds Grafana's panels of Prometheus' series.
-        policies.allow("dashboard-charts", _RAY_HEAD, to=[_monitoring()], ports=[9090, 3000])
-        policies.allow("submitted-jobs", _RAY_HEAD, from_=[_pods(_SUBMITTER)], ports=[8265])
-        policies.allow("submit-jobs", _SUBMITTER, to=[_pods(_RAY_HEAD)], ports=[8265])
+        policies.allow("dashboard-charts", _RAY_HEAD, to=[_monitoring()], ports=_CHARTS_PORTS)
+        policies.allow("submitted-jobs", _RAY_HEAD, from_=[_pods(_SUBMITTER)], ports=[DASHBOARD_PORT])
+        policies.allow("submit-jobs", _SUBMITTER, to=[_pods(_RAY_HEAD)], ports=[DASHBOARD_PORT])
+        # It asks for a RayJob's status.
+        operator = _namespace(operator_namespace, _OPERATOR)
+        policies.allow("operator", _RAY_HEAD, from_=[operator], ports=[DASHBOARD_PORT])
+
+
+class RayClusterPoliciesChart(ProjectChart):
+    """The policy of one RayCluster: its pods reach each other, and never those of another."""
+
+    def __init__(self, scope: Construct, id: str, *, namespace: str, cluster: str) -> None:
+        super().__init__(scope, id)
+        members = {"ray.io/cluster": cluster}
+        inside = [_pods(members)]
+        _Policies(self, namespace).allow(f"{cluster}-inside", members, from_=inside, to=inside)
+        head_budget(self, namespace=namespace, cluster=cluster)
 
 
 class OperatorPoliciesChart(ProjectChart):
-    """Policies of the operator's namespace: nothing in but metrics."""
+    """Policies of the operator's namespace: nothing in but metrics, out to the Kubernetes API and to Ray's heads.
 
-    def __init__(self, scope: Construct, id: str, *, namespace: str) -> None:
+    The reaper brings its own.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, namespace: str, ray_namespace: str) -> None:
         super().__init__(scope, id)
         policies = _Policies(self, namespace)
-        policies.deny_all(directions=("Ingress",))
+        policies.deny_all()
+        policies.allow_dns_and_https(_OPERATOR)
         policies.allow("metrics", {}, from_=[_monitoring()], ports=[_METRICS_PORT])
+        policies.allow("ray-jobs", _OPERATOR, to=[_namespace(ray_namespace, _RAY_HEAD)], ports=[DASHBOARD_PORT])
 
 
 class ImageBuildPoliciesChart(ProjectChart):
@@ -63,13 +91,14 @@ class _Policies:
         self._chart = chart
         self._namespace = namespace
 
-    def deny_all(self, directions: Sequence[str] = ("Ingress", "Egress")) -> None:
-        self._policy("default-deny", k8s.NetworkPolicySpec(pod_selector={}, policy_types=list(directions)))
+    def deny_all(self) -> None:
+        self._policy("default-deny", k8s.NetworkPolicySpec(pod_selector={}, policy_types=["Ingress", "Egress"]))
 
-    def allow_dns_and_https(self) -> None:
-        self.allow("dns", {}, to=[_namespace(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})], ports=[53], udp=True)
+    def allow_dns_and_https(self, pods: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Allow names, and https to anywhere: no policy knows a host by its name, nor EKS's API server."""
+        self.allow("dns", pods, to=[_namespace(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})], ports=[53], udp=True)
         anywhere = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0"))
-        self.allow("https", {}, to=[anywhere], ports=[443])
+        self.allow("https", pods, to=[anywhere], ports=[443])
 
     def allow(
         self,

@@ -49,7 +49,9 @@ class RayStack(EnvironmentStack):
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]
             )
-            ray_cluster.node.add_dependency(*ready)
+            policies = objects.cluster_policies[wanted.name]
+            inside = manifest(self, f"Policies-{wanted.name}", cluster=cluster, chart=policies, after=namespace)
+            ray_cluster.node.add_dependency(*ready, inside)
             if chart := objects.priorities.get(wanted.name):
                 # Another value is another resource: it comes before the RayCluster's update, the old one goes after.
                 id = f"Priority-{wanted.name}-{wanted.priority}"

@@ -1,68 +1,149 @@
-"""Evaluates NetworkPolicies for single connections, as Kubernetes documents them."""
+"""Evaluates NetworkPolicies for single connections, as Kubernetes documents them.
 
-from collections.abc import Iterable
+Source: Kubernetes' concept page "Network Policies" and the API reference of networking.k8s.io/v1. What is not
+evaluated fails loudly.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 Object = dict[str, Any]
 
+_POLICY_FIELDS = {"podSelector", "policyTypes", "ingress", "egress"}
+_PORT_FIELDS = {"port", "endPort", "protocol"}
+_PEER_FIELDS = {"podSelector", "namespaceSelector", "ipBlock"}
+_SIDES = {"Ingress": "from", "Egress": "to"}
+
 
 @dataclass(frozen=True)
 class Pod:
-    namespace: str
-    labels: dict[str, str] = field(default_factory=dict)
+    """A pod, or with `namespace` None an address outside of the cluster.
+
+    `ports` are the container ports' names. A pod of the node's network is chosen by no policy and no selector: it is
+    an address. `namespace_labels` are those beside the one that every namespace has.
+    """
+
+    namespace: str | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    address: str = "10.192.64.10"
+    ports: Mapping[str, int] = field(default_factory=dict)
+    host_network: bool = False
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_selectable(self) -> bool:
+        """Whether selectors can choose it."""
+        return self.namespace is not None and not self.host_network
 
 
-# An address outside of the cluster.
-INTERNET = None
+INTERNET = Pod(None, address="198.51.100.7")
 
 
-def connects(
-    policies: Iterable[Object], source: Pod | None, target: Pod | None, port: int, protocol: str = "TCP"
-) -> bool:
-    """Whether `source` may open a connection to `target`: both ends must allow it."""
+@dataclass(frozen=True)
+class _Wanted:
+    """A connection, seen from one of its ends: `peer` is the other."""
+
+    peer: Pod
+    target: Pod
+    port: int
+    protocol: str
+
+
+def connects(policies: Iterable[Object], source: Pod, target: Pod, port: int, protocol: str = "TCP") -> bool:
+    """Whether `source` may open a connection to `target`: both ends must allow it.
+
+    What comes from the target's own node is always let in, which is not evaluated: no two pods share a node here.
+    """
     known = list(policies)
-    wanted = {"port": port, "protocol": protocol}
-    return (source is None or _allows(known, "Egress", source, target, wanted)) and (
-        target is None or _allows(known, "Ingress", target, source, wanted)
+    return _allows(known, "Egress", source, _Wanted(target, target, port, protocol)) and _allows(
+        known, "Ingress", target, _Wanted(source, target, port, protocol)
     )
 
 
-def _allows(policies: list[Object], direction: str, pod: Pod, peer: Pod | None, wanted: Object) -> bool:
+def _allows(policies: list[Object], direction: str, pod: Pod, wanted: _Wanted) -> bool:
     chosen = [policy for policy in policies if _concerns(policy, pod, direction)]
     rules = [rule for policy in chosen for rule in policy["spec"].get(direction.lower(), [])]
-    side = "to" if direction == "Egress" else "from"
-    return not chosen or any(
-        _admits(rule.get(side, []), peer, pod.namespace) and wanted in rule.get("ports", [wanted]) for rule in rules
+    return not chosen or any(_admits(rule, _SIDES[direction], str(pod.namespace), wanted) for rule in rules)
+
+
+def _admits(rule: Object, side: str, namespace: str, wanted: _Wanted) -> bool:
+    """Whether a rule admits the connection; without peers it means all, without ports all."""
+    _only(rule, {side, "ports"})
+    peers, ports = rule.get(side), rule.get("ports")
+    return (not peers or any(_is_peer(peer, wanted.peer, namespace) for peer in peers)) and (
+        not ports or any(_is_port(port, wanted) for port in ports)
     )
 
 
 def _concerns(policy: Object, pod: Pod, direction: str) -> bool:
+    spec = policy["spec"]
+    _only(spec, _POLICY_FIELDS)
+    # Kubernetes' default: Ingress always, Egress where a rule says so.
+    types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
     return (
-        policy["metadata"]["namespace"] == pod.namespace
-        and direction in policy["spec"]["policyTypes"]
-        and _matches(policy["spec"]["podSelector"], pod.labels)
+        pod.is_selectable
+        and policy["metadata"]["namespace"] == pod.namespace
+        and direction in types
+        and _matches(spec["podSelector"], pod.labels)
     )
 
 
-def _admits(peers: list[Object], peer: Pod | None, namespace: str) -> bool:
-    return not peers or any(_is_peer(allowed, peer, namespace) for allowed in peers)
-
-
-def _is_peer(allowed: Object, peer: Pod | None, namespace: str) -> bool:
-    if "ipBlock" in allowed:
-        # Pods' addresses lie in the block as well.
-        return bool(allowed["ipBlock"]["cidr"] == "0.0.0.0/0")
-    if peer is None:
+def _is_peer(allowed: Object, peer: Pod, namespace: str) -> bool:
+    _only(allowed, _PEER_FIELDS)
+    if block := allowed.get("ipBlock"):
+        assert len(allowed) == 1, "an ipBlock stands alone"
+        # Pods' addresses lie in a block as well; that a CNI lets them through is the careful assumption.
+        return _lies_in(peer.address, block["cidr"]) and not any(
+            _lies_in(peer.address, left_out) for left_out in block.get("except", [])
+        )
+    if not peer.is_selectable:
         return False
     namespaces = allowed.get("namespaceSelector")
     if namespaces is None:
-        in_namespace = peer.namespace == namespace
+        is_there = peer.namespace == namespace
     else:
-        in_namespace = _matches(namespaces, {"kubernetes.io/metadata.name": peer.namespace})
-    return in_namespace and _matches(allowed.get("podSelector", {}), peer.labels)
+        own = {"kubernetes.io/metadata.name": str(peer.namespace), **peer.namespace_labels}
+        is_there = _matches(namespaces, own)
+    return is_there and _matches(allowed.get("podSelector", {}), peer.labels)
 
 
-def _matches(selector: Object, labels: dict[str, str]) -> bool:
-    assert not selector.get("matchExpressions"), "not evaluated here"
-    return bool(selector.get("matchLabels", {}).items() <= labels.items())
+def _lies_in(address: str, cidr: str) -> bool:
+    return ip_address(address) in ip_network(cidr)
+
+
+def _is_port(allowed: Object, wanted: _Wanted) -> bool:
+    _only(allowed, _PORT_FIELDS)
+    if allowed.get("protocol", "TCP") != wanted.protocol:
+        return False
+    first = allowed.get("port")
+    if isinstance(first, str):
+        # The name that the target's container gives it, whichever direction the rule has.
+        return wanted.target.ports.get(first) == wanted.port
+    return first is None or int(first) <= wanted.port <= int(allowed.get("endPort") or first)
+
+
+def _matches(selector: Object, labels: Mapping[str, str]) -> bool:
+    _only(selector, {"matchLabels", "matchExpressions"})
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        _holds(expression, labels) for expression in selector.get("matchExpressions", [])
+    )
+
+
+def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values", [])
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    raise AssertionError(f"operator {expression['operator']} is not evaluated")
+
+
+def _only(given: Object, known: set[str]) -> None:
+    assert given.keys() <= known, f"not evaluated: {sorted(given.keys() - known)}"

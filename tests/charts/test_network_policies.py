@@ -1,94 +1,142 @@
-"""Every pair of pods that matters, on every port that matters: Ray has no authentication of its own."""
+"""Every pair of pods on every port that matters, in every environment: Ray has no authentication of its own."""
 
-import cdk8s
 import pytest
 
-from config import Environment
-from k8s_charts.assembly import platform_objects
-from k8s_charts.network_policies import RayPoliciesChart
-from tests.charts.conftest import PLATFORM_FACTS, Object
-from tests.charts.policies import INTERNET, Pod, connects
-
-RAY_PORTS = [6379, 8265, 10001, 8000, 52365, 44217]
+from config import available, load
+from tests.charts.conftest import Object
+from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_two_ray_clusters
+from tests.charts.policies import Pod, connects
 
 
-def ray_pod(cluster: str, kind: str) -> Pod:
-    return Pod("ray", {"ray.io/is-ray-node": "yes", "ray.io/cluster": cluster, "ray.io/node-type": kind})
+@pytest.fixture(scope="module", params=available())
+def matrix(request: pytest.FixtureRequest) -> Matrix:
+    """Each environment, with a second RayCluster."""
+    return Matrix(with_two_ray_clusters(load(request.param)))
 
 
-HEAD, WORKER, OTHER_WORKER = ray_pod("rayml", "head"), ray_pod("rayml", "worker"), ray_pod("rayml", "worker")
-STRANGERS = {
-    "another RayCluster's worker": ray_pod("other", "worker"),
-    "a pod of Ray's namespace": Pod("ray"),
-    "a pod of another namespace": Pod("default"),
-    "the image build": Pod("image-build"),
-    "a pod elsewhere that calls itself submitter": Pod("default", {"ray-on-hyperpod/submitter": "true"}),
-    "a pod elsewhere that calls itself a member": Pod("default", dict(HEAD.labels)),
-    "Prometheus": Pod("prometheus-system"),
-    "the internet": INTERNET,
-}
-SUBMITTER = Pod("ray", {"ray-on-hyperpod/submitter": "true"})
-DNS = Pod("kube-system", {"k8s-app": "kube-dns"})
+def passes(matrix: Matrix, policies: list[Object], connection: Connection) -> bool:
+    source, target, port, protocol = connection
+    return connects(policies, matrix.pods[source], matrix.pods[target], port, protocol)
 
 
 @pytest.fixture(scope="module")
-def policies() -> list[Object]:
-    return list(RayPoliciesChart(cdk8s.App(), "policies", namespace="ray", clusters=["rayml", "other"]).to_json())
+def open_connections(matrix: Matrix) -> set[Connection]:
+    """What the policies let through."""
+    return {connection for connection in matrix.connections if passes(matrix, matrix.policies, connection)}
 
 
-@pytest.mark.parametrize("port", [*RAY_PORTS, 8080, 12345])
-@pytest.mark.parametrize(("source", "target"), [(HEAD, WORKER), (WORKER, HEAD), (WORKER, OTHER_WORKER)])
-def test_members_of_a_ray_cluster_reach_each_other_on_every_port(
-    policies: list[Object], source: Pod, target: Pod, port: int
+def test_what_the_table_allows_is_open_and_all_else_is_closed(
+    matrix: Matrix, open_connections: set[Connection]
 ) -> None:
-    assert connects(policies, source, target, port)
+    expected = matrix.allowed()
+    assert sorted(expected - open_connections) == [], "the table allows these"
+    assert sorted(open_connections - expected) == [], "the table does not allow these"
 
 
-@pytest.mark.parametrize("port", RAY_PORTS)
-@pytest.mark.parametrize("target", [HEAD, WORKER], ids=["head", "worker"])
-@pytest.mark.parametrize("stranger", STRANGERS)
-def test_nobody_else_reaches_ray(policies: list[Object], stranger: str, target: Pod, port: int) -> None:
-    assert not connects(policies, STRANGERS[stranger], target, port)
+def test_ports_that_run_code_are_reached_by_members_and_the_dashboard_by_submitters_and_the_operator(
+    open_connections: set[Connection],
+) -> None:
+    """Without the table: what must hold, however the table is edited."""
+    reached = {connection for connection in open_connections if connection[2] in RAY_PORTS}
+    from_others = {c[:3] for c in reached if c[1].startswith("rayml-") and not c[0].startswith("rayml-")}
+    assert from_others == {("submitter", "rayml-head", 8265), ("operator", "rayml-head", 8265)}
 
 
-def test_a_submitter_reaches_the_dashboard_and_nothing_else(policies: list[Object]) -> None:
-    reached = [port for port in [*RAY_PORTS, 8080] if connects(policies, SUBMITTER, HEAD, port)]
-    assert reached == [8265]
-    assert not connects(policies, SUBMITTER, WORKER, 8265)
+def test_two_ray_clusters_never_reach_each_other(open_connections: set[Connection]) -> None:
+    sides = [(source.partition("-")[0], target.partition("-")[0]) for source, target, *_ in open_connections]
+    assert ("rayml", "rayml") in sides
+    assert not {("rayml", "other"), ("other", "rayml")} & set(sides)
 
 
-@pytest.mark.parametrize("target", [HEAD, WORKER], ids=["head", "worker"])
-def test_prometheus_reads_metrics(policies: list[Object], target: Pod) -> None:
-    assert connects(policies, STRANGERS["Prometheus"], target, 8080)
-    assert not connects(policies, Pod("default"), target, 8080)
+def test_nothing_comes_in_from_outside_of_the_cluster(matrix: Matrix, open_connections: set[Connection]) -> None:
+    assert not [connection for connection in open_connections if not matrix.pods[connection[0]].is_selectable]
 
 
-def test_dashboard_finds_prometheus_and_grafana(policies: list[Object]) -> None:
-    assert all(connects(policies, HEAD, Pod("prometheus-system"), port) for port in (9090, 3000))
+def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
+    everything = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    closed = {policy["metadata"]["namespace"] for policy in matrix.policies if policy["spec"] == everything}
+    assert closed == matrix.namespaces
 
 
-@pytest.mark.parametrize("pod", [HEAD, WORKER, SUBMITTER], ids=["head", "worker", "submitter"])
-def test_ray_resolves_names_and_reaches_aws_by_https_only(policies: list[Object], pod: Pod) -> None:
-    assert connects(policies, pod, DNS, 53, "UDP")
-    assert connects(policies, pod, DNS, 53, "TCP")
-    assert connects(policies, pod, INTERNET, 443)
-    # 80 is where the instance metadata service of a node answers.
-    assert not any(connects(policies, pod, INTERNET, port) for port in (22, 80, 6379))
+def test_every_policy_is_needed() -> None:
+    """And so the matrix notices the loss of each."""
+    matrix = Matrix(with_two_ray_clusters(load("dev")))
+    expected, surplus = matrix.allowed(), []
+    for policy in matrix.policies:
+        others = [other for other in matrix.policies if other is not policy]
+        if all(passes(matrix, others, connection) == (connection in expected) for connection in matrix.connections):
+            surplus.append((policy["metadata"]["namespace"], policy["metadata"]["name"]))
+    assert surplus == []
 
 
-def test_image_build_is_reached_by_nobody_and_reaches_https_only(dev: Environment) -> None:
-    chart = platform_objects(dev, PLATFORM_FACTS).image_build_policies
-    assert chart
-    policies = list(chart.to_json())
-    builder = Pod("image-build")
-    assert not any(connects(policies, source, builder, 443) for source in (Pod("image-build"), HEAD, INTERNET))
-    assert connects(policies, builder, INTERNET, 443)
-    assert not connects(policies, builder, INTERNET, 80)
+class TestEvaluation:
+    """The evaluator itself, where the project's own policies do not go."""
 
+    TARGET = Pod("a", {"app": "x"}, ports={"web": 8080})
 
-def test_operator_is_reached_for_metrics_only(dev: Environment) -> None:
-    policies = platform_objects(dev, PLATFORM_FACTS).kuberay_policies.to_json()
-    operator = Pod("kuberay")
-    assert connects(policies, Pod("prometheus-system"), operator, 8080)
-    assert not connects(policies, HEAD, operator, 8080)
-    assert connects(policies, operator, INTERNET, 443)
+    def admits(self, rule: Object, source: Pod, port: int = 80, protocol: str = "TCP") -> bool:
+        policy = {"metadata": {"namespace": "a"}, "spec": {"podSelector": {}, "ingress": [rule]}}
+        return connects([policy], source, self.TARGET, port, protocol)
+
+    def test_namespace_and_pod_in_one_peer_must_both_match_and_in_two_either(self) -> None:
+        namespace = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "b"}}}
+        pods = {"podSelector": {"matchLabels": {"app": "y"}}}
+        both, either = {"from": [namespace | pods]}, {"from": [namespace, pods]}
+        assert self.admits(both, Pod("b", {"app": "y"}))
+        assert not self.admits(both, Pod("b"))
+        assert not self.admits(both, Pod("a", {"app": "y"}))
+        assert self.admits(either, Pod("b"))
+        assert self.admits(either, Pod("a", {"app": "y"}))
+        assert not self.admits(either, Pod("c", {"app": "y"})), "a pod selector alone means the policy's own namespace"
+
+    def test_block_leaves_out_its_exceptions_and_holds_pods_and_nodes_too(self) -> None:
+        rule = {"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}
+        assert self.admits(rule, Pod(None, address="10.2.0.1"))
+        assert self.admits(rule, Pod("b", address="10.2.0.1"))
+        assert self.admits(rule, Pod("b", address="10.2.0.1", host_network=True))
+        assert not self.admits(rule, Pod(None, address="10.1.0.1"))
+        assert not self.admits(rule, Pod(None, address="192.0.2.1"))
+
+    def test_pod_of_the_nodes_network_is_neither_chosen_nor_a_peer_by_its_labels(self) -> None:
+        node = Pod("a", {"app": "x"}, host_network=True)
+        closed = {"metadata": {"namespace": "a"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
+        assert connects([closed], Pod(None), node, 80)
+        assert not self.admits({"from": [{"podSelector": {}}]}, node)
+
+    @pytest.mark.parametrize(
+        ("port", "open_ports"),
+        [
+            ({"port": 80}, {80}),
+            ({"port": "web"}, {8080}),
+            ({"port": "other"}, set()),
+            ({"port": 80, "endPort": 90}, {80, 90}),
+            ({"port": 80, "protocol": "UDP"}, set()),
+            ({}, {80, 90, 8080}),
+        ],
+    )
+    def test_ports_by_number_name_range_and_protocol(self, port: Object, open_ports: set[int]) -> None:
+        assert {number for number in (80, 90, 8080) if self.admits({"ports": [port]}, Pod("b"), number)} == open_ports
+
+    @pytest.mark.parametrize(
+        ("operator", "values", "matching"),
+        [("In", ["x"], {"x"}), ("NotIn", ["x"], {"y", ""}), ("Exists", [], {"x", "y"}), ("DoesNotExist", [], {""})],
+    )
+    def test_expressions_of_selectors(self, operator: str, values: list[str], matching: set[str]) -> None:
+        expression = {"key": "app", "operator": operator, **({"values": values} if values else {})}
+        rule = {"from": [{"podSelector": {"matchExpressions": [expression]}}]}
+        pods = {label: Pod("a", {"app": label} if label else {}) for label in ("x", "y", "")}
+        assert {label for label, pod in pods.items() if self.admits(rule, pod)} == matching
+
+    def test_policy_without_types_is_of_ingress_and_of_egress_where_it_has_such_rules(self) -> None:
+        def policy(**rules: object) -> Object:
+            return {"metadata": {"namespace": "a"}, "spec": {"podSelector": {}, **rules}}
+
+        assert connects([policy()], self.TARGET, Pod("b"), 80)
+        assert not connects([policy()], Pod("b"), self.TARGET, 80)
+        to_nobody = [{"to": [{"podSelector": {"matchLabels": {"no": "pod"}}}]}]
+        assert not connects([policy(egress=to_nobody)], self.TARGET, Pod("b"), 80)
+
+    @pytest.mark.parametrize("spec", [{"podSelector": {}, "unknown": 1}, {"podSelector": {"matchFields": {}}}])
+    def test_what_is_not_evaluated_is_refused(self, spec: Object) -> None:
+        with pytest.raises(AssertionError, match="not evaluated"):
+            connects([{"metadata": {"namespace": "a"}, "spec": spec}], Pod("b"), self.TARGET, 80)

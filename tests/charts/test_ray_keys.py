@@ -26,8 +26,7 @@ from tests.charts.conftest import (
     rendered,
     with_every_ray_key,
 )
-from tests.charts.policies import INTERNET, connects
-from tests.charts.test_network_policies import HEAD
+from tests.charts.policies import INTERNET, Pod, connects
 
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
 
@@ -212,8 +211,8 @@ class TestAutoscaling:
 
     def test_autoscaler_reaches_the_kubernetes_api(self) -> None:
         """Its service is translated to an address of the control plane, on 443."""
-        policies = RayPoliciesChart(cdk8s.App(), "policies", namespace="ray", clusters=["rayml"]).to_json()
-        assert connects(list(policies), HEAD, INTERNET, 443)
+        policies = RayPoliciesChart(cdk8s.App(), "policies", namespace="ray", operator_namespace="kuberay").to_json()
+        assert connects(list(policies), Pod("ray", {"ray.io/node-type": "head"}), INTERNET, 443)
 
     def test_without_it_replicas_are_kept_and_no_pod_has_a_token(self, dev_ray: RayObjects) -> None:
         [cluster] = dev_ray.clusters["rayml"].to_json()

@@ -120,7 +120,7 @@ def _build_ground(platform: PlatformObjects) -> list[ProjectChart]:
 
 
 def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
-    ground = [ray.namespace, ray.policies, ray.account, ray.volume, ray.reaper]
+    ground = [ray.namespace, ray.policies, *ray.cluster_policies.values(), ray.account, ray.volume, ray.reaper]
     build = [chart for chart in (ray.image_builder_account, ray.image_build) if chart]
     return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
 

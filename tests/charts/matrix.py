@@ -1,0 +1,133 @@
+"""Who may connect to whom in an environment, as a table, and the pods that it speaks of."""
+
+from dataclasses import replace
+from itertools import product
+
+from config import Environment
+from k8s_charts.assembly import platform_objects, ray_objects
+from k8s_charts.base import ProjectChart
+from k8s_charts.names import IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE, REAPER, SUBMITTER_LABEL, SYSTEM_NAMESPACE
+from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
+from tests.charts.policies import INTERNET, Pod
+
+# From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP). All
+# other connections from or to a pod of the project's namespaces are denied. `@outside`: whatever is not in them.
+# A pod's row with itself means another pod like it.
+ALLOWED = """
+rayml-head rayml-worker                       | rayml-head rayml-worker                         | *
+other-head other-worker                       | other-head other-worker                         | *
+submitter operator                            | rayml-head other-head                           | 8265
+prometheus grafana                            | @ray-nodes operator reaper kuberay-pod          | 8080
+rayml-head other-head                         | prometheus grafana                              | 80 3000 9090
+@ray-nodes submitter ray-pod operator builder | dns                                             | 53 53/UDP
+@ray-nodes submitter ray-pod operator builder | @outside                                        | 443
+reaper                                        | @outside                                        | 443
+"""
+
+RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
+PORTS = (22, 53, 80, 443, 3000, 8080, 8082, 9090, 10250, 12345, *RAY_PORTS)
+
+Connection = tuple[str, str, int, str]
+"""Source, target, port, protocol."""
+
+
+def with_two_ray_clusters(environment: Environment) -> Environment:
+    """The environment, and beside its RayCluster another that is called `other`."""
+    [cluster] = environment.ray.clusters
+    both = (cluster, cluster.model_copy(update={"name": "other"}))
+    return environment.model_copy(update={"ray": environment.ray.model_copy(update={"clusters": both})})
+
+
+class Matrix:
+    """The pods of an environment by the table's names, its policies, and the connections that are spoken of."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.objects = _objects(environment)
+        self.policies = self.of_kind("NetworkPolicy")
+        self.namespaces = {item["metadata"]["name"] for item in self.of_kind("Namespace")}
+        self.pods = self._pods(environment)
+        self.own = {name for name, pod in self.pods.items() if pod.namespace in self.namespaces}
+        # From or to a pod of the project's namespaces.
+        self.connections: list[Connection] = [
+            (source, target, port, protocol)
+            for source, target in product(self.pods, self.pods)
+            if {source, target} & self.own
+            for port, protocol in product(PORTS, ("TCP", "UDP"))
+        ]
+
+    def of_kind(self, kind: str) -> list[Object]:
+        """The environment's objects of a kind."""
+        return [item for item in self.objects if item["kind"] == kind]
+
+    def allowed(self) -> set[Connection]:
+        """The connections that the table allows; of pods that the environment does not have, none."""
+        groups = {
+            "@outside": self.pods.keys() - self.own,
+            "@ray-nodes": {name for name in self.own if "ray.io/cluster" in self.pods[name].labels},
+        }
+
+        def named(cell: str) -> list[str]:
+            return [name for word in cell.split() for name in groups.get(word, {word}) if name in self.pods]
+
+        rows = [line.split("|") for line in ALLOWED.strip().splitlines()]
+        return {
+            (source, target, port, protocol)
+            for sources, targets, ports in rows
+            for source, target, (port, protocol) in product(named(sources), named(targets), _ports(ports))
+        }
+
+    def _pods(self, environment: Environment) -> dict[str, Pod]:
+        """Those with a role carry the labels that the manifests give them."""
+        ray, operators = environment.ray.namespace, environment.kuberay.namespace
+        [reaper] = [item for item in self.of_kind("Deployment") if item["metadata"]["name"] == REAPER]
+        found = {
+            "submitter": Pod(ray, {SUBMITTER_LABEL: "true"}),
+            "ray-pod": Pod(ray),
+            "operator": Pod(operators, {"app.kubernetes.io/name": "kuberay-operator"}),
+            "reaper": Pod(operators, reaper["spec"]["template"]["metadata"]["labels"]),
+            "kuberay-pod": Pod(operators),
+            "prometheus": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),
+            "grafana": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "grafana"}),
+            "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),
+            "csi-controller": Pod(SYSTEM_NAMESPACE, {"app": "fsx-csi-controller"}),
+            "stranger": Pod("default"),
+            "internet": INTERNET,
+            # EKS's API server is an address of the VPC.
+            "api-server": replace(INTERNET, address="10.192.1.20"),
+            "another-node": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-proxy"}, address="10.192.64.5", host_network=True),
+        }
+        for cluster in self.of_kind("RayCluster"):
+            name, spec = cluster["metadata"]["name"], cluster["spec"]
+            found[f"{name}-head"] = _ray_pod(ray, name, "head", spec["headGroupSpec"])
+            found[f"{name}-worker"] = _ray_pod(ray, name, "worker", spec["workerGroupSpecs"][0])
+        for job in self.of_kind("Job"):
+            if job["metadata"]["namespace"] == IMAGE_BUILD_NAMESPACE:
+                found["builder"] = Pod(IMAGE_BUILD_NAMESPACE, _labels(job["spec"]))
+        # Pods of another namespace that carry the same labels.
+        roles = ("rayml-head", "submitter", "operator", "prometheus", "dns")
+        return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}
+
+
+def _objects(environment: Environment) -> list[Object]:
+    """Every Kubernetes object of the environment but those inside Helm releases."""
+    made = [platform_objects(environment, PLATFORM_FACTS), ray_objects(environment, RAY_FACTS)]
+    values = [value for each in made for value in vars(each).values()]
+    charts = [chart for value in values for chart in (value.values() if isinstance(value, dict) else [value])]
+    return [item for chart in charts if isinstance(chart, ProjectChart) for item in chart.to_json()]
+
+
+def _ray_pod(namespace: str, cluster: str, kind: str, group: Object) -> Pod:
+    """As KubeRay 1.2.0 labels it (its common/pod.go)."""
+    own = {"ray.io/is-ray-node": "yes", "ray.io/cluster": cluster, "ray.io/node-type": kind}
+    return Pod(namespace, {**_labels(group), **own})
+
+
+def _labels(spec: Object) -> dict[str, str]:
+    found: dict[str, str] = spec["template"].get("metadata", {}).get("labels", {})
+    return found
+
+
+def _ports(cell: str) -> list[tuple[int, str]]:
+    if cell.strip() == "*":
+        return list(product(PORTS, ("TCP", "UDP")))
+    return [(int(port), protocol or "TCP") for port, _, protocol in (word.partition("/") for word in cell.split())]
