@@ -4,7 +4,7 @@ Imported by everything but the shipped code, so it needs neither jsii nor the AW
 """
 
 from config.findings import ConfigError
-from config.load import available, load
+from config.load import available, load, neighbours
 from config.model import Environment
 
-__all__ = ["ConfigError", "Environment", "available", "load"]
+__all__ = ["ConfigError", "Environment", "available", "load", "neighbours"]

@@ -1,14 +1,14 @@
 """Reads an environment file and says everything that is wrong with it at once."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from config import document, partial
+from config import document
 from config.findings import ConfigError, Finding, Severity
-from config.kinds import kind_finding
 from config.model import Environment
 from config.rules import findings, findings_of_part
 
@@ -42,6 +42,15 @@ def load(name: str, directory: Path = DIRECTORY) -> Environment:
     return environment
 
 
+def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
+    """Return the environments whose values are of the right kind: what one takes is taken, though a rule refuse it."""
+    found = []
+    for name in available(directory):
+        with suppress(document.NotReadable, OSError, ValidationError):
+            found.append(_typed({"name": name} | document.read(directory / f"{name}.yaml")))
+    return found
+
+
 def _validated(content: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
     """The environment, if all its values are of the right kind, and all errors."""
     errors = []
@@ -49,14 +58,21 @@ def _validated(content: dict[str, Any], name: str) -> tuple[Environment | None, 
         errors.append(Finding("name", f"{content['name']!r} must be the file's name, {name!r}"))
         content["name"] = name
     try:
-        # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
-        environment = Environment.model_validate_json(json.dumps(content))
+        environment = _typed(content)
     except ValidationError as error:
+        # Only now: a valid file is read in a third of a second, and that is what one waits for after each edit.
+        from config import kinds, partial  # noqa: PLC0415
+
         refused = error.errors(include_url=False)
-        errors += [kind_finding(item, content) for item in refused]
+        errors += [kinds.kind_finding(item, content) for item in refused]
         part = partial.known_part(content, [item["loc"] for item in refused])
         return None, errors + _errors(findings_of_part(part))
     return environment, errors + _errors(findings(environment))
+
+
+def _typed(content: dict[str, Any]) -> Environment:
+    # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
+    return Environment.model_validate_json(json.dumps(content))
 
 
 def _errors(found: list[Finding]) -> list[Finding]:

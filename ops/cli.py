@@ -18,8 +18,8 @@ app = typer.Typer(
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
 
-console = Console()
-errors = Console(stderr=True)
+console = Console(emoji=False, highlight=False)
+errors = Console(stderr=True, emoji=False, highlight=False)
 
 EnvName = Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")]
 OptionalEnv = Annotated[str | None, typer.Option("--env", help="One environment only. Default: all.")]

@@ -66,12 +66,17 @@ class Network(Model):
         """Subnet of the zone's nodes: in a new VPC the /18s behind the first, which holds the small subnets."""
         if self.existing:
             return self.existing.node_subnets[zone].cidr
-        return list(self.vpc_cidr.subnets(new_prefix=18))[zone + 1]
+        return _part(self.vpc_cidr, 18, zone + 1)
 
     def public_subnet(self, zone: int) -> IPv4Network:
         """Subnet of the zone's NAT gateway, a /24."""
-        return list(self.vpc_cidr.subnets(new_prefix=24))[zone]
+        return _part(self.vpc_cidr, 24, zone)
 
     def control_plane_subnet(self, zone: int) -> IPv4Network:
         """Subnet of EKS's own interfaces, a /28 (AWS recommends it to be apart from the nodes')."""
-        return list(self.vpc_cidr.subnets(new_prefix=28))[16 * 16 + zone]
+        return _part(self.vpc_cidr, 28, 16 * 16 + zone)
+
+
+def _part(block: IPv4Network, prefix: int, number: int) -> IPv4Network:
+    """The block's subnet of this size and number; `IPv4Network.subnets` would make all those before it."""
+    return IPv4Network((int(block.network_address) + (number << (32 - prefix)), prefix))

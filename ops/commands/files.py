@@ -1,8 +1,6 @@
 """Commands for files, before a deployment: environments and what follows from them, charts, reviews."""
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +8,6 @@ import typer
 from rich.markup import escape
 
 import config
-from config import Environment
 from config.findings import Severity
 from config.rules import findings, findings_beside
 from ops.check import plan, said
@@ -26,7 +23,7 @@ NewZones = Annotated[
 @app.command()
 def check(env: OptionalEnv = None) -> None:
     """Validate the environment; show what would be made, its cost per hour, and what is worth a second look."""
-    shared, others = False, list(_valid_environments())
+    shared, others = False, config.neighbours()
     for environment in [load(name) for name in ([env] if env else config.available())]:
         console.rule(f"{environment.name}: account {environment.account}, {environment.region}", align="left")
         console.print(plan(environment))
@@ -178,9 +175,3 @@ def _written(file: Path, placeholders: list[str]) -> None:
     if placeholders:
         console.print(f"fill in: {', '.join(placeholders)}", markup=False, highlight=False)
     console.print(f"next: `ops check --env {file.stem}`", markup=False, highlight=False)
-
-
-def _valid_environments() -> Iterator[Environment]:
-    for name in config.available():
-        with suppress(config.ConfigError):
-            yield config.load(name)

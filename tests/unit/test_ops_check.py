@@ -23,7 +23,7 @@ def run(*arguments: str) -> Result:
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A directory of environments in the place of the committed ones."""
     # Their default argument is the directory, bound when the function was made.
-    for function in (config.load, config.available):
+    for function in (config.load, config.available, config.neighbours):
         monkeypatch.setattr(function, "__defaults__", (tmp_path,))
     return tmp_path
 
