@@ -84,9 +84,21 @@ class _Lock(_Model):
 
 
 @cache
-def locked() -> dict[str, Archive | GitFolder]:
-    """All charts of the lock by name."""
-    return {chart.name: chart for chart in _Lock.model_validate(_yaml(LOCK_FILE)).charts}
+def locked() -> tuple[Archive | GitFolder, ...]:
+    """All charts of the lock, some in several versions."""
+    return _Lock.model_validate(_yaml(LOCK_FILE)).charts
+
+
+def find(name: str, version: str | None = None) -> Archive | GitFolder:
+    """Return chart `name` of the lock in `version`, by default the one that stands there first.
+
+    Raises ChartError when the lock has none.
+    """
+    for chart in locked():
+        if chart.name == name and version in (None, chart.version):
+            return chart
+    there = ", ".join(f"{chart.name} {chart.version}" for chart in locked())
+    raise ChartError(" ".join(filter(None, (name, version))), f"is not in the lock; there are: {there}")
 
 
 def cache_directory() -> Path:
@@ -95,15 +107,12 @@ def cache_directory() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "ray-on-hyperpod" / "charts"
 
 
-def unpack(name: str, directory: Path, cached: Path | None = None) -> Path:
+def unpack(name: str, directory: Path, version: str | None = None) -> Path:
     """Unpack chart `name` from the cache below `directory`, verified anew, and return the chart's folder.
 
     The same lock gives the same files. Raises ChartError when the chart is missing or was altered.
     """
-    if name not in locked():
-        raise ChartError(name, f"is not in the lock; there are: {', '.join(locked())}")
-    chart = locked()[name]
-    cached = cached or cache_directory()
+    chart, cached = find(name, version), cache_directory()
     if isinstance(chart, Archive):
         verify(chart, cached)
         with tarfile.open(cached / chart.file_name) as archive:
@@ -115,7 +124,7 @@ def unpack(name: str, directory: Path, cached: Path | None = None) -> Path:
 def all_cached() -> bool:
     """Whether the cache holds every chart of the lock, unaltered."""
     try:
-        for chart in locked().values():
+        for chart in locked():
             verify(chart, cache_directory())
     except ChartError:
         return False

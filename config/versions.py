@@ -1,5 +1,6 @@
 """Every version that the project pins outside the lock files, each in one place."""
 
+from collections.abc import Mapping
 from typing import Final
 
 # HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites), each with the layer that
@@ -10,7 +11,16 @@ KUBECTL_LAYERS: Final = {"1.30": "v31", "1.31": "v31", "1.32": "v33", "1.33": "v
 KUBERNETES_VERSIONS: Final = tuple(KUBECTL_LAYERS)
 KUBERNETES_DEFAULT: Final = "1.35"
 
+# KubeRay's versions that an environment can choose; their charts are in charts.lock.yaml. With each stand the feature
+# gates that its operator knows: an unknown one ends it at its start (ray-operator/pkg/features/features.go of each
+# tag). What else differs is in docs/kuberay.md.
 KUBERAY: Final = "1.2.0"
+KUBERAY_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    KUBERAY: ("RayClusterStatusConditions",),
+    "1.2.2": ("RayClusterStatusConditions",),
+    "1.3.2": ("RayClusterStatusConditions", "RayJobDeletionPolicy"),
+    "1.4.2": ("RayClusterStatusConditions", "RayJobDeletionPolicy"),
+}
 RAY: Final = "2.42.1"
 
 # rayproject/ray's tag: Ray's version, CPython 3.10, CUDA user space.

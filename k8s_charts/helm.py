@@ -11,13 +11,15 @@ from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 class HelmRelease:
     """A release of a locked chart: `chart` is its name in config/charts.lock.yaml.
 
-    `only_crds`: of the chart nothing but its custom resource definitions, as objects of this release.
+    `version` chooses where the lock has several. `only_crds`: of the chart nothing but its custom resource definitions,
+    as objects of this release.
     """
 
     chart: str
     name: str
     namespace: str
     values: Mapping[str, Any]
+    version: str | None = None
     only_crds: bool = False
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from config import Environment, versions
+from k8s_charts import kuberay
 from k8s_charts.helm import HelmRelease
 
 
@@ -34,7 +35,10 @@ class PublicImage:
 
 
 CHARTS: Final[Mapping[tuple[str, str], tuple[ChartImage, ...]]] = {
-    ("kuberay-operator", "1.2.0"): (ChartImage(f"quay.io/kuberay/operator:v{versions.KUBERAY}", ("image",)),),
+    **{
+        (kuberay.CHART, version): (ChartImage(f"quay.io/kuberay/operator:v{version}", ("image",)),)
+        for version in versions.KUBERAY_VERSIONS
+    },
     ("aws-fsx-csi-driver", "1.17.0"): (
         ChartImage("public.ecr.aws/fsx-csi-driver/aws-fsx-csi-driver:v1.9.0", ("image",)),
         ChartImage(
@@ -83,8 +87,8 @@ def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
     if not registry:
         return release
     values = _copy(release.values)
-    for (chart, _), images in CHARTS.items():
-        for image in images if chart == release.chart else ():
+    for (chart, version), images in CHARTS.items():
+        for image in images if chart == release.chart and release.version in (None, version) else ():
             if image.values:
                 repository, tag = copy_of(image.image, registry).rsplit(":", 1)
                 _at(values, image.values).update(repository=repository, tag=tag)
@@ -93,8 +97,8 @@ def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
 
 def public_images(environment: Environment) -> Iterator[PublicImage]:
     """Yield each image that the environment pulls from a public registry, unless told otherwise."""
-    for (chart, _), images in CHARTS.items():
-        for image in images:
+    for (chart, version), images in CHARTS.items():
+        for image in images if chart != kuberay.CHART or version == environment.kuberay.version else ():
             yield PublicImage(image.image, chart, copied=bool(image.values))
     yield PublicImage(versions.PYTHON_IMAGE, "controllers")
     if environment.image.uri is None:

@@ -3,18 +3,24 @@
 They exceed what a manifest can carry; and those in a chart's `crds/` Helm would neither upgrade nor remove.
 """
 
+from typing import Final
+
 from k8s_charts.helm import HelmRelease, on_system_nodes
 from k8s_charts.names import SYSTEM_NAMESPACE
 
+CHART: Final = "kuberay-operator"
+CRDS_RELEASE: Final = "kuberay-crds"
+CRDS_NAMESPACE: Final = SYSTEM_NAMESPACE
 
-def kuberay_crds_release() -> HelmRelease:
-    """Release of RayCluster, RayJob and RayService themselves.
+
+def kuberay_crds_release(*, version: str) -> HelmRelease:
+    """Release of RayCluster, RayJob and RayService themselves, as KubeRay `version` has them.
 
     Its name and namespace are fixed: Helm knows by them that the definitions are its own, and under others it would
     refuse them. Uninstalling it ends every object of these kinds in the cluster.
     """
     return HelmRelease(
-        chart="kuberay-operator", name="kuberay-crds", namespace=SYSTEM_NAMESPACE, values={}, only_crds=True
+        chart=CHART, version=version, name=CRDS_RELEASE, namespace=CRDS_NAMESPACE, values={}, only_crds=True
     )
 
 
@@ -23,7 +29,8 @@ def kuberay_release(*, version: str, namespace: str, ray_pods: int) -> HelmRelea
     # The chart's note: 500 Ray pods need about 500 MB; half a GiB is what the empty operator may take.
     memory = f"{512 + ray_pods}Mi"
     return HelmRelease(
-        chart="kuberay-operator",
+        chart=CHART,
+        version=version,
         name="kuberay-operator",
         namespace=namespace,
         values={

@@ -27,7 +27,7 @@ def fetch(mirror: str | None = None) -> Iterator[str]:
     """
     cached = charts_lock.cache_directory()
     cached.mkdir(parents=True, exist_ok=True)
-    for chart in charts_lock.locked().values():
+    for chart in charts_lock.locked():
         if isinstance(chart, GitFolder):
             for dependency in chart.dependencies:
                 yield _fetch(dependency, cached, mirror)

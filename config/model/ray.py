@@ -43,7 +43,7 @@ class KubeRay(Model):
     """The KubeRay operator."""
 
     version: str = Field(
-        default=versions.KUBERAY, description="Its version.", json_schema_extra={"enum": [versions.KUBERAY]}
+        default=versions.KUBERAY, description="Its version.", json_schema_extra={"enum": [*versions.KUBERAY_VERSIONS]}
     )
     namespace: Name = Field(default="kuberay", description="Its namespace.")
 

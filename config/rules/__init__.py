@@ -77,6 +77,7 @@ RULES: Final[tuple[Rule, ...]] = (
     image.pip_requirements,
     ray.old_kuberay,
     ray.known_kuberay,
+    ray.unrehearsed_kuberay,
     ray.instance_groups_of_ray,
     ray.replicas_within_bounds,
     ray.bounds_of_autoscaling,

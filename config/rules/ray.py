@@ -19,6 +19,7 @@ _OWN_PATHS: Final = ("/tmp/ray", "/dev/shm")  # noqa: S108  in the pod
 _SYSTEM_PATHS: Final = ("/bin", "/dev", "/etc", "/home/ray", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/tmp", "/usr")  # noqa: S108
 # KubeRay's generateName is the first 50 characters of `<cluster>-<group>` (kuberay 1.2.0: utils.PodName).
 _POD_NAME: Final = 50
+_HEAD_GROUP: Final = "headgroup"
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
@@ -35,9 +36,22 @@ def old_kuberay(environment: Environment) -> Iterator[tuple[str, str]]:
 
 @error("V49")
 def known_kuberay(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The version that config/charts.lock.yaml has the chart of."""
-    if environment.kuberay.version != versions.KUBERAY:
-        yield "kuberay.version", f"{environment.kuberay.version!r}; allowed: {versions.KUBERAY}"
+    """The versions that config/charts.lock.yaml has the chart of."""
+    if environment.kuberay.version not in versions.KUBERAY_VERSIONS:
+        allowed = ", ".join(versions.KUBERAY_VERSIONS)
+        yield "kuberay.version", f"{environment.kuberay.version!r}; allowed: {allowed}"
+
+
+@warning("V69")
+def unrehearsed_kuberay(environment: Environment) -> Iterator[tuple[str, str]]:
+    """A rehearsal runs the operator of KubeRay 1.2 only (rehearsal/kubernetes/modules/kuberay)."""
+    version = environment.kuberay.version
+    if version in versions.KUBERAY_VERSIONS and version != versions.KUBERAY:
+        yield (
+            "kuberay.version",
+            f"{version!r} was never run by this project: its chart takes our values, and no rehearsal has its operator "
+            "(docs/kuberay.md)",
+        )
 
 
 @error("V27")
@@ -80,8 +94,14 @@ def distinct_clusters(environment: Environment) -> Iterator[tuple[str, str]]:
 
 @error("V61")
 def distinct_worker_groups(environment: Environment) -> Iterator[tuple[str, str]]:
-    """KubeRay takes pods of groups of one name for each other's (only its webhook, which is off, looks)."""
+    """KubeRay takes pods of groups of one name for each other's (only its webhook, which is off, looks).
+
+    `headgroup` is the group of the head's pod (KubeRay 1.2.0: utils.RayNodeHeadGroupLabelValue).
+    """
     for key, cluster in clusters(environment):
+        for n, group in enumerate(cluster.workers):
+            if group.name == _HEAD_GROUP:
+                yield f"{key}.workers.{n}.name", f"{group.name!r} is the head's group; allowed: any other name"
         if twice := repeated([group.name for group in cluster.workers]):
             yield f"{key}.workers", f"name {', '.join(twice)} stands there twice; names must differ"
 

@@ -21,14 +21,14 @@ _TEMPLATES: Final = Path(__file__).with_name("charts")
 
 def build(directory: Path, binaries: Binaries) -> None:
     """Write a stand-in for each chart of the lock to `directory`/<name>; what is there is replaced."""
-    for name, chart in charts_lock.locked().items():
+    for name in {chart.name for chart in charts_lock.locked()}:
         target = directory / name
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(_TEMPLATES / name, target)
         description = {
             "apiVersion": "v2",
             "name": name.lower(),
-            "version": chart.version,
+            "version": charts_lock.find(name).version,
             "description": "REHEARSAL ONLY: a stand-in for the publisher's chart",
         }
         _write(target / "Chart.yaml", [description])

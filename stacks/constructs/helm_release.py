@@ -25,7 +25,7 @@ def helm_release(
         scope,
         id,
         cluster=cluster,
-        chart_asset=chart_asset(scope, release.chart, only_crds=release.only_crds),
+        chart_asset=chart_asset(scope, release.chart, version=release.version, only_crds=release.only_crds),
         release=release.name,
         namespace=release.namespace,
         create_namespace=False,

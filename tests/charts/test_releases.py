@@ -1,6 +1,8 @@
 """Helm releases: what is asked of charts that others wrote."""
 
-from config import Environment, charts_lock
+import pytest
+
+from config import Environment, charts_lock, versions
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import Taint
 from k8s_charts.assembly import platform_objects
@@ -11,7 +13,7 @@ from tests.charts.conftest import PLATFORM_FACTS
 
 def test_releases_are_of_locked_charts_only(dev: Environment) -> None:
     objects = platform_objects(dev, PLATFORM_FACTS)
-    assert {objects.fsx_csi.chart, objects.kuberay.chart} <= set(charts_lock.locked())
+    assert {objects.fsx_csi.chart, objects.kuberay.chart} <= {chart.name for chart in charts_lock.locked()}
 
 
 def test_operator_runs_the_released_image_and_not_the_charts_default() -> None:
@@ -22,6 +24,17 @@ def test_operator_runs_the_released_image_and_not_the_charts_default() -> None:
 def test_operator_reports_conditions_since_its_state_ready_is_sticky() -> None:
     values = kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=5).values
     assert values["featureGates"] == [{"name": "RayClusterStatusConditions", "enabled": True}]
+
+
+@pytest.mark.parametrize("version", versions.KUBERAY_VERSIONS)
+def test_every_version_gets_its_own_image_kinds_and_only_feature_gates_that_it_knows(
+    dev: Environment, version: str
+) -> None:
+    chosen = dev.model_copy(update={"kuberay": dev.kuberay.model_copy(update={"version": version})})
+    objects = platform_objects(chosen, PLATFORM_FACTS)
+    assert objects.kuberay.version == objects.kuberay_crds.version == version
+    assert objects.kuberay.values["image"]["tag"] == f"v{version}"
+    assert {gate["name"] for gate in objects.kuberay.values["featureGates"]} <= set(versions.KUBERAY_VERSIONS[version])
 
 
 def test_operator_watches_all_namespaces() -> None:

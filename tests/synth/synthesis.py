@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import cdk_nag
 
 import app
-from config import Environment, naming
+from config import Environment, naming, versions
 
 REPOSITORY = Path(__file__).parents[2]
 PARTS = ("network", "storage", "eks", "hyperpod", "platform", "ray")
@@ -64,11 +64,12 @@ def context() -> dict[str, Any]:
     return dict(json.loads((REPOSITORY / "cdk.json").read_text())["context"])
 
 
-def write_empty_charts(directory: Path) -> None:
-    """Write charts that hold what synthesis looks for, and nothing to install."""
+def write_empty_charts(directory: Path, kuberay: str = versions.KUBERAY) -> None:
+    """Write charts that hold what synthesis looks for, and nothing to install; `kuberay` is that chart's version."""
     for chart in CHARTS:
+        version = kuberay if chart == "kuberay-operator" else "0.0.0"
         (directory / chart).mkdir(parents=True)
-        (directory / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: 0.0.0\n")
+        (directory / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: {version}\n")
     (directory / "kuberay-operator" / "crds").mkdir()
     (directory / "kuberay-operator" / "crds" / "rayclusters.yaml").write_text("kind: CustomResourceDefinition\n")
 
@@ -76,7 +77,7 @@ def write_empty_charts(directory: Path) -> None:
 def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:
     """Synthesise with empty charts; `validated`: with CDK's template rules and cdk-nag, whose findings raise."""
     charts = directory / "charts"
-    write_empty_charts(charts)
+    write_empty_charts(charts, environment.kuberay.version)
     root = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=validated,

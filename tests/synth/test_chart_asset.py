@@ -27,7 +27,7 @@ def test_a_chart_that_is_not_cached_names_the_command_that_brings_it(
 def test_a_cached_chart_leaves_no_mark_and_gives_the_same_asset_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unpack(name: str, directory: Path) -> Path:
+    def unpack(name: str, directory: Path, version: str | None) -> Path:
         (directory / name).mkdir()
         (directory / name / "Chart.yaml").write_text("name: x")
         return directory / name
@@ -41,6 +41,15 @@ def test_a_cached_chart_leaves_no_mark_and_gives_the_same_asset_each_time(
 def test_stand_ins_that_were_not_made_name_the_command_that_makes_them(tmp_path: Path) -> None:
     with pytest.raises(ChartError, match=r"python -m rehearsal\.stand_ins"):
         chart_asset(stack(tmp_path, charts="stand-in", stand_in_charts=str(tmp_path)), "kuberay-operator")
+
+
+def test_a_stand_in_of_another_version_is_refused(tmp_path: Path) -> None:
+    """A rehearsal of KubeRay 1.4.2 that runs another operator would prove nothing."""
+    (tmp_path / "kuberay-operator").mkdir()
+    (tmp_path / "kuberay-operator" / "Chart.yaml").write_text("name: kuberay-operator\nversion: 1.2.0\n")
+    where = stack(tmp_path, charts="stand-in", stand_in_charts=str(tmp_path))
+    with pytest.raises(ChartError, match=r"is of 1\.2\.0, and 1\.4\.2 is wanted"):
+        chart_asset(where, "kuberay-operator", version="1.4.2")
 
 
 def test_stand_ins_need_their_directory(tmp_path: Path) -> None:

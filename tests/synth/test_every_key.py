@@ -32,8 +32,8 @@ CHANGES: Final[dict[str, tuple[str, Change]]] = {
 SHOWN: Final[dict[str, tuple[str, Change]]] = {
     next(iter(change)): (document, change) for document, changes in _read("shown").items() for change in changes
 }
-# The file's name; and versions that images and charts are locked for: no other value is allowed.
-FIXED: Final = {"name", "kuberay.version", "ray.version"}
+# The file's name; and the version that the image is locked for: no other value is allowed.
+FIXED: Final = {"name", "ray.version"}
 
 
 def test_every_key_of_the_models_is_tried() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config import charts_lock
+from config import charts_lock, versions
 from config.charts_lock import Archive, ChartError, GitFolder
 from ops import charts
 
@@ -82,7 +82,7 @@ class Publishers:
 @pytest.fixture
 def publishers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publishers:
     publishers = Publishers(tmp_path / "hosts")
-    lock = {"alone": publishers.archives[0], "folder": publishers.folder}
+    lock = (publishers.archives[0], publishers.folder)
     monkeypatch.setattr(charts_lock, "locked", lambda: lock)
     monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path / "cache"))
     return publishers
@@ -96,14 +96,29 @@ def cache(publishers: Publishers) -> Path:
 
 
 def test_lock_pins_every_chart_by_what_its_publisher_gave() -> None:
-    assert set(charts_lock.locked()) == {"kuberay-operator", "aws-fsx-csi-driver", "HyperPodHelmChart"}
-    hyperpod = charts_lock.locked()["HyperPodHelmChart"]
+    names = {chart.name for chart in charts_lock.locked()}
+    assert names == {"kuberay-operator", "aws-fsx-csi-driver", "HyperPodHelmChart"}
+    hyperpod = charts_lock.find("HyperPodHelmChart")
     assert isinstance(hyperpod, GitFolder)
     assert {dependency.name for dependency in hyperpod.dependencies} == {
         "nvidia-device-plugin",
         "aws-efa-k8s-device-plugin",
     }
     assert hyperpod.dropped_dependencies == ("cert-manager",)
+
+
+def test_every_version_of_kuberay_that_can_be_chosen_is_locked_and_the_default_first() -> None:
+    locked = [chart for chart in charts_lock.locked() if chart.name == "kuberay-operator"]
+    assert [chart.version for chart in locked] == list(versions.KUBERAY_VERSIONS)
+    assert charts_lock.find("kuberay-operator").version == versions.KUBERAY
+    assert len({chart.digest for chart in locked}) == len({chart.file_name for chart in locked}) == len(locked)
+
+
+def test_a_version_that_is_not_locked_names_those_that_are(publishers: Publishers) -> None:
+    with pytest.raises(
+        ChartError, match=r"alone 2\.0\.0: is not in the lock; there are: alone 1\.0\.0, folder 1\.0\.0"
+    ):
+        charts_lock.find("alone", "2.0.0")
 
 
 def test_git_identifies_a_folder_as_the_lock_does(publishers: Publishers) -> None:
@@ -189,5 +204,5 @@ def test_a_host_that_does_not_exist_is_named(publishers: Publishers) -> None:
 
 
 def test_chart_that_is_not_locked_is_an_error(publishers: Publishers, tmp_path: Path) -> None:
-    with pytest.raises(ChartError, match="unknown: is not in the lock; there are: alone, folder"):
+    with pytest.raises(ChartError, match=r"unknown: is not in the lock; there are: alone 1\.0\.0, folder 1\.0\.0"):
         charts_lock.unpack("unknown", tmp_path)

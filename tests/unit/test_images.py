@@ -8,6 +8,7 @@ from config import Environment, charts_lock, load
 from config.charts_lock import GitFolder
 from k8s_charts.helm import HelmRelease
 from k8s_charts.images import CHARTS, copy_of, public_images, with_copies
+from k8s_charts.kuberay import kuberay_release
 from ops.__main__ import app
 from ops.images import table
 
@@ -45,7 +46,7 @@ def test_every_image_says_its_registry_and_is_pinned() -> None:
 
 
 def test_images_are_those_of_the_locked_charts() -> None:
-    locked = charts_lock.locked().values()
+    locked = charts_lock.locked()
     assert set(CHARTS) == {(c.name, c.commit if isinstance(c, GitFolder) else c.version) for c in locked}
 
 
@@ -60,6 +61,15 @@ def test_values_of_a_release_name_the_copies_beside_what_they_said() -> None:
     assert copied["mpi-operator"]["mpiOperator"]["image"]["repository"] == f"{REGISTRY}/mpioperator/mpi-operator"
     assert values == {"nvidia-device-plugin": {"devicePlugin": {"enabled": True}}}
     assert with_copies(release, None) is release
+
+
+def test_of_kuberays_versions_only_the_environments_own_is_pulled_and_copied(closed: Environment) -> None:
+    newer = closed.model_copy(update={"kuberay": closed.kuberay.model_copy(update={"version": "1.4.2"})})
+    images = [image.image for image in public_images(newer) if "kuberay" in image.image]
+    assert images == ["quay.io/kuberay/operator:v1.4.2"]
+    release = kuberay_release(version="1.4.2", namespace="kuberay", ray_pods=1)
+    copied = with_copies(release, REGISTRY).values["image"]
+    assert copied == {"repository": f"{REGISTRY}/kuberay/operator", "tag": "v1.4.2"}
 
 
 def test_plain_list_is_source_and_copy_and_leaves_out_what_no_value_replaces() -> None:

@@ -38,7 +38,7 @@ def lock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Put other charts into the lock."""
 
     def of(*charts: Archive | GitFolder) -> None:
-        monkeypatch.setattr(charts_lock, "locked", lambda: {chart.name: chart for chart in charts})
+        monkeypatch.setattr(charts_lock, "locked", lambda: charts)
 
     return of
 

@@ -363,7 +363,7 @@ CASES: Final[dict[str, list[Case]]] = {
             for key, value in (("throughput_mbps_per_tib", 250), ("compression", "LZ4"), ("data_repositories", []))
         ),
     ],
-    "V49": [Case({"kuberay.version": "1.6.0"}, {"kuberay.version": "1.2.0"})],
+    "V49": [Case({"kuberay.version": "1.6.0"}, {"kuberay.version": "1.4.2"})],
     "V50": [
         Case({"image.uri": f"{REGISTRY}/ray"}, {"image": {"repository": "ray"}}),
         Case({"image.repository": "ray"}, {"image": {"uri": f"{REGISTRY}/ray"}}),
@@ -427,7 +427,8 @@ CASES: Final[dict[str, list[Case]]] = {
         Case(
             {f"{CLUSTER}.workers.1.name": "gpu-group"},
             {f"{CLUSTER}.workers.1": SECOND_GROUP | {"name": "more"}},
-        )
+        ),
+        Case({f"{WORKERS}.name": "headgroup"}),
     ],
     "V62": [
         Case({f"{WORKERS}.name": "b" * 31}, {f"{CLUSTER}.name": "a" * 20, f"{WORKERS}.name": "b" * 29}),
@@ -462,4 +463,5 @@ CASES: Final[dict[str, list[Case]]] = {
             },
         )
     ],
+    "V69": [Case({"kuberay.version": "1.4.2"}, {"kuberay.version": "1.2.0"})],
 }
