@@ -33,6 +33,12 @@ def data_bucket(environment: Environment) -> str:
     return f"{environment.project}-{environment.name}-data-{environment.account}-{environment.region}"
 
 
+def volume_namespace(environment: Environment) -> str:
+    """Kubernetes namespace where root gives Ray's user a directory: Ray's own, when its claim is dynamic."""
+    ray = environment.ray.namespace
+    return ray if environment.fsx.dynamic else f"{ray}-volume"
+
+
 def environment_tag(environment: Environment) -> str:
     """Value of the tag: unique within an account and region, as stack names are."""
     return f"{environment.project}-{environment.name}"

@@ -26,6 +26,11 @@ RAY: Final = "2.42.1"
 # rayproject/ray's tag: Ray's version, CPython 3.10, CUDA user space.
 RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
 
+# The installer of EFA's user space: libfabric, and aws-ofi-nccl by which NCCL uses it. It must know the base image's
+# Ubuntu 22.04. Its checksum is AWS's own (EC2 user guide, "Verify the EFA installer using a checksum").
+EFA_INSTALLER: Final = "1.47.0"
+EFA_INSTALLER_SHA256: Final = "2df4201e046833c7dc8160907bee7f52b76ff80ed147376a2d0ed8a0dd66b2db"
+
 # The image build's tools. Their publishers' digests are not known here: docs/unverified-on-aws.md says how to pin them.
 BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"

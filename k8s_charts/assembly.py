@@ -5,6 +5,7 @@ The stacks apply what is made here with CloudFormation's references in `Platform
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import cdk8s
 
@@ -14,7 +15,7 @@ from k8s_charts.base import ProjectChart
 from k8s_charts.fsx_csi import fsx_csi_release
 from k8s_charts.helm import HelmRelease
 from k8s_charts.image_build import ImageBuild, ImageBuildChart
-from k8s_charts.image_context import context_files, context_tag
+from k8s_charts.image_context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.images import copy_of, with_copies
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
 from k8s_charts.limits import IMAGE_BUILD_QUOTA
@@ -38,6 +39,7 @@ from k8s_charts.storage_volumes import (
     ProvisionedClaim,
     ProvisionedClaimChart,
 )
+from k8s_charts.volume_owner import OWN_CLAIM, ClosedNamespaceChart, VolumeOwner, VolumeOwnerChart
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class RayObjects:
     policies: ProjectChart
     account: ProjectChart
     volume: ProjectChart
+    volume_owner: dict[str, ProjectChart]
     image_builder_account: ProjectChart | None
     image_build: ProjectChart | None
     reaper: ProjectChart
@@ -141,9 +144,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
     image = ray_image(environment)
     build = _image_build_facts(environment, facts)
     return RayObjects(
-        namespace=NamespaceChart(
-            app, "ray-namespace", namespace=Namespace(namespace, "restricted", environment.eks.version)
-        ),
+        namespace=NamespaceChart(app, "ray-namespace", namespace=_ray_namespace(environment)),
         policies=RayPoliciesChart(
             app, "ray-policies", namespace=namespace, operator_namespace=environment.kuberay.namespace
         ),
@@ -151,6 +152,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
             app, "ray-account", account=ServiceAccount(names.RAY_SERVICE_ACCOUNT, namespace, facts.ray_role_arn)
         ),
         volume=_volume(app, environment, facts),
+        volume_owner=_volume_owner(app, environment, facts),
         image_builder_account=_image_builder_account(app, build.role_arn) if build else None,
         image_build=_image_build(app, environment, build.context) if build else None,
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
@@ -186,11 +188,13 @@ def image_build(environment: Environment, *, context: str) -> ImageBuild:
     """
     if environment.image.repository is None:
         raise ValueError(f"{environment.name}: an image that exists is not built")
+    tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
     return ImageBuild(
         registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
         repository=environment.image.repository,
-        tag=context_tag(context_files(environment.image.pip), versions.RAY_BASE_IMAGE),
-        base_image=copy_of(versions.RAY_BASE_IMAGE, environment.image_registry),
+        tag=tag,
+        arguments={**BUILD_ARGUMENTS, "BASE_IMAGE": copy_of(versions.RAY_BASE_IMAGE, environment.image_registry)},
+        log=f"s3://{naming.data_bucket(environment)}/{names.IMAGE_BUILD_LOGS}/{tag}.log",
         tools_registry=environment.image_registry,
         context=context,
         region=environment.region,
@@ -235,16 +239,45 @@ def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFact
     return FileSystemClassChart(app, "storage-class", file_systems=file_systems)
 
 
+def _ray_namespace(environment: Environment) -> Namespace:
+    # The Job that owns the directory of a dynamic claim runs here as root (k8s_charts/volume_owner.py).
+    level: Literal["baseline", "restricted"] = "baseline" if environment.fsx.dynamic else "restricted"
+    return Namespace(environment.ray.namespace, level, environment.eks.version)
+
+
 def _volume(app: cdk8s.App, environment: Environment, facts: RayFacts) -> ProjectChart:
     fsx, namespace = environment.fsx, environment.ray.namespace
     if fsx.dynamic:
         claim = ProvisionedClaim(fsx.claim, namespace, fsx.capacity_gib)
         return ProvisionedClaimChart(app, "volume", claim=claim)
+    volume = _static_volume(environment, facts, namespace=namespace, claim=fsx.claim)
+    return FileSystemVolumeChart(app, "volume", volume=volume)
+
+
+def _static_volume(environment: Environment, facts: RayFacts, *, namespace: str, claim: str) -> FileSystemVolume:
     file_system = _existing_file_system(environment) or facts.file_system
     if file_system is None:
         raise ValueError(f"{environment.name}: a static volume needs the storage stack's file system")
-    volume = FileSystemVolume(fsx.claim, namespace, fsx.capacity_gib, file_system)
-    return FileSystemVolumeChart(app, "volume", volume=volume)
+    return FileSystemVolume(claim, namespace, environment.fsx.capacity_gib, file_system)
+
+
+def _volume_owner(app: cdk8s.App, environment: Environment, facts: RayFacts) -> dict[str, ProjectChart]:
+    """The Job and what it stands on, in the order in which they are applied."""
+    fsx = environment.fsx
+    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    namespace = naming.volume_namespace(environment)
+    owner = VolumeOwner(namespace, fsx.claim if fsx.dynamic else OWN_CLAIM, fsx.mount_path, image)
+    job = VolumeOwnerChart(app, "volume-owner", owner=owner)
+    if fsx.dynamic:
+        return {"job": job}
+    level = Namespace(namespace, "baseline", environment.eks.version)
+    volume = _static_volume(environment, facts, namespace=namespace, claim=OWN_CLAIM)
+    return {
+        "namespace": NamespaceChart(app, "volume-owner-namespace", namespace=level),
+        "policies": ClosedNamespaceChart(app, "volume-owner-policies", namespace=namespace),
+        "volume": FileSystemVolumeChart(app, "volume-owner-volume", volume=volume),
+        "job": job,
+    }
 
 
 def _existing_file_system(environment: Environment) -> FileSystemAddress | None:

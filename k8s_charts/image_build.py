@@ -25,23 +25,30 @@ CACHE_TAG: Final = "cache"
 _WORK = "/build"
 # BuildKit's own user.
 _USER: Final = 1000
-# The GPU base image unpacks to about 10 GB, torch to as much again, and layers exist as files and as archives.
+# The GPU base image unpacks to about 10 GB, torch to as much again, and layers exist as files and as archives. A build
+# that takes more is ended, before the node runs out of disk and evicts what runs beside it.
 _DISK: Final = "60Gi"
+_LAYERS_DISK: Final = "56Gi"
+_WORK_DISK: Final = "1Gi"
+# Kubernetes' own: seconds that the report has to upload a log.
+_GRACE_SECONDS: Final = 60
 
 
 @dataclass(frozen=True)
 class ImageBuild:
     """What to build: `context` is the S3 address of a zip file, `registry` a host, `tag` names the result.
 
-    The tools' images come from `tools_registry`, if there is one, instead of their publishers'.
+    `arguments` are those of the Dockerfile. The end of a failed build's log goes to the S3 address `log`. The tools'
+    images come from `tools_registry`, if there is one, instead of their publishers'.
     """
 
     registry: str
     repository: str
     tag: str
-    base_image: str
     context: str
+    log: str
     region: str
+    arguments: Mapping[str, str]
     tools_registry: str | None = None
 
     @property
@@ -72,7 +79,6 @@ def _job_name(build: ImageBuild) -> str:
 
 
 def _job_spec(build: ImageBuild) -> dict[str, Any]:
-    work = {"name": "work", "mountPath": _WORK}
     return {
         "backoffLimit": 2,
         "activeDeadlineSeconds": 2 * 3600,
@@ -81,57 +87,86 @@ def _job_spec(build: ImageBuild) -> dict[str, Any]:
                 "restartPolicy": "Never",
                 "serviceAccountName": IMAGE_BUILDER_SERVICE_ACCOUNT,
                 "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "terminationGracePeriodSeconds": _GRACE_SECONDS,
                 "nodeSelector": on_system_nodes(),
                 "securityContext": {
                     "runAsNonRoot": True,
                     "runAsUser": _USER,
                     "runAsGroup": _USER,
                     "fsGroup": _USER,
+                    "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "initContainers": [
+                    # A sidecar (Kubernetes 1.29): it is there before the others, and ends after them.
                     {
-                        **_container(
-                            "prepare", _tool(AWS_CLI_IMAGE, build), "prepare_image_build.sh", _prepare_env(build)
-                        ),
-                        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
-                        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                        "volumeMounts": [work],
-                    }
+                        **_aws_cli("report", "report_image_build.sh", build, _report_env(build)),
+                        "restartPolicy": "Always",
+                    },
+                    _aws_cli("prepare", "prepare_image_build.sh", build, _prepare_env(build)),
                 ],
-                "containers": [
-                    {
-                        **_container("build", _tool(BUILDKIT_IMAGE, build), "build_image.sh", _build_env(build)),
-                        "resources": {
-                            "requests": {"cpu": "2", "memory": "6Gi", "ephemeral-storage": _DISK},
-                            "limits": {"memory": "12Gi"},
-                        },
-                        # BuildKit's documentation for rootless mode (docs/rootless.md): mounting needs both.
-                        "securityContext": {
-                            "seccompProfile": {"type": "Unconfined"},
-                            "appArmorProfile": {"type": "Unconfined"},
-                        },
-                        "volumeMounts": [work, {"name": "layers", "mountPath": "/home/user/.local/share/buildkit"}],
-                    }
+                "containers": [_build_container(build)],
+                "volumes": [
+                    {"name": "work", "emptyDir": {"sizeLimit": _WORK_DISK}},
+                    {"name": "layers", "emptyDir": {"sizeLimit": _LAYERS_DISK}},
                 ],
-                "volumes": [{"name": "work", "emptyDir": {}}, {"name": "layers", "emptyDir": {}}],
             }
         },
     }
 
 
-def _tool(image: str, build: ImageBuild) -> str:
-    return copy_of(image, build.tools_registry)
+def _aws_cli(name: str, script: str, build: ImageBuild, env: Mapping[str, str]) -> dict[str, Any]:
+    """A container that calls AWS with the service account's role."""
+    return {
+        **_container(name, AWS_CLI_IMAGE, script, build, env),
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "64Mi"},
+            "limits": {"memory": "512Mi", "ephemeral-storage": "256Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "work", "mountPath": _WORK}],
+    }
 
 
-def _container(name: str, image: str, script: str, env: Mapping[str, str]) -> dict[str, Any]:
+def _build_container(build: ImageBuild) -> dict[str, Any]:
+    arguments = [word for name, value in build.arguments.items() for word in ("--opt", f"build-arg:{name}={value}")]
+    return {
+        **_container("build", BUILDKIT_IMAGE, "build_image.sh", build, _build_env(build)),
+        "args": arguments,
+        "resources": {
+            "requests": {"cpu": "2", "memory": "6Gi", "ephemeral-storage": _DISK},
+            "limits": {"memory": "12Gi", "ephemeral-storage": _DISK},
+        },
+        # BuildKit's documentation for rootless mode (docs/rootless.md): mounting needs both.
+        "securityContext": {
+            "seccompProfile": {"type": "Unconfined"},
+            "appArmorProfile": {"type": "Unconfined"},
+        },
+        "volumeMounts": [
+            {"name": "work", "mountPath": _WORK},
+            {"name": "layers", "mountPath": "/home/user/.local/share/buildkit"},
+        ],
+    }
+
+
+def _container(name: str, image: str, script: str, build: ImageBuild, env: Mapping[str, str]) -> dict[str, Any]:
     text = (SCRIPTS / script).read_text()
     interpreter = text.splitlines()[0].removeprefix("#!")
     return {
         "name": name,
-        "image": image,
-        "command": [interpreter, "-c", text],
+        "image": copy_of(image, build.tools_registry),
+        # What follows the text is the script's own name; the container's arguments come after it.
+        "command": [interpreter, "-c", text, script],
         "env": [{"name": key, "value": value} for key, value in env.items()],
     }
+
+
+def _report_env(build: ImageBuild) -> dict[str, str]:
+    return {"LOG": build.log, **_aws_env(build)}
 
 
 def _prepare_env(build: ImageBuild) -> dict[str, str]:
@@ -140,18 +175,19 @@ def _prepare_env(build: ImageBuild) -> dict[str, str]:
         "REPOSITORY": build.repository,
         "TAG": build.tag,
         "CONTEXT": build.context,
-        "AWS_REGION": build.region,
-        "WORK": _WORK,
-        # The AWS CLI wants a home that it can write.
-        "HOME": _WORK,
+        **_aws_env(build),
     }
+
+
+def _aws_env(build: ImageBuild) -> dict[str, str]:
+    # The AWS CLI wants a home that it can write.
+    return {"AWS_REGION": build.region, "WORK": _WORK, "HOME": _WORK}
 
 
 def _build_env(build: ImageBuild) -> dict[str, str]:
     return {
         "IMAGE": build.image,
         "CACHE": f"{build.registry}/{build.repository}:{CACHE_TAG}",
-        "BASE_IMAGE": build.base_image,
         "DOCKER_CONFIG": f"{_WORK}/docker",
         # Without a privileged container the sandbox's own process table cannot be mounted.
         "BUILDKITD_FLAGS": "--oci-worker-no-process-sandbox",

@@ -5,8 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from config import versions
+
 RAY_IMAGE_DIRECTORY: Final = Path(__file__).resolve().parent.parent / "ray_image"
 FURTHER_REQUIREMENTS: Final = "further_requirements.txt"
+BUILD_ARGUMENTS: Final[Mapping[str, str]] = {
+    "BASE_IMAGE": versions.RAY_BASE_IMAGE,
+    "EFA_INSTALLER": versions.EFA_INSTALLER,
+    "EFA_INSTALLER_SHA256": versions.EFA_INSTALLER_SHA256,
+}
+"""What the Dockerfile takes from the table of versions. The base image can come from a copy, and is the same image."""
 
 
 def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> dict[str, bytes]:
@@ -21,9 +29,9 @@ def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> 
     return files
 
 
-def context_tag(files: Mapping[str, bytes], base_image: str) -> str:
-    """Return the image tag of a context: 16 hexadecimal digits of a hash over all that shapes the image."""
-    digest = hashlib.sha256(base_image.encode())
+def context_tag(files: Mapping[str, bytes], arguments: Mapping[str, str]) -> str:
+    """Return the tag of the image that a context and build arguments make: 16 hexadecimal digits of a hash."""
+    digest = hashlib.sha256("\0".join(f"{name}={arguments[name]}" for name in sorted(arguments)).encode())
     for name in sorted(files):
         digest.update(f"\0{name}\0".encode() + hashlib.sha256(files[name]).digest())
     return digest.hexdigest()[:16]

@@ -18,6 +18,10 @@ REAPER: Final = "ray-reaper"
 
 # Prefix of the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
+# Directory at the file system's root that belongs to Ray's user.
+RAY_DIRECTORY: Final = "ray"
+# Prefix of the data bucket that the image build writes the end of a failed build's log to.
+IMAGE_BUILD_LOGS: Final = "image-build"
 
 # A pod of Ray's namespace that carries this label may submit jobs to a head's port 8265.
 SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"

@@ -9,7 +9,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from config import Environment, naming, versions
-from k8s_charts.assembly import ImageBuildFacts, RayFacts, ray_objects
+from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.image_context import context_files, write_context
 from k8s_charts.images import copy_of, own_repository
 from stacks.base import EnvironmentStack
@@ -39,6 +39,9 @@ class RayStack(EnvironmentStack):
         volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=namespace)
         if environment.fsx.dynamic:
             volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
+        before = volume
+        for part, own in objects.volume_owner.items():
+            before = manifest(self, f"VolumeOwner-{part}", cluster=cluster, chart=own, after=before)
         ready = [
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
@@ -70,5 +73,6 @@ class RayStack(EnvironmentStack):
             write_context(context_files(environment.image.pip), Path(directory))
             context = s3_assets.Asset(self, "ImageContext", path=directory)
         base = own_repository(copy_of(versions.RAY_BASE_IMAGE, environment.image_registry), environment)
-        role = image_builder_role(self, cluster, repository, context, base_repository=base)
+        log = image_build(environment, context="").log
+        role = image_builder_role(self, cluster, repository, context, log=log, base_repository=base)
         return ImageBuildFacts(role_arn=role.arn, context=context.s3_object_url)

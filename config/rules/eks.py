@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
-from config import versions
+from config import naming, versions
 from config.model import Environment
 from config.rules.rule import error
 from config.rules.walk import groups, repeated, said_of_a_new
@@ -93,6 +93,8 @@ def namespaces(environment: Environment) -> Iterator[tuple[str, str]]:
             yield key, f"{name!r} is taken; allowed: any but {', '.join(_TAKEN_NAMESPACES)}"
     if len(set(own.values())) == 1:
         yield "ray.namespace", f"{environment.ray.namespace!r} is KubeRay's; allowed: another"
+    elif environment.kuberay.namespace == naming.volume_namespace(environment):
+        yield "kuberay.namespace", f"{environment.kuberay.namespace!r} is that of Ray's volume; allowed: another"
 
 
 @error("V46")

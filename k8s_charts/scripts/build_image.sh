@@ -1,21 +1,28 @@
 #!/bin/sh
-# Builds the prepared context and pushes it. Runs in BuildKit's rootless image (busybox).
-# Environment: IMAGE (with tag), CACHE (image reference), BASE_IMAGE, WORK (shared with the preparation).
+# Builds the prepared context and pushes it. Runs in BuildKit's rootless image (busybox). Its arguments go to buildctl.
+# Environment: IMAGE (with tag), CACHE (image reference), WORK (shared with the preparation and the report).
 set -eu
 
-if [ -e "$WORK/exists" ]; then
+if [ -e "$WORK/done" ]; then
   exit 0
 fi
-mkdir "$WORK/context"
-unzip -q "$WORK/context.zip" -d "$WORK/context"
 
-exec buildctl-daemonless.sh build \
-  --progress plain \
-  --frontend dockerfile.v0 \
-  --local "context=$WORK/context" \
-  --local "dockerfile=$WORK/context" \
-  --opt "build-arg:BASE_IMAGE=$BASE_IMAGE" \
-  --opt platform=linux/amd64 \
-  --output "type=image,name=$IMAGE,push=true" \
-  --import-cache "type=registry,ref=$CACHE" \
-  --export-cache "type=registry,ref=$CACHE,mode=max,image-manifest=true,oci-mediatypes=true"
+build() {
+  mkdir "$WORK/context"
+  unzip -q "$WORK/context.zip" -d "$WORK/context"
+  buildctl-daemonless.sh build \
+    --progress plain \
+    --frontend dockerfile.v0 \
+    --local "context=$WORK/context" \
+    --local "dockerfile=$WORK/context" \
+    --opt platform=linux/amd64 \
+    --output "type=image,name=$IMAGE,push=true" \
+    --import-cache "type=registry,ref=$CACHE" \
+    --export-cache "type=registry,ref=$CACHE,mode=max,image-manifest=true,oci-mediatypes=true" \
+    "$@"
+  touch "$WORK/done"
+}
+
+build "$@" 2>&1 | tee -a "$WORK/log"
+# The pipeline's own result is that of tee.
+[ -e "$WORK/done" ]

@@ -60,11 +60,13 @@ def image_builder_role(
     repository: ecr.IRepository,
     context: s3_assets.Asset,
     *,
+    log: str,
     base_repository: str | None = None,
 ) -> IrsaRole:
-    """Role of the image build: it reads its build context and pushes to the one repository.
+    """Role of the image build: it reads its build context, pushes to the one repository and writes one log.
 
-    `base_repository` names the account's own ECR repository that holds the copy of the base image, if there is one.
+    `log` is an S3 address. `base_repository` names the account's own ECR repository that holds the copy of the base
+    image, if there is one.
     """
     base = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name=base_repository or "")
     pull = iam.PolicyStatement(actions=_PULL, resources=[base])
@@ -74,11 +76,12 @@ def image_builder_role(
         cluster=cluster,
         namespace=names.IMAGE_BUILD_NAMESPACE,
         service_account=names.IMAGE_BUILDER_SERVICE_ACCOUNT,
-        description="Image build: its context, and pushes to the environment's repository",
+        description="Image build: its context, pushes to the environment's repository, its log",
         statements=[
             iam.PolicyStatement(
                 actions=["s3:GetObject"], resources=[context.bucket.arn_for_objects(context.s3_object_key)]
             ),
+            iam.PolicyStatement(actions=["s3:PutObject"], resources=[log.replace("s3://", "arn:aws:s3:::")]),
             iam.PolicyStatement(actions=_PUSH_AND_LOOK, resources=[repository.repository_arn]),
             *([pull] if base_repository else []),
             iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),

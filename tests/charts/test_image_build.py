@@ -1,7 +1,10 @@
 """The build of the Ray image in the cluster."""
 
+import os
 import re
+import signal
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +12,12 @@ from typing import Any
 import cdk8s
 import pytest
 
-from config import Environment, versions
+from config import Environment
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from k8s_charts.assembly import image_build, platform_objects, ray_objects
 from k8s_charts.image_build import SCRIPTS, ImageBuild, ImageBuildChart
 from k8s_charts.image_context import (
+    BUILD_ARGUMENTS,
     FURTHER_REQUIREMENTS,
     RAY_IMAGE_DIRECTORY,
     context_files,
@@ -50,9 +54,10 @@ def test_tag_names_the_content_of_the_build_context() -> None:
         {"Dockerfile": b"FROM x", "requirements.txt": b""},
         {"Dockerfile": b"FROM x", "other.txt": b""},
     ]
-    tags = [context_tag(files, "base:1") for files in contexts]
-    assert tags == [context_tag(files, "base:1") for files in contexts]
-    assert len({*tags, context_tag(contexts[0], "base:2")}) == 4
+    arguments = {"BASE_IMAGE": "base:1", "OTHER": "1"}
+    tags = [context_tag(files, arguments) for files in contexts]
+    assert tags == [context_tag(files, dict(reversed(arguments.items()))) for files in contexts]
+    assert len({*tags, *(context_tag(contexts[0], arguments | {name: "2"}) for name in arguments)}) == 5
 
 
 def test_context_is_the_folder_of_the_image(tmp_path: Path) -> None:
@@ -100,7 +105,7 @@ def test_ray_clusters_run_the_image_that_the_job_builds(dev: Environment, build:
     assert images == {build.image}
     assert build.image == (
         f"111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
-        f"{context_tag(context_files(dev.image.pip), versions.RAY_BASE_IMAGE)}"
+        f"{context_tag(context_files(dev.image.pip), BUILD_ARGUMENTS)}"
     )
 
 
@@ -119,6 +124,45 @@ def test_build_runs_on_system_nodes_as_an_ordinary_user(pod: Object) -> None:
     assert not any(container["securityContext"].get("privileged") for container in containers)
 
 
+def test_build_states_the_disk_that_it_takes_and_is_ended_when_it_takes_more(pod: Object) -> None:
+    """A node that runs out of disk would evict what runs beside the build."""
+    [build] = pod["containers"]
+    disk = "ephemeral-storage"
+    assert build["resources"]["requests"][disk] == build["resources"]["limits"][disk] == "60Gi"
+    for container in pod["initContainers"]:
+        assert disk in container["resources"]["requests"].keys() & container["resources"]["limits"].keys()
+    limits = {volume["name"]: volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"]}
+    assert limits == {"layers": "56Gi", "work": "1Gi"}
+
+
+def test_report_is_there_before_the_others_and_has_time_after_them(pod: Object) -> None:
+    """Kubernetes starts a sidecar first and ends it last, however the pod ends."""
+    report, prepare = pod["initContainers"]
+    assert (report["name"], report["restartPolicy"]) == ("report", "Always")
+    assert "restartPolicy" not in prepare
+    assert pod["terminationGracePeriodSeconds"] >= 30
+
+
+def test_only_the_build_itself_is_without_the_runtimes_seccomp_profile(pod: Object) -> None:
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["initContainers"]:
+        security = container["securityContext"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["readOnlyRootFilesystem"]
+        assert not security["allowPrivilegeEscalation"]
+        assert "seccompProfile" not in security
+
+
+def test_dockerfile_gets_every_argument_that_it_asks_for_and_no_other(pod: Object) -> None:
+    asked = set(re.findall(r"^ARG (\w+)$", (RAY_IMAGE_DIRECTORY / "Dockerfile").read_text(), re.MULTILINE))
+    given = {word.removeprefix("build-arg:").split("=")[0] for word in pod["containers"][0]["args"][1::2]}
+    assert asked == given == BUILD_ARGUMENTS.keys()
+
+
+def test_log_of_a_failed_build_has_a_place_of_its_own_in_the_data_bucket(build: ImageBuild) -> None:
+    assert build.log == f"s3://rayhp-dev-data-111122223333-us-west-2/image-build/{build.tag}.log"
+
+
 def test_build_gets_an_aws_identity_and_no_token_for_the_kubernetes_api(pod: Object) -> None:
     assert pod["serviceAccountName"] == "image-builder"
     assert pod["automountServiceAccountToken"] is False
@@ -132,7 +176,7 @@ def test_job_ends_by_itself(build: ImageBuild) -> None:
 
 def test_every_variable_of_the_scripts_is_given(pod: Object) -> None:
     for container in (*pod["initContainers"], *pod["containers"]):
-        script = container["command"][-1]
+        script = container["command"][2]
         used = set(re.findall(r"\$\{?([A-Z_]+)", script))
         assert used <= {item["name"] for item in container["env"]}
 
@@ -140,41 +184,66 @@ def test_every_variable_of_the_scripts_is_given(pod: Object) -> None:
 def test_kubernetes_finds_nothing_to_expand_in_the_scripts(pod: Object) -> None:
     """Kubernetes replaces $(NAME) of a container's variables in its command; the shell's $(command) stays."""
     for container in (*pod["initContainers"], *pod["containers"]):
-        assert not any(f"$({item['name']})" in container["command"][-1] for item in container["env"])
+        assert not any(f"$({item['name']})" in container["command"][2] for item in container["env"])
 
 
 AWS = """#!/bin/bash
 case "$1 $2" in
   "ecr describe-images") echo "$DESCRIBE_ERROR" >&2; exit "$DESCRIBE_STATUS" ;;
-  "s3 cp") echo zip > "${@: -1}" ;;
+  "s3 cp") if [ "$4" = - ]; then cat >"$WORK/uploaded"; else echo zip >"$WORK/context.zip"; fi; echo "$*" ;;
   "ecr get-login-password") echo secret ;;
   *) exit 9 ;;
 esac
 """
+BUILDCTL = """#!/bin/sh
+printf '%s\\n' "$@" >"$WORK/arguments"
+echo "building"
+echo "the reason" >&2
+exit "$BUILD_STATUS"
+"""
+UNZIP = """#!/bin/sh
+echo FROM >"$WORK/context/Dockerfile"
+"""
+
+
+def shell(directory: Path, script: str, **environment: str) -> list[str]:
+    """Put the programs that the scripts call on a PATH of their own, and return the command of a script."""
+    for name, text in (("aws", AWS), ("buildctl-daemonless.sh", BUILDCTL), ("unzip", UNZIP)):
+        program = directory / name
+        program.write_text(text)
+        program.chmod(0o755)
+    text = (SCRIPTS / script).read_text()
+    env = {"PATH": f"{directory}:/usr/bin:/bin", "WORK": str(directory), **environment}
+    return [
+        "/usr/bin/env",
+        "-i",
+        *(f"{key}={value}" for key, value in env.items()),
+        text.splitlines()[0][2:],
+        "-c",
+        text,
+    ]
+
+
+def run(command: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command, "script", *arguments], check=False, capture_output=True, text=True)
 
 
 def prepare(directory: Path, *, status: int, error: str) -> subprocess.CompletedProcess[str]:
     """Run the preparation with an `aws` whose answer about the tag is given."""
-    program = directory / "aws"
-    program.write_text(AWS)
-    program.chmod(0o755)
     environment = {
-        "PATH": f"{directory}:/usr/bin:/bin",
         "REGISTRY": "registry",
         "REPOSITORY": "repository",
         "TAG": "tag",
         "CONTEXT": "s3://bucket/context.zip",
-        "WORK": str(directory),
         "DESCRIBE_STATUS": str(status),
         "DESCRIBE_ERROR": error,
     }
-    script = ["/bin/bash", "-c", (SCRIPTS / "prepare_image_build.sh").read_text()]
-    return subprocess.run(script, env=environment, check=False, capture_output=True, text=True)
+    return run(shell(directory, "prepare_image_build.sh", **environment))
 
 
 def test_preparation_notes_that_the_registry_has_the_tag(tmp_path: Path) -> None:
     assert prepare(tmp_path, status=0, error="").returncode == 0
-    assert (tmp_path / "exists").exists()
+    assert (tmp_path / "done").exists()
     assert not (tmp_path / "context.zip").exists()
 
 
@@ -184,9 +253,71 @@ def test_preparation_fetches_the_context_and_a_password_that_only_the_builder_re
     config = tmp_path / "docker" / "config.json"
     assert config.read_text() == '{"auths": {"registry": {"auth": "QVdTOnNlY3JldA=="}}}\n'
     assert config.stat().st_mode & 0o077 == 0
+    assert "secret" not in (tmp_path / "log").read_text()
 
 
 def test_preparation_fails_with_the_registrys_words_when_it_cannot_tell(tmp_path: Path) -> None:
     result = prepare(tmp_path, status=254, error="An error occurred (AccessDeniedException)")
     assert result.returncode != 0
-    assert "AccessDeniedException" in result.stderr
+    assert "AccessDeniedException" in result.stdout
+    assert "AccessDeniedException" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "done").exists()
+
+
+def build_script(directory: Path, *arguments: str, status: int) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "IMAGE": "registry/repository:tag",
+        "CACHE": "registry/repository:cache",
+        "BUILD_STATUS": str(status),
+    }
+    return run(shell(directory, "build_image.sh", **environment), *arguments)
+
+
+def test_build_pushes_the_tag_and_keeps_its_cache_where_tags_may_move(tmp_path: Path) -> None:
+    assert build_script(tmp_path, "--opt", "build-arg:A=1 2", status=0).returncode == 0
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert "type=image,name=registry/repository:tag,push=true" in arguments
+    assert "type=registry,ref=registry/repository:cache" in arguments
+    assert arguments[-2:] == ["--opt", "build-arg:A=1 2"]
+    assert (tmp_path / "done").exists()
+
+
+def test_build_that_fails_says_so_and_leaves_its_log(tmp_path: Path) -> None:
+    result = build_script(tmp_path, status=1)
+    assert result.returncode != 0
+    assert (tmp_path / "log").read_text() == result.stdout == "building\nthe reason\n"
+    assert not (tmp_path / "done").exists()
+
+
+def test_build_of_a_tag_that_is_there_does_nothing(tmp_path: Path) -> None:
+    (tmp_path / "done").touch()
+    assert build_script(tmp_path, status=1).returncode == 0
+    assert not (tmp_path / "arguments").exists()
+
+
+def report(directory: Path) -> None:
+    """Let the report wait as a sidecar does, and end it as the kubelet does."""
+    command = shell(directory, "report_image_build.sh", LOG="s3://bucket/image-build/tag.log")
+    with subprocess.Popen([*command, "script"], stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            time.sleep(0.3)
+            assert process.poll() is None
+            process.terminate()
+            assert process.wait(timeout=10) == 0
+        finally:
+            # What it waited with; the kubelet ends a container whole.
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_report_uploads_the_end_of_the_log_when_there_is_no_image(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(1000)))
+    report(tmp_path)
+    uploaded = (tmp_path / "uploaded").read_text().splitlines()
+    assert (len(uploaded), uploaded[-1]) == (200, "line 999")
+
+
+def test_report_uploads_nothing_when_there_is_an_image(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("line\n")
+    (tmp_path / "done").touch()
+    report(tmp_path)
+    assert not (tmp_path / "uploaded").exists()

@@ -21,6 +21,17 @@ def role_of(template: Template, account: str) -> Object:
     return dict(properties)
 
 
+def job_in(template: Template, namespace: str) -> tuple[str, Object]:
+    """The one Job of a namespace, and the id of the resource that applies it."""
+    [found] = [
+        (id, item)
+        for id, items in objects(template).items()
+        for item in items
+        if item["kind"] == "Job" and item["metadata"]["namespace"] == namespace
+    ]
+    return found
+
+
 def statements_of(role: Object) -> list[Object]:
     return [statement for policy in role["Policies"] for statement in policy["PolicyDocument"]["Statement"]]
 
@@ -60,8 +71,7 @@ def test_ray_clusters_run_the_tag_that_the_build_pushes(ray: Template, dev: Asse
     build = image_build(dev.environment, context="")
     [cluster] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
     assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] == build.image
-    [job] = [item for items in objects(ray).values() for item in items if item["kind"] == "Job"]
-    assert build.tag in job["metadata"]["name"]
+    assert build.tag in job_in(ray, "image-build")[1]["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("account", "namespace"), [("ray", "ray"), ("image-builder", "image-build")])
@@ -82,8 +92,12 @@ def test_ray_pods_reach_their_prefix_of_the_data_bucket_and_nothing_else(ray: Te
     assert all(action.startswith("s3:") and "*" not in action for action in use["Action"])
 
 
-def test_image_build_reads_its_context_and_pushes_to_the_one_repository(ray: Template, dev: Assembly) -> None:
-    read, push, log_in = statements_of(role_of(ray, "image-builder"))
+def test_image_build_reads_its_context_writes_its_log_and_pushes_to_the_one_repository(
+    ray: Template, dev: Assembly
+) -> None:
+    read, write, push, log_in = statements_of(role_of(ray, "image-builder"))
+    log = image_build(dev.environment, context="").log
+    assert (write["Action"], write["Resource"]) == ("s3:PutObject", log.replace("s3://", "arn:aws:s3:::"))
     assert read["Action"] == "s3:GetObject"
     assert read["Resource"].endswith(".zip")
     assert dev.imported(push["Resource"])[1]["Type"] == "AWS::ECR::Repository"
@@ -92,8 +106,19 @@ def test_image_build_reads_its_context_and_pushes_to_the_one_repository(ray: Tem
 
 
 def test_image_build_has_its_account_first(ray: Template) -> None:
-    [job] = [id for id, items in objects(ray).items() if items[0]["kind"] == "Job"]
+    job, _ = job_in(ray, "image-build")
     assert needs(ray, job, id_of(ray, "ServiceAccount", "image-builder"))
+
+
+def test_root_owns_a_directory_of_the_volume_once_both_are_there(ray: Template) -> None:
+    job, item = job_in(ray, "ray-volume")
+    assert item["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 0
+    for kind, name in (
+        ("PersistentVolumeClaim", "file-system"),
+        ("PersistentVolume", "ray-volume-file-system"),
+        ("Namespace", "ray-volume"),
+    ):
+        assert needs(ray, job, id_of(ray, kind, name))
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +134,8 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 def test_an_image_that_exists_needs_no_repository_builder_or_namespace(given: Assembly) -> None:
     assert given.templates["storage"].all("AWS::ECR::Repository") == {}
-    kinds = {item["kind"] for items in objects(given.templates["ray"]).values() for item in items}
-    assert "Job" not in kinds
+    found = [item for items in objects(given.templates["ray"]).values() for item in items]
+    assert not any(item["metadata"].get("namespace") == "image-build" for item in found)
     assert not any("ImageBuilder" in id for id in given.templates["ray"].all("AWS::IAM::Role"))
     platform = objects(given.templates["platform"])
     names = {item["metadata"]["name"] for items in platform.values() for item in items}

@@ -338,6 +338,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"ray.namespace": "image-build"}),
         Case({"kuberay.namespace": "aws-hyperpod"}),
         Case({"ray.namespace": "kuberay"}),
+        Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
     ],
     "V46": [Case({"access.submitters": ["arn:aws:iam::111122223333:role/PlatformAdmin"]})],
     "V47": [

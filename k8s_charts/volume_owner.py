@@ -1,0 +1,106 @@
+"""A Job that gives Ray's user a directory of its own on the shared file system: the one root exception.
+
+A new file system's root belongs to root, Ray's pods run as an ordinary user, and the kubelet changes no owners on a
+volume that many nodes write (the FSx CSI driver's `fsGroupPolicy`). So root must act once, and `restricted` admits no
+root. A static volume is therefore claimed a second time in a namespace of its own, where nothing else lives and no
+traffic is allowed, and Ray's namespace stays `restricted`. The volume of a dynamic claim is not known before it is
+made and only pods beside the claim can mount it: there the Job runs in Ray's own namespace, which then enforces
+`baseline` and warns of what is not `restricted` (docs/adr/0023).
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import cdk8s
+from cdk8s_plus_27 import k8s
+from constructs import Construct
+
+from k8s_charts.base import ProjectChart
+from k8s_charts.helm import on_system_nodes
+from k8s_charts.names import RAY_DIRECTORY
+from k8s_charts.ray_pods import RAY_GROUP, RAY_USER
+
+SCRIPT: Final = Path(__file__).with_name("scripts") / "own_directory.py"
+NAME_PREFIX: Final = "ray-directory-"
+# The second claim of a static volume.
+OWN_CLAIM: Final = "file-system"
+
+
+@dataclass(frozen=True)
+class VolumeOwner:
+    """The directory RAY_DIRECTORY of the volume behind `claim`, mounted at `mount_path`; `image` is a plain Python."""
+
+    namespace: str
+    claim: str
+    mount_path: str
+    image: str
+
+
+class ClosedNamespaceChart(ProjectChart):
+    """A policy that lets nothing in or out: the mount is the node's traffic, and nothing else is needed."""
+
+    def __init__(self, scope: Construct, id: str, *, namespace: str) -> None:
+        super().__init__(scope, id)
+        k8s.KubeNetworkPolicy(
+            self,
+            "closed",
+            metadata=k8s.ObjectMeta(name="closed", namespace=namespace),
+            spec=k8s.NetworkPolicySpec(pod_selector={}, policy_types=["Ingress", "Egress"]),
+        )
+
+
+class VolumeOwnerChart(ProjectChart):
+    """The Job. It cannot change, so its name tells what it does: another deed is another Job."""
+
+    def __init__(self, scope: Construct, id: str, *, owner: VolumeOwner) -> None:
+        super().__init__(scope, id)
+        spec = _spec(owner)
+        deed = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+        job = cdk8s.ApiObject(
+            self,
+            "job",
+            api_version="batch/v1",
+            kind="Job",
+            metadata=cdk8s.ApiObjectMetadata(name=f"{NAME_PREFIX}{deed}", namespace=owner.namespace),
+        )
+        job.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
+
+
+def _spec(owner: VolumeOwner) -> dict[str, Any]:
+    container = {
+        "name": "own",
+        "image": owner.image,
+        "command": ["python", "-c", SCRIPT.read_text()],
+        "args": [f"{owner.mount_path}/{RAY_DIRECTORY}", str(RAY_USER), str(RAY_GROUP)],
+        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            # Root without capabilities writes where root is the owner, and gives nothing away.
+            "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
+        },
+        "volumeMounts": [{"name": "file-system", "mountPath": owner.mount_path}],
+    }
+    return {
+        # The claim is bound, and the driver on the node, minutes later than the Job is made; its pod waits. What
+        # fails is worth another look.
+        "backoffLimit": 6,
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "nodeSelector": on_system_nodes(),
+                "securityContext": {
+                    "runAsUser": 0,
+                    "runAsGroup": 0,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [container],
+                "volumes": [{"name": "file-system", "persistentVolumeClaim": {"claimName": owner.claim}}],
+            }
+        },
+    }
