@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ import yaml
 
 from rehearsal import paths
 from rehearsal.isolation import search_path
-from rehearsal.kubernetes import pki, podserver, programs
+from rehearsal.kubernetes import audit, pki, podserver, programs
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.kubeconfig import write_kubeconfig
@@ -71,6 +72,8 @@ class ControlPlane:
         self._kubelet_port = 0
         self._pki: pki.Pki | None = None
         self._supervisor: Supervisor | None = None
+        self._etcd: _Etcd | None = None
+        self._api_server: Child | None = None
 
     @property
     def endpoint(self) -> str:
@@ -96,6 +99,11 @@ class ControlPlane:
         """Folder with a log per component, and of pods with a program in `pods/`."""
         return self.directory / "logs"
 
+    @property
+    def pod_deletions(self) -> Path:
+        """The API server's audit log, of requests to delete pods (`audit.requests` reads it)."""
+        return self.logs / "pod-deletions.jsonl"
+
     def start(self) -> None:
         """Start everything; return when pods can be created (4 to 6 s).
 
@@ -108,7 +116,8 @@ class ControlPlane:
         self._supervisor = Supervisor(self.directory)
         try:
             self._write_files()
-            self._start_api_server(self._supervisor)
+            self._etcd = self._start_etcd(self._supervisor)
+            self._api_server = self._start_api_server(self._supervisor, self._etcd)
             self._start_controllers(self._supervisor)
         except BaseException:
             self.stop()
@@ -124,26 +133,39 @@ class ControlPlane:
             self._supervisor = None
         shutil.rmtree(self._data, ignore_errors=True)
 
+    def restart_api_server(self, *, down: float) -> None:
+        """Kill the API server and start it again after `down` seconds; return when it answers.
+
+        Raises ProcessFailure when it does not come back.
+        """
+        if self._supervisor is None or self._etcd is None or self._api_server is None:
+            raise ProcessFailure(f"the control plane {self.name} has not been started")
+        self._supervisor.stop(self._api_server, gracefully=False)
+        time.sleep(down)
+        self._api_server = self._start_api_server(self._supervisor, self._etcd)
+
     @property
     def _files(self) -> pki.Pki:
         if self._pki is None:
             raise ProcessFailure(f"the control plane {self.name} has not been started")
         return self._pki
 
-    def _start_api_server(self, supervisor: Supervisor) -> None:
-        etcd_port = free_port()
-        etcd = self._run(supervisor, "etcd", self._etcd_flags(etcd_port))
+    def _start_etcd(self, supervisor: Supervisor) -> "_Etcd":
+        port = free_port()
+        return _Etcd(self._run(supervisor, "etcd", self._etcd_flags(port)), port)
+
+    def _start_api_server(self, supervisor: Supervisor, etcd: "_Etcd") -> Child:
         context = ssl.create_default_context(cadata=self.ca_pem.decode())
 
         def answers() -> bool:
-            _require_alive(etcd)
+            _require_alive(etcd.child)
             try:
                 with urllib.request.urlopen(f"{self.endpoint}/readyz", context=context, timeout=2) as response:
                     return bool(response.status == 200)
             except (urllib.error.URLError, OSError):
                 return False
 
-        self._run(supervisor, "kube-apiserver", self._api_server_flags(etcd_port), ready=answers)
+        return self._run(supervisor, "kube-apiserver", self._api_server_flags(etcd.port), ready=answers)
 
     def _start_controllers(self, supervisor: Supervisor) -> None:
         """Start what works through the API side by side; ready when pods have a service account to run as."""
@@ -193,6 +215,8 @@ class ControlPlane:
     def _api_server_flags(self, etcd_port: int) -> list[str]:
         flags = [
             f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+            f"--audit-policy-file={self._audit_policy}",
+            f"--audit-log-path={self.pod_deletions}",
             f"--cert-dir={self._data}",
             f"--secure-port={self._port}",
             "--bind-address=127.0.0.1",
@@ -260,6 +284,10 @@ class ControlPlane:
         return self.directory / "authenticator.kubeconfig"
 
     @property
+    def _audit_policy(self) -> Path:
+        return self.directory / "audit-policy.yaml"
+
+    @property
     def _stages(self) -> Path:
         return self.directory / "stages.yaml"
 
@@ -272,12 +300,19 @@ class ControlPlane:
         write_kubeconfig(self.admin_kubeconfig, self.name, cluster, user)
         if self._authenticator_url:
             write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
+        self._audit_policy.write_text(yaml.safe_dump(audit.POLICY))
         stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
         query = programs.containers_query(programs.table(self.binaries))
         for stage in stages:
             if stage["spec"]["resourceRef"]["kind"] == "Pod":
                 stage["spec"]["selector"]["matchExpressions"].append({"key": query, "operator": "DoesNotExist"})
         self._stages.write_text(yaml.safe_dump_all(stages, sort_keys=False))
+
+
+@dataclass(frozen=True)
+class _Etcd:
+    child: Child
+    port: int
 
 
 def _require_alive(child: Child) -> None:
