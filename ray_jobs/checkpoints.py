@@ -1,0 +1,201 @@
+"""The checkpoints of one run: which exist, which of them to go on from, and who may add one.
+
+    <storage>/<run>/attempts/0002.01.json                        workers that began, and what they went on from
+    <storage>/<run>/checkpoints/000000120@0002.01/…              what these workers wrote after step 120
+    <storage>/<run>/checkpoints/000000120@0002.01/manifest.json  written last: only now the checkpoint exists
+
+`0002.01` is the first group of workers of the run's attempt 2. Everything that a group writes carries its number:
+workers that were given up but still live (a frozen node, a broken network) can neither overwrite a file of their
+successors nor finish a checkpoint of theirs. What they finish late under their own number is in nobody's history.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ray.train import CheckpointConfig
+
+from run_storage import RunStorage
+
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"(?P<step>\d{9,})@(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
+
+
+class StaleAttempt(Exception):
+    """A newer attempt of the run has begun: this one must not write any more."""
+
+
+class RunInUse(Exception):
+    """The run's name belongs to a run with other settings."""
+
+
+@dataclass(frozen=True, order=True)
+class Writer:
+    """A group of workers: the `group`-th that Ray Train started within the run's attempt."""
+
+    attempt: int
+    group: int
+
+    def __str__(self) -> str:
+        return f"{self.attempt:04}.{self.group:02}"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint: the steps that were done when `writer` wrote it."""
+
+    step: int
+    writer: Writer
+
+    @property
+    def name(self) -> str:
+        return f"{self.step:09}@{self.writer}"
+
+    @property
+    def folder(self) -> str:
+        return f"checkpoints/{self.name}"
+
+    @classmethod
+    def parse(cls, name: str) -> Saved | None:
+        found = _NAME.fullmatch(name)
+        return found and cls(int(found["step"]), Writer(int(found["attempt"]), int(found["group"])))
+
+
+class CheckpointStore:
+    """What lies in a run's folder. One process at a time changes it: rank 0 of the newest group of workers."""
+
+    def __init__(self, storage: RunStorage) -> None:
+        self.storage = storage
+
+    def writers(self) -> list[Writer]:
+        """All groups of workers that ever began, oldest first."""
+        names = (name.removesuffix(".json").split(".") for name in self.storage.names("attempts"))
+        return sorted(Writer(int(attempt), int(group)) for attempt, group in names)
+
+    def settle(self, settings: Mapping[str, Any]) -> None:
+        """Write down what must stay the same for the whole run.
+
+        Raises:
+            RunInUse: the run began with other settings.
+        """
+        mine = json.loads(json.dumps(dict(settings)))
+        known = self.storage.read("run.json")
+        if known is None:
+            self.storage.put("run.json", as_json(mine))
+            return
+        before = json.loads(known)
+        other = [key for key in sorted(before.keys() | mine.keys()) if before.get(key) != mine.get(key)]
+        if other:
+            told = ", ".join(f"{key} {before.get(key)!r} then, {mine.get(key)!r} now" for key in other)
+            raise RunInUse(f"the run began with other settings ({told}): take these again, or another run name")
+
+    def begin(self, attempt: int) -> tuple[Writer, Saved | None]:
+        """Let a group of workers begin; what it has to go on from.
+
+        Raises:
+            StaleAttempt: a newer attempt has begun.
+        """
+        newest = max(self.writers(), default=Writer(attempt, 0))
+        if newest.attempt > attempt:
+            raise StaleAttempt(f"attempt {newest.attempt} has begun: attempt {attempt} ends here")
+        origin = next((saved for saved in self.history() if self.is_whole(saved)), None)
+        writer = Writer(attempt, newest.group + 1 if newest.attempt == attempt else 1)
+        record = {"began": now(), "resumed_from": origin and origin.name}
+        self.storage.put(f"attempts/{writer}.json", as_json(record))
+        self._remove_leftovers(writer)
+        return writer, origin
+
+    def commit(self, saved: Saved, metrics: Mapping[str, Any]) -> None:
+        """Make a checkpoint exist whose files are all written.
+
+        Raises:
+            StaleAttempt: newer workers have begun.
+        """
+        newest = max(self.writers())
+        if newest != saved.writer:
+            self.storage.remove(saved.folder)
+            raise StaleAttempt(f"workers {newest} have begun: {saved.writer} must not add a checkpoint")
+        files = self.storage.sizes(saved.folder)
+        manifest = {"step": saved.step, "written": now(), "metrics": dict(metrics), "files": files}
+        self.storage.put(f"{saved.folder}/{MANIFEST}", as_json(manifest))
+
+    def committed(self) -> list[Saved]:
+        """Every checkpoint that exists, in the order of steps."""
+        found = (Saved.parse(name) for name in self.storage.names("checkpoints"))
+        return [saved for saved in found if saved and self.manifest(saved)]
+
+    def manifest(self, saved: Saved) -> dict[str, Any] | None:
+        """The manifest; None when the checkpoint was never finished."""
+        content = self.storage.read(f"{saved.folder}/{MANIFEST}")
+        return None if content is None else json.loads(content)
+
+    def is_whole(self, saved: Saved) -> bool:
+        """Whether all files of the manifest are there in their full size."""
+        manifest = self.manifest(saved)
+        return manifest is not None and manifest["files"].items() <= self.storage.sizes(saved.folder).items()
+
+    def history(self) -> Iterator[Saved]:
+        """The checkpoints that led to where the run is now, newest first.
+
+        These are the newest workers' own, before them the one that those went on from and its writers' earlier ones,
+        and so on. A checkpoint that somebody added after their successors had begun is not among them.
+        """
+        committed = self.committed()
+        parents = {writer: self._origin(writer) for writer in self.writers()}
+        writer = max(parents, default=None)
+        last_step: float = float("inf")
+        while writer is not None:
+            own = [saved for saved in committed if saved.writer == writer and saved.step <= last_step]
+            yield from reversed(own)
+            origin = parents.get(writer)
+            writer, last_step = (origin.writer, origin.step) if origin else (None, 0)
+
+    def prune(self, config: CheckpointConfig) -> None:
+        """Remove what `config` does not keep; the newest checkpoint always stays."""
+        history = list(self.history())
+        keep = set(history[:1]) | set(_ranked(self, history, config)[: config.num_to_keep])
+        for saved in self.committed():
+            if saved not in keep:
+                self.storage.remove(saved.folder)
+
+    def _origin(self, writer: Writer) -> Saved | None:
+        content = self.storage.read(f"attempts/{writer}.json")
+        name = json.loads(content)["resumed_from"] if content else None
+        return Saved.parse(name) if name else None
+
+    def _remove_leftovers(self, writer: Writer) -> None:
+        """Remove what earlier workers began to write and did not finish."""
+        for name in self.storage.names("checkpoints"):
+            saved = Saved.parse(name)
+            if saved and saved.writer < writer and self.manifest(saved) is None:
+                self.storage.remove(saved.folder)
+
+
+def _ranked(store: CheckpointStore, history: list[Saved], config: CheckpointConfig) -> list[Saved]:
+    attribute = config.checkpoint_score_attribute
+    if attribute is None:
+        return history
+    worst = float("-inf")
+    sign = 1 if config.checkpoint_score_order == "max" else -1
+
+    def score(saved: Saved) -> float:
+        value = ((store.manifest(saved) or {}).get("metrics") or {}).get(attribute)
+        return worst if value is None or math.isnan(value) else sign * float(value)
+
+    return sorted(history, key=score, reverse=True)
+
+
+def as_json(content: Mapping[str, Any]) -> bytes:
+    """A record of a run's folder."""
+    return (json.dumps(content, indent=2, sort_keys=True) + "\n").encode()
+
+
+def now() -> str:
+    """The time of a record, UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

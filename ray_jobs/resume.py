@@ -1,0 +1,323 @@
+"""Training runs that go on from their last checkpoint, whoever starts them again.
+
+The contract with whatever starts a job (the job supervisor does; a person may):
+
+    RUN_NAME      the run: the same for every attempt, and the name of its folder; else the job's own default
+    RUN_ATTEMPT   1, 2, 3, …: which attempt this is; unset, one more than the newest attempt that began
+    RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/runs) or s3://bucket/prefix
+
+A job ends with 0 when the run is done, also when it was done before; 1 when training failed, and another attempt would
+go on from the last checkpoint; 2 when it cannot work (a wrong argument, storage that cannot be written, a run name in
+use), and another attempt would end the same way.
+
+    <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
+    <RUN_STORAGE>/<RUN_NAME>/attempts/                               who began, and from which checkpoint
+    <RUN_STORAGE>/<RUN_NAME>/run.json                                what must stay the same for the whole run
+    <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; nothing is trained any more
+    <RUN_STORAGE>/<RUN_NAME>/                                        the rest is Ray Train's own record of the run
+
+The least that a job needs:
+
+    def train(config):
+        checkpoints = resume.Checkpoints(config["run"])
+        model, optimizer = ...
+        done = checkpoints.restore(lambda path: torch_state.load(path, model, optimizer, ...))
+        for step in range(done, config["steps"]):
+            ...
+            if checkpoints.due(step + 1):
+                checkpoints.save(step + 1, lambda path: torch_state.save(path, model, optimizer, ...), {"loss": loss})
+
+    run = resume.Run.from_environment("my-run", "/fsx/runs", every=100)
+    resume.main(run, train, {"steps": 1000}, resume.workers(16, gpu=True))
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import ray.train
+import torch.distributed as dist
+from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.base_trainer import TrainingFailedError
+from ray.train.torch import TorchTrainer
+
+from checkpoints import CheckpointStore, RunInUse, Saved, StaleAttempt, Writer, as_json, now
+from run_storage import StorageError, check_writable, open_storage
+
+DONE: Final = "DONE.json"
+# Ray Train counts a bug in the code like a lost node: without a bound it would run the bug for ever.
+WORKER_FAILURES: Final = 3
+_TORN = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
+_RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+
+
+class BadInput(Exception):
+    """The job cannot work as it was called; the message says what is wrong and what is allowed."""
+
+
+class RunFailed(Exception):
+    """Training failed; the message says why, and where another attempt goes on."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt of a run, with a checkpoint every `every` steps.
+
+    `keep` says which checkpoints stay: the newest ones, or the best ones by a metric; the newest in any case.
+    """
+
+    name: str
+    storage: str
+    attempt: int
+    every: int
+    keep: CheckpointConfig
+
+    @classmethod
+    def from_environment(
+        cls, name: str, storage: str | None, *, every: int, keep: CheckpointConfig | None = None
+    ) -> Run:
+        """The run that RUN_NAME, RUN_ATTEMPT and RUN_STORAGE name; `name` and `storage` are what is taken without them.
+
+        Args:
+            every: steps between two checkpoints, 1 or more.
+
+        Raises:
+            BadInput: a variable or an argument has a value that cannot be.
+        """
+        name = os.environ.get("RUN_NAME") or name
+        storage = os.environ.get("RUN_STORAGE") or storage
+        if not _RUN_NAME.fullmatch(name):
+            raise BadInput(
+                f"run name {name!r}: at most 63 lower-case letters, digits, dots, dashes and underscores, "
+                "with a letter or digit first and last"
+            )
+        if not storage:
+            raise BadInput(
+                "no storage path: give --storage or RUN_STORAGE, a path that every node sees or s3://bucket/prefix"
+            )
+        if every < 1:
+            raise BadInput(f"a checkpoint every {every} steps: 1 or more")
+        attempt = os.environ.get("RUN_ATTEMPT", "")
+        if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
+            raise BadInput(f"RUN_ATTEMPT {attempt!r}: a whole number from 1 on")
+        try:
+            store = CheckpointStore(open_storage(storage, name))
+            number = int(attempt) if attempt else max((writer.attempt for writer in store.writers()), default=0) + 1
+        except (StorageError, OSError) as error:
+            raise BadInput(str(error)) from error
+        return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
+
+    def store(self) -> CheckpointStore:
+        return CheckpointStore(open_storage(self.storage, self.name))
+
+
+class Checkpoints:
+    """A worker's hold on the run's checkpoints. All workers call its methods together, in the same order."""
+
+    def __init__(self, run: Run) -> None:
+        """Let this group of workers begin.
+
+        Raises:
+            StaleAttempt: a newer attempt of the run has begun.
+            StorageError: this worker's node does not see the run's folder.
+        """
+        self._run = run
+        self._rank = ray.train.get_context().get_world_rank()
+        self._store = run.store()
+        sees = self._store.storage.read("run.json") is not None
+        _agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
+        began: tuple[Writer, Saved | None] = _by_rank_0(lambda: self._store.begin(run.attempt))
+        self._writer, self._origin = began
+
+    def restore(self, read: Callable[[Path], None]) -> int:
+        """Let `read` load the newest checkpoint from a directory; return how many steps are done (0: a fresh start)."""
+        if self._origin is None:
+            self._say("starts at step 0")
+            return 0
+        started = time.monotonic()
+        with self._store.storage.reading(self._origin.folder) as directory:
+            read(directory)
+        self._say(
+            f"goes on from step {self._origin.step} ({self._origin.name}, read in {time.monotonic() - started:.2f} s)"
+        )
+        return self._origin.step
+
+    def due(self, step: int, *, last: bool = False) -> bool:
+        """Whether a checkpoint is to be written after `step` steps."""
+        return last or step % self._run.every == 0
+
+    def save(self, step: int, write: Callable[[Path], None], metrics: Mapping[str, Any]) -> None:
+        """Let `write` put this worker's part into a directory, make the checkpoint exist, and report it to Ray Train.
+
+        Raises:
+            OSError: some worker could not write. The earlier checkpoints are untouched.
+            StaleAttempt: newer workers have begun.
+        """
+        saved = Saved(step, self._writer)
+        started = time.monotonic()
+        failure = None
+        try:
+            with self._store.storage.writing(saved.folder) as directory:
+                write(directory)
+        except OSError as error:
+            failure = f"checkpoint of step {step}: {error}"
+        try:
+            _agree(failure, OSError)
+            _by_rank_0(lambda: self._store.commit(saved, metrics))
+        except OSError:
+            if self._rank == 0:
+                self._store.storage.remove(saved.folder)
+            raise
+        if self._rank == 0:
+            self._store.prune(self._run.keep)
+        seconds = time.monotonic() - started
+        self._say(f"checkpoint of step {step} written in {seconds:.2f} s")
+        ray.train.report({**metrics, "step": step, "checkpoint_seconds": seconds})
+
+    def _say(self, text: str) -> None:
+        if self._rank == 0:
+            print(f"run {self._run.name} attempt {self._writer}: {text}", flush=True)
+
+
+def main(
+    run: Run,
+    train: Callable[[dict[str, Any]], None],
+    settings: Mapping[str, Any],
+    scaling: ScalingConfig,
+    *,
+    worker_failures: int = WORKER_FAILURES,
+) -> NoReturn:
+    """Train until the run is done and end the program: 0 done, 1 failed, 2 bad input.
+
+    Args:
+        train: the train function; its argument is `settings` and, as "run", the run.
+        settings: what must stay the same for the whole run, as JSON can hold it.
+        worker_failures: how often Ray Train starts the workers anew within this attempt.
+    """
+    try:
+        fit(run, train, settings, scaling, worker_failures=worker_failures)
+    except BadInput as error:
+        print(f"{run.name}: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    except RunFailed as error:
+        print(f"{run.name}: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+    sys.exit(0)
+
+
+def fit(
+    run: Run,
+    train: Callable[[dict[str, Any]], None],
+    settings: Mapping[str, Any],
+    scaling: ScalingConfig,
+    *,
+    worker_failures: int = WORKER_FAILURES,
+) -> None:
+    """Train until the run is done; nothing when it is. See `main`.
+
+    Raises:
+        BadInput: storage that cannot be written, or a run name in use.
+        RunFailed: training failed.
+    """
+    store = run.store()
+    try:
+        check_writable(store.storage, run.storage)
+        store.settle(settings)
+    except (StorageError, RunInUse) as error:
+        raise BadInput(str(error)) from error
+    done = store.storage.read(DONE)
+    if done is not None:
+        print(f"run {run.name} is done since {json.loads(done)['finished']}: nothing to train", flush=True)
+        return
+    try:
+        # Not as train_loop_config: Ray Train would restore the one of the earlier attempt.
+        _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures)
+    except TrainingFailedError as error:
+        last = next(store.history(), None)
+        where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
+        raise RunFailed(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
+    last = next(store.history(), None)
+    finished = {"attempt": run.attempt, "finished": now(), "checkpoint": last and last.name}
+    store.storage.put(DONE, as_json(finished | {"metrics": (store.manifest(last) or {})["metrics"] if last else {}}))
+    print(f"run {run.name} is done (attempt {run.attempt})", flush=True)
+
+
+def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig:
+    """`number` workers, each with `cpus` CPUs and, if so, one GPU."""
+    resources = {"CPU": cpus} | ({"GPU": 1} if gpu else {})
+    try:
+        # Its coordinator wants a CPU of its own otherwise, and workers that fill their pods are never scheduled.
+        return ScalingConfig(
+            num_workers=number, trainer_resources={"CPU": 0}, use_gpu=gpu, resources_per_worker=resources
+        )
+    except DeprecationWarning:  # Ray Train V2 has no such coordinator.
+        return ScalingConfig(num_workers=number, use_gpu=gpu, resources_per_worker=resources)
+
+
+def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_failures: int) -> None:
+    """Continue Ray Train's own record of the run, or begin it. What was learnt is not in it but in the checkpoints."""
+    path = f"{run.storage.rstrip('/')}/{run.name}"
+    try:
+        restored = TorchTrainer.can_restore(path) and TorchTrainer.restore(
+            path, train_loop_per_worker=train, scaling_config=scaling
+        )
+        if restored:
+            restored.fit()
+            return
+    except DeprecationWarning:
+        pass  # Ray Train V2 finds the run by its name.
+    except _TORN as error:
+        # Its files are not written atomically: whoever wrote them may have been killed at it.
+        print(f"run {run.name}: Ray Train's record of the earlier attempts is unreadable, a new one begins ({error!r})")
+    TorchTrainer(
+        train,
+        scaling_config=scaling,
+        run_config=RunConfig(
+            name=run.name,
+            storage_path=run.storage,
+            failure_config=FailureConfig(max_failures=worker_failures),
+        ),
+    ).fit()
+
+
+def _by_rank_0(call: Callable[[], Any]) -> Any:
+    """What `call` returns or raises at rank 0, at every worker."""
+    answer: list[Any] = [None, None]
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        try:
+            answer = [call(), None]
+        except (OSError, StaleAttempt) as error:
+            answer = [None, error]
+    if dist.is_initialized():
+        dist.broadcast_object_list(answer)
+    result, failure = answer
+    if failure:
+        raise failure
+    return result
+
+
+def _agree(failure: str | None, kind: type[Exception]) -> None:
+    """Raise at every worker what failed at any: nobody waits for one that has given up."""
+    failures: list[str | None] = [failure]
+    if dist.is_initialized():
+        failures = [None] * dist.get_world_size()
+        dist.all_gather_object(failures, failure)
+    first = next((f"worker {rank}: {text}" for rank, text in enumerate(failures) if text), None)
+    if first:
+        raise kind(first)
+
+
+def _cause(error: BaseException) -> str:
+    """The last line of what Ray Train wraps: the error of the train function, or what was lost."""
+    lines = str(error.__cause__ or error).strip().splitlines()
+    return lines[-1] if lines else repr(error)
