@@ -19,6 +19,16 @@ help:
 setup: ## install everything that the lock files name (.venv, node_modules)
 	@./setup.sh all
 
+# checkov's pins do not go with the project's: an environment of its own, 200 MB, a few seconds beside the download.
+.venv-policies/.stamp: requirements-policies.txt | setup
+	@printf 'setup: checkov\n'
+	@$(VENV)/uv venv --quiet --clear --python $(VENV)/python .venv-policies
+	@$(VENV)/uv pip sync --quiet --python .venv-policies/bin/python --require-hashes requirements-policies.txt
+	@touch $@
+
+.PHONY: setup-policies
+setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), whose policies `make test` runs
+
 .PHONY: rehearse
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
@@ -41,7 +51,7 @@ check: setup ## formatting, lint, types, import rules, shell scripts, workflows
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
 
 .PHONY: test
-test: check ## the tests, cheapest first
+test: check setup-policies ## the tests, cheapest first
 	@for tier in unit charts handlers synth rehearsal; do \
 	  SECONDS=0; printf '\n== tests/%s\n' $$tier; \
 	  case $$tier in charts) workers= ;; *) workers='-n 2 --dist loadfile' ;; esac; \
@@ -67,7 +77,7 @@ bench: setup ## what synth and the rehearsal cost, as ratios
 
 .PHONY: lock
 lock: setup ## lock the Python dependencies anew from requirements*.in
-	@for set in setup "" dev; do name=requirements$${set:+-$$set}; \
+	@for set in setup "" dev policies; do name=requirements$${set:+-$$set}; \
 	  $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --no-header $$name.in -o $$name.txt; done
 	@$(VENV)/uv pip compile --quiet --python-version 3.10 --python-platform x86_64-manylinux_2_31 --generate-hashes \

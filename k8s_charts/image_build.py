@@ -19,6 +19,7 @@ from k8s_charts.base import ProjectChart
 from k8s_charts.helm import on_system_nodes
 from k8s_charts.images import copy_of
 from k8s_charts.names import IMAGE_BUILD_NAMESPACE, IMAGE_BUILDER_SERVICE_ACCOUNT
+from k8s_charts.policy_exceptions import PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 
 SCRIPTS: Final = Path(__file__).with_name("scripts")
 CACHE_TAG: Final = "cache"
@@ -32,6 +33,18 @@ _LAYERS_DISK: Final = "56Gi"
 _WORK_DISK: Final = "1Gi"
 # Kubernetes' own: seconds that the report has to upload a log.
 _GRACE_SECONDS: Final = 60
+
+_ROOTLESS: Final = "rootless BuildKit maps users and mounts layers by setuid helpers, as docs/rootless.md of it says"
+_EXCEPTIONS: Final = {
+    "CKV_K8S_11": "a build may take what is idle; its memory and disk are limited",
+    **PULL_IF_ABSENT,
+    "CKV_K8S_20": _ROOTLESS,
+    "CKV_K8S_22": "BuildKit keeps its state and its sockets beside its program",
+    "CKV_K8S_28": _ROOTLESS,
+    "CKV_K8S_37": _ROOTLESS,
+    "CKV_K8S_40": "1000 is the user that BuildKit's rootless image is made for",
+    **TAG_UNTIL_SETTLED,
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,7 @@ class ImageBuildChart(ProjectChart):
             metadata=cdk8s.ApiObjectMetadata(name=_job_name(build), namespace=IMAGE_BUILD_NAMESPACE),
         )
         job.add_json_patch(cdk8s.JsonPatch.add("/spec", _job_spec(build)))
+        explain(job, _EXCEPTIONS)
 
 
 def _job_name(build: ImageBuild) -> str:

@@ -6,7 +6,7 @@ prevented here and by the configuration's own rules.
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import cdk8s
 from constructs import Construct
@@ -16,9 +16,18 @@ from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling
 from k8s_charts import ray_pods
 from k8s_charts.base import ProjectChart
+from k8s_charts.policy_exceptions import PULL_IF_ABSENT, explain
 from k8s_charts.ray_autoscaler import autoscaler_options, give_token, restart_in_place
 from k8s_charts.ray_pods import Common, Place
 from k8s_charts.ray_templates import labelled, templates_of
+
+# Of its pods. KubeRay gives them no annotations of the RayCluster's.
+_EXCEPTIONS: Final = {
+    **PULL_IF_ABSENT,
+    "CKV_K8S_22": "Ray and what training code calls write caches and compiled kernels into the user's home",
+    "CKV_K8S_40": "1000 is the user that Ray's images are made for, and that owns files on the shared file system",
+    "CKV_K8S_43": "a built image's tag is the hash of what it is built from, and immutable; image.uri takes a digest",
+}
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,7 @@ class RayClusterChart(ProjectChart):
             ),
         )
         resource.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
+        explain(resource, _EXCEPTIONS)
 
 
 def ray_cluster_spec(cluster: RayCluster) -> dict[str, Any]:

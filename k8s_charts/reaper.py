@@ -15,6 +15,7 @@ from constructs import Construct
 from k8s_charts.base import ProjectChart
 from k8s_charts.helm import on_system_nodes
 from k8s_charts.names import REAPER
+from k8s_charts.policy_exceptions import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.ray_pods import LOST_NODE_SECONDS
 
 CODE: Final = Path(__file__).resolve().parent.parent / "controllers"
@@ -26,6 +27,12 @@ _PORT: Final = 8080
 # Any that is nobody's on the nodes.
 _USER: Final = 65532
 _LABELS: Final = {"app.kubernetes.io/name": REAPER}
+_EXCEPTIONS: Final = {
+    "CKV_K8S_11": "a CPU limit would slow down the one that has seconds when many nodes are lost",
+    **PULL_IF_ABSENT,
+    **NEEDS_THE_API,
+    **TAG_UNTIL_SETTLED,
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class ReaperChart(ProjectChart):
         self._add("networking.k8s.io/v1", "NetworkPolicy", own, {"spec": _policy()})
         disruption = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
         self._add("policy/v1", "PodDisruptionBudget", own, {"spec": disruption})
-        self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper, code)})
+        explain(self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper, code)}), _EXCEPTIONS)
 
     def _add_roles(self) -> None:
         """What `controllers.reaper.PERMISSIONS` says, and no more."""
@@ -70,11 +77,12 @@ class ReaperChart(ProjectChart):
         # Two environments can share a cluster, not an operator's namespace.
         return REAPER if namespace else f"{self._reaper.namespace}-{REAPER}"
 
-    def _add(self, api_version: str, kind: str, namespace: str | None, body: dict[str, Any]) -> None:
+    def _add(self, api_version: str, kind: str, namespace: str | None, body: dict[str, Any]) -> cdk8s.ApiObject:
         metadata = cdk8s.ApiObjectMetadata(name=self._name(namespace), namespace=namespace)
         made = cdk8s.ApiObject(self, kind, api_version=api_version, kind=kind, metadata=metadata)
         for key, value in body.items():
             made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        return made
 
 
 def _policy() -> dict[str, Any]:

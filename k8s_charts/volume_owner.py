@@ -21,12 +21,23 @@ from constructs import Construct
 from k8s_charts.base import ProjectChart
 from k8s_charts.helm import on_system_nodes
 from k8s_charts.names import RAY_DIRECTORY
+from k8s_charts.policy_exceptions import PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.ray_pods import RAY_GROUP, RAY_USER
 
 SCRIPT: Final = Path(__file__).with_name("scripts") / "own_directory.py"
 NAME_PREFIX: Final = "ray-directory-"
 # The second claim of a static volume.
 OWN_CLAIM: Final = "file-system"
+
+_ROOT: Final = "only root may give a directory of a new file system away: docs/adr/0023"
+_EXCEPTIONS: Final = {
+    "CKV_K8S_11": "it runs for a second, once; its memory is limited",
+    **PULL_IF_ABSENT,
+    "CKV_K8S_23": _ROOT,
+    "CKV_K8S_25": _ROOT,
+    "CKV_K8S_40": _ROOT,
+    **TAG_UNTIL_SETTLED,
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,7 @@ class VolumeOwnerChart(ProjectChart):
             metadata=cdk8s.ApiObjectMetadata(name=f"{NAME_PREFIX}{deed}", namespace=owner.namespace),
         )
         job.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
+        explain(job, _EXCEPTIONS)
 
 
 def _spec(owner: VolumeOwner) -> dict[str, Any]:

@@ -101,8 +101,9 @@ class Matrix:
             found[f"{name}-head"] = _ray_pod(ray, name, "head", spec["headGroupSpec"])
             found[f"{name}-worker"] = _ray_pod(ray, name, "worker", spec["workerGroupSpecs"][0])
         for job in self.of_kind("Job"):
-            if job["metadata"]["namespace"] == IMAGE_BUILD_NAMESPACE:
-                found["builder"] = Pod(IMAGE_BUILD_NAMESPACE, _labels(job["spec"]))
+            namespace = job["metadata"]["namespace"]
+            name = "builder" if namespace == IMAGE_BUILD_NAMESPACE else "directory-owner"
+            found[name] = Pod(namespace, _labels(job["spec"]))
         # Pods of another namespace that carry the same labels.
         roles = ("rayml-head", "submitter", "operator", "prometheus", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}

@@ -10,7 +10,7 @@ from tests.charts.conftest import Object
 from tests.charts.matrix import Matrix
 
 # Namespaces that allow more than `restricted`, by what needs it.
-LEVELS = {"image-build": "privileged"}
+LEVELS = {"image-build": "privileged", "ray-volume": "baseline"}
 
 # Pods that get a token for the Kubernetes API: Deployment or Job, and why there is one at all.
 WITH_TOKEN = {"ray-reaper"}

@@ -1,0 +1,81 @@
+"""checkov's Kubernetes policies over manifests/: each departure is explained in an annotation of the object."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ops.manifests import DIRECTORY
+from tests.charts.conftest import Object
+from tests.checkov import Finding, check
+
+ANNOTATION = "checkov.io/skip"
+
+
+def objects() -> Iterator[tuple[Path, list[Object]]]:
+    """The objects of each committed file, without Helm values; of a RayCluster its pods, which checkov does not know.
+
+    KubeRay makes pods of these templates; they go by the RayCluster's annotations.
+    """
+    for file in sorted(DIRECTORY.rglob("*.yaml")):
+        read = [item for item in yaml.safe_load_all(file.read_text()) if "kind" in item]
+        pods = [pod for item in read if item["kind"] == "RayCluster" for pod in ray_pods(item)]
+        yield file.relative_to(DIRECTORY), [*read, *pods]
+
+
+def ray_pods(cluster: Object) -> Iterator[Object]:
+    spec, metadata = cluster["spec"], cluster["metadata"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        own = {**metadata, "name": f"{metadata['name']}-{group.get('groupName', 'head')}"}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": group["template"]["spec"]}
+
+
+def write(directory: Path, *, explained: bool) -> None:
+    for file, items in objects():
+        for item in items:
+            annotations: dict[str, Any] = item["metadata"].get("annotations", {})
+            for key in [key for key in annotations if key.startswith(ANNOTATION) and not explained]:
+                del annotations[key]
+        target = directory / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(yaml.safe_dump_all(items, sort_keys=False))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
+    """What checkov says of the objects as they are, and of the same without their explanations."""
+    directory = tmp_path_factory.mktemp("checkov") / "input"
+    write(directory / "explained", explained=True)
+    write(directory / "bare", explained=False)
+    return check(directory, "kubernetes")
+
+
+def places(findings: list[Finding], part: str) -> set[tuple[str, str, str]]:
+    """File, object and policy of the findings in one of the two parts."""
+    found = ((finding["file_path"].split("/", 2)[1:], finding) for finding in findings)
+    return {(file, finding["resource"], finding["check_id"]) for (top, file), finding in found if top == part}
+
+
+def test_nothing_departs_from_a_policy_without_saying_why(found: dict[str, list[Finding]]) -> None:
+    assert sorted(places(found["failed_checks"], "explained")) == []
+    assert len(places(found["passed_checks"], "explained")) > 1000, "checkov saw the objects"
+
+
+def test_nothing_is_explained_that_does_not_depart(found: dict[str, list[Finding]]) -> None:
+    assert places(found["skipped_checks"], "explained") == places(found["failed_checks"], "bare")
+
+
+def test_every_explanation_is_a_sentence(found: dict[str, list[Finding]]) -> None:
+    reasons = {finding["check_result"]["suppress_comment"] for finding in found["skipped_checks"]}
+    assert all(len(reason.split()) > 5 for reason in reasons), reasons
+
+
+def test_a_privileged_pod_is_found(tmp_path: Path) -> None:
+    container = {"name": "main", "image": "example.invalid/image:1", "securityContext": {"privileged": True}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": {"containers": [container]}}
+    directory = tmp_path / "input"
+    directory.mkdir()
+    (directory / "pod.yaml").write_text(yaml.safe_dump(pod))
+    assert "CKV_K8S_16" in {finding["check_id"] for finding in check(directory, "kubernetes")["failed_checks"]}

@@ -1,0 +1,36 @@
+"""Runs checkov, which has packages of its own that do not go with the project's: `make setup-policies` installs it."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from rehearsal.paths import REPOSITORY
+
+Finding = dict[str, Any]
+
+PROGRAM = REPOSITORY / ".venv-policies" / "bin" / "checkov"
+
+
+def check(directory: Path, framework: Literal["kubernetes", "cloudformation"]) -> dict[str, list[Finding]]:
+    """Return what checkov says of the files in a folder: `failed_checks`, `skipped_checks`, `passed_checks`.
+
+    It asks nobody: its addresses lead nowhere, and it gets no key.
+    """
+    if not PROGRAM.exists():
+        pytest.skip("checkov is not installed: `make setup-policies`")
+    nowhere = "http://127.0.0.1:9"
+    home = directory.parent / "home"
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "HTTPS_PROXY": nowhere, "HTTP_PROXY": nowhere}
+    options = [f"--framework={framework}", "--output=json", "--skip-download", "--compact", "--soft-fail"]
+    done = subprocess.run(
+        [PROGRAM, f"--directory={directory}", *options], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["summary"]["parsing_errors"] == 0, report["results"]["parsing_errors"]
+    assert report["check_type"] == framework
+    results: dict[str, list[Finding]] = report["results"]
+    return results
