@@ -69,6 +69,10 @@ class Api:
         """Create an object in a collection."""
         return self._json("POST", path, {}, body)
 
+    def update(self, path: str, body: Object) -> Object:
+        """Replace an object; CONFLICT when it is not at `body`'s resourceVersion any more."""
+        return self._json("PUT", path, {}, body)
+
     def delete(self, path: str, options: Object) -> Object:
         """Delete an object with DeleteOptions."""
         return self._json("DELETE", path, {}, options)

@@ -17,6 +17,7 @@ from k8s_charts.helm import HelmRelease
 from k8s_charts.image_build import ImageBuild, ImageBuildChart
 from k8s_charts.image_context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.images import copy_of, with_copies
+from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
 from k8s_charts.limits import IMAGE_BUILD_QUOTA
 from k8s_charts.namespaces import Namespace, NamespaceChart
@@ -99,6 +100,7 @@ class RayObjects:
     image_builder_account: ProjectChart | None
     image_build: ProjectChart | None
     reaper: ProjectChart
+    job_supervisor: ProjectChart
     cluster_policies: dict[str, ProjectChart]
     priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
@@ -156,6 +158,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         image_builder_account=_image_builder_account(app, build.role_arn) if build else None,
         image_build=_image_build(app, environment, build.context) if build else None,
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
+        job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
         cluster_policies={
             cluster.name: RayClusterPoliciesChart(
                 app, f"policies-{cluster.name}", namespace=namespace, cluster=cluster.name
@@ -291,6 +294,10 @@ def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
 def _reaper(environment: Environment) -> Reaper:
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
     return Reaper(environment.kuberay.namespace, environment.ray.namespace, image)
+
+
+def _job_supervisor(environment: Environment) -> JobSupervisor:
+    return JobSupervisor(environment.ray.namespace, copy_of(versions.PYTHON_IMAGE, environment.image_registry))
 
 
 def _most_ray_pods(environment: Environment) -> int:

@@ -16,12 +16,29 @@ RAY_SERVICE_ACCOUNT: Final = "ray"
 # Deployment, service account and the rest of the reaper, in the operator's namespace.
 REAPER: Final = "ray-reaper"
 
+# Account, role, code and template of the job supervisors, in Ray's namespace.
+JOB_SUPERVISOR: Final = "job-supervisor"
+
 # Prefix of the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
 # Directory at the file system's root that belongs to Ray's user.
 RAY_DIRECTORY: Final = "ray"
+# What the name of the Job begins with that makes it so.
+RAY_DIRECTORY_JOB: Final = "ray-directory-"
 # Prefix of the data bucket that the image build writes the end of a failed build's log to.
 IMAGE_BUILD_LOGS: Final = "image-build"
 
 # A pod of Ray's namespace that carries this label may submit jobs to a head's port 8265.
 SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"
+
+# On the Job of a run, with the run's name, and with the RayCluster that it runs on.
+RUN_LABEL: Final = "ray-on-hyperpod/run"
+RUN_CLUSTER_LABEL: Final = "ray-on-hyperpod/cluster"
+# Annotation of the Job: the run shall end; and of the Lease of the same name: how far its supervisor is, in JSON.
+RUN_STOP: Final = "ray-on-hyperpod/stop"
+RUN_STATE: Final = "ray-on-hyperpod/state"
+
+
+def submitters_group(namespace: str) -> str:
+    """The Kubernetes group of who may submit jobs to the RayClusters of a namespace."""
+    return f"{namespace}-submitters"

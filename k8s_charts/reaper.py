@@ -4,28 +4,22 @@ It lives in the operator's namespace: who works in Ray's namespace can neither c
 Its code is a ConfigMap and its image plain Python, so that recovery never waits for the Ray image.
 """
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import cdk8s
 from constructs import Construct
 
 from k8s_charts.base import ProjectChart
+from k8s_charts.controller_code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
 from k8s_charts.helm import on_system_nodes
 from k8s_charts.names import REAPER
 from k8s_charts.policy_exceptions import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.ray_pods import LOST_NODE_SECONDS
 
-CODE: Final = Path(__file__).resolve().parent.parent / "controllers"
 REPLICAS: Final = 2
 
-_ROOT: Final = "/opt/ray-on-hyperpod"
-_SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PORT: Final = 8080
-# Any that is nobody's on the nodes.
-_USER: Final = 65532
 _LABELS: Final = {"app.kubernetes.io/name": REAPER}
 _EXCEPTIONS: Final = {
     "CKV_K8S_11": "a CPU limit would slow down the one that has seconds when many nodes are lost",
@@ -50,7 +44,7 @@ class ReaperChart(ProjectChart):
     def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
         super().__init__(scope, id)
         self._reaper = reaper
-        code = {path.name: path.read_text() for path in sorted(CODE.iterdir()) if path.suffix == ".py"}
+        code = code_of("reaper")
         own = reaper.namespace
         self._add("v1", "ServiceAccount", own, {"automountServiceAccountToken": False})
         self._add_roles()
@@ -98,8 +92,7 @@ def _policy() -> dict[str, Any]:
 def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
     apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
     annotations = {
-        # A pod does not notice that its code changed.
-        "ray-on-hyperpod/code": hashlib.sha256("\0".join(code.values()).encode()).hexdigest()[:16],
+        "ray-on-hyperpod/code": digest(code),
         "prometheus.io/scrape": "true",
         "prometheus.io/port": str(_PORT),
     }
@@ -113,23 +106,10 @@ def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
                 "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
             }
         },
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "terminationGracePeriodSeconds": 5,
         "containers": [_container(reaper)],
-        "volumes": [
-            {
-                "name": "code",
-                "configMap": {
-                    "name": REAPER,
-                    "items": [{"key": name, "path": f"{CODE.name}/{name}"} for name in code],
-                },
-            }
-        ],
+        "volumes": [code_volume(REAPER, code)],
     }
     return {
         "replicas": REPLICAS,
@@ -142,23 +122,16 @@ def _container(reaper: Reaper) -> dict[str, Any]:
     return {
         "name": REAPER,
         "image": reaper.image,
-        "command": ["python", "-B", "-m", "controllers.reaper"],
+        **python("reaper"),
         "args": [
             f"--namespace={reaper.ray_namespace}",
             f"--unready-seconds={LOST_NODE_SECONDS}",
-            f"--service-account={_SERVICE_ACCOUNT}",
+            f"--service-account={SERVICE_ACCOUNT}",
             f"--listen=:{_PORT}",
         ],
-        "env": [{"name": "PYTHONPATH", "value": _ROOT}],
         "ports": [{"name": "metrics", "containerPort": _PORT}],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
         # Seen with 1,000 nodes: 36 MiB.
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "code", "mountPath": _ROOT, "readOnly": True}],
     }

@@ -48,6 +48,7 @@ class RayStack(EnvironmentStack):
             volume,
             manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace),
         ]
+        manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=namespace)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]

@@ -6,6 +6,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from config.model import Access
+from k8s_charts.names import submitters_group
 
 _POLICY: Final = "arn:aws:eks::aws:cluster-access-policy/{}"
 ADMIN_POLICY: Final = _POLICY.format("AmazonEKSClusterAdminPolicy")
@@ -23,9 +24,11 @@ class AccessEntries(Construct):
     ) -> None:
         super().__init__(scope, id)
         in_namespace = eks.CfnAccessEntry.AccessScopeProperty(type="namespace", namespaces=[submitters_namespace])
-        for kind, roles, policy, access_scope in (
-            ("Admin", access.admins, ADMIN_POLICY, EVERYWHERE),
-            ("Submitter", access.submitters, _SUBMITTER_POLICY, in_namespace),
+        # Its role stands in the ray stack (k8s_charts/job_supervisor.py): what `ops job` needs beside the policy.
+        group = [submitters_group(submitters_namespace)]
+        for kind, roles, policy, access_scope, groups in (
+            ("Admin", access.admins, ADMIN_POLICY, EVERYWHERE, None),
+            ("Submitter", access.submitters, _SUBMITTER_POLICY, in_namespace, group),
         ):
             for role in roles:
                 eks.CfnAccessEntry(
@@ -33,6 +36,7 @@ class AccessEntries(Construct):
                     f"{kind}-{role.split('/', 1)[1]}",
                     cluster_name=cluster.cluster_name,
                     principal_arn=role,
+                    kubernetes_groups=groups,
                     access_policies=[
                         eks.CfnAccessEntry.AccessPolicyProperty(policy_arn=policy, access_scope=access_scope)
                     ],

@@ -11,7 +11,7 @@ import pytest
 from config import labels
 from config.versions import PYTHON_IMAGE
 from controllers.reaper import NAME, PERMISSIONS, RAY_LABEL, Permission
-from k8s_charts import reaper as module
+from k8s_charts import controller_code
 from k8s_charts.names import REAPER
 from k8s_charts.ray_pods import LOST_NODE_SECONDS
 from k8s_charts.reaper import Reaper, ReaperChart
@@ -67,6 +67,7 @@ def test_who_works_in_rays_namespace_can_neither_change_nor_borrow_it(made: dict
 def test_the_code_is_all_there_and_needs_the_standard_library_only(made: dict[str, Object]) -> None:
     code = made["ConfigMap"]["data"]
     assert {"__init__.py", "reaper.py"} <= code.keys()
+    assert "job_supervisor.py" not in code, "a change of another controller is no change of this one"
     for name, text in code.items():
         for node in ast.walk(ast.parse(text, name, feature_version=(3, 12))):
             imported = [node.module] if isinstance(node, ast.ImportFrom) else []
@@ -88,15 +89,16 @@ def test_every_file_is_mounted_where_python_looks_for_it(made: dict[str, Object]
 
 def test_changed_code_rolls_the_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = objects()["Deployment"]["spec"]["template"]["metadata"]["annotations"]
-    (tmp_path / "reaper.py").write_text("pass")
-    monkeypatch.setattr(module, "CODE", tmp_path)
+    for name in ("__init__", "reaper"):
+        (tmp_path / f"{name}.py").write_text("pass")
+    monkeypatch.setattr(controller_code, "PACKAGE", tmp_path)
     after = objects()["Deployment"]["spec"]["template"]["metadata"]["annotations"]
     assert before.keys() == after.keys()
     assert before != after
 
 
 def test_missing_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CODE", tmp_path / "controllers")
+    monkeypatch.setattr(controller_code, "PACKAGE", tmp_path / "controllers")
     with pytest.raises(FileNotFoundError):
         objects()
 

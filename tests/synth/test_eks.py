@@ -10,6 +10,7 @@ import pytest
 from config import available, load, naming, versions
 from config.labels import SYSTEM_NODE_LABEL
 from config.model import AddOn
+from k8s_charts.names import submitters_group
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import REPOSITORY, Assembly, synthesise
 
@@ -79,6 +80,8 @@ def test_admins_may_do_everything_submitters_run_ray_in_its_namespace(dev: Assem
                 "AccessScope": {"Type": "namespace", "Namespaces": [dev.environment.ray.namespace]},
             }
         ]
+    groups = {entry["PrincipalArn"]: entry["KubernetesGroups"] for entry in entries if "KubernetesGroups" in entry}
+    assert groups == {role: [submitters_group(dev.environment.ray.namespace)] for role in access.submitters}
 
 
 def test_only_the_deployments_own_role_is_a_further_admin(dev: Assembly) -> None:

@@ -1,4 +1,4 @@
-"""An API server of pods and nodes on localhost, with TLS, tokens, watches and preconditions."""
+"""An API server of pods, nodes, jobs and leases on localhost, with TLS, tokens, watches and preconditions."""
 
 import json
 import ssl
@@ -19,6 +19,8 @@ Object = dict[str, Any]
 
 PODS = "/api/v1/namespaces/ray/pods"
 NODES = "/api/v1/nodes"
+JOBS = "/apis/batch/v1/namespaces/ray/jobs"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ray/leases"
 EVENTS = "/api/v1/namespaces/ray/events"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -32,7 +34,9 @@ class FakeKubernetes:
     """What is there, and what was asked."""
 
     cluster: Cluster
-    collections: dict[str, dict[str, Object]] = field(default_factory=lambda: {PODS: {}, NODES: {}})
+    collections: dict[str, dict[str, Object]] = field(
+        default_factory=lambda: {PODS: {}, NODES: {}, JOBS: {}, LEASES: {}}
+    )
     watched: dict[str, "Queue[Object | type[Ended]]"] = field(default_factory=lambda: {PODS: Queue(), NODES: Queue()})
     forbidden: set[str] = field(default_factory=set)
     """`verb resource` that a review refuses."""
@@ -60,24 +64,43 @@ class FakeKubernetes:
             return self._create(path, body)
         if path in self.collections:
             return self._list(path, query)
-        parent, _, name = path.rpartition("/")
         with self.lock:
-            found = self.collections[parent].get(name)
-            if found is None:
-                return 404, {"kind": "Status", "message": f"{name} not found"}
-            if method == "DELETE":
-                wanted = body["preconditions"]
-                if any(found["metadata"][key] != value for key, value in wanted.items()):
-                    return 409, {"kind": "Status", "message": "precondition failed"}
-                del self.collections[parent][name]
-            return 200, found
+            return self._on_one(method, *path.rsplit("/", 1), body)
+
+    def _on_one(self, method: str, collection: str, name: str, body: Object) -> tuple[int, Object]:
+        found = self.collections[collection].get(name)
+        if found is None:
+            return 404, {"kind": "Status", "message": f"{name} not found"}
+        if method == "PUT":
+            return self._update(collection, found, body)
+        if method == "DELETE":
+            wanted = body["preconditions"]
+            if any(found["metadata"][key] != value for key, value in wanted.items()):
+                return 409, {"kind": "Status", "message": "precondition failed"}
+            del self.collections[collection][name]
+        return 200, found
 
     def _create(self, path: str, body: Object) -> tuple[int, Object]:
         if path == REVIEWS:
             attributes = body["spec"]["resourceAttributes"]
             allowed = f"{attributes['verb']} {attributes['resource']}" not in self.forbidden
             return 201, {**body, "status": {"allowed": allowed}}
+        if path == LEASES:
+            with self.lock:
+                name = body["metadata"]["name"]
+                if name in self.collections[path]:
+                    return 409, {"kind": "Status", "message": f"{name} already exists"}
+                self.collections[path][name] = body | {"metadata": body["metadata"] | {"resourceVersion": "1"}}
+                return 201, self.collections[path][name]
         return 201, body
+
+    def _update(self, collection: str, found: Object, body: Object) -> tuple[int, Object]:
+        version = found["metadata"]["resourceVersion"]
+        if body["metadata"]["resourceVersion"] != version:
+            return 409, {"kind": "Status", "message": "the object has been modified"}
+        new = body | {"metadata": body["metadata"] | {"resourceVersion": str(int(version) + 1)}}
+        self.collections[collection][body["metadata"]["name"]] = new
+        return 200, new
 
     def _list(self, path: str, query: str) -> tuple[int, Object]:
         """At most two at a time, whatever the limit."""
@@ -102,6 +125,9 @@ def serve(pki: Pki, account: Path) -> Iterator[FakeKubernetes]:
                 self._answer()
 
         def do_POST(self) -> None:
+            self._answer()
+
+        def do_PUT(self) -> None:
             self._answer()
 
         def do_DELETE(self) -> None:

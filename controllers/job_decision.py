@@ -1,0 +1,153 @@
+"""The job supervisor's rule: what follows the end of an attempt of a run.
+
+Ray 2.42.1 does not say why a job failed. Whether it was the infrastructure or the code is told from three things: what
+Ray says when it was not the entry point that ended, the names of Ray's and NCCL's failures in the last lines of the
+output, and the Ray pods that were lost since the last progress.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+LOST: Final = "LOST"
+"""The status of a job that its head forgot: the head was started anew, and Ray keeps jobs in the head's memory."""
+
+STOPPED_CODE: Final = 130
+"""Exit code of a run that was stopped: a shell's for what somebody interrupted."""
+
+PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]+) written\b")
+"""What a job prints once a checkpoint is safe (ray_jobs/resume.py does): how far it reaches, in a unit that grows."""
+
+BAD_INPUT: Final = 2
+"""Exit code of a job that cannot work as it was called; another attempt would end the same way."""
+
+_FIRST_DELAY: Final = 2.0
+_LONGEST_DELAY: Final = 300.0
+_DEFAULT_CODE: Final = 1
+
+# How Ray begins the message of a job whose entry point did not end by itself (ray: dashboard/modules/job/
+# job_manager.py): the actor that watches over it was lost, did not start in time or found no place.
+_RAYS_OWN: Final = (
+    "Unexpected error occurred",
+    "Job supervisor actor failed to start",
+    "Job supervisor actor could not be scheduled",
+)
+# Ray's exceptions for what is lost with a node or a process, and what the other ranks see of it.
+_SIGNS: Final = re.compile(
+    r"\b(ActorDiedError|ActorUnavailableError|NodeDiedError|WorkerCrashedError|LocalRayletDiedError|RaySystemError"
+    r"|ObjectLostError|OwnerDiedError|ObjectFetchTimedOutError|ObjectReconstructionFailed\w*Error|RpcError"
+    r"|ActorUnschedulableError|TaskUnschedulableError|NodePreempted\w*"
+    r"|DistBackendError|DistNetworkError|ncclRemoteError|ncclSystemError|ncclUnhandledCudaError|ncclInternalError"
+    r"|uncorrectable ECC error|GPU has fallen off the bus|Connection (?:closed by|reset by) peer)\b"
+)
+
+
+class Cause(StrEnum):
+    """Why an attempt ended."""
+
+    SUCCESS = "success"
+    STOP = "stop"
+    INFRASTRUCTURE = "infrastructure"
+    CODE = "code"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended; `status` is Ray's, or LOST."""
+
+    status: str
+    exit_code: int | None = None
+    message: str = ""
+    output: Sequence[str] = ()
+    """The last lines."""
+    lost_pods: Sequence[str] = ()
+    """Pods of the RayCluster that were lost since the last progress, or since the attempt began."""
+    progressed: bool = False
+    """Whether the run came further than ever before."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`attempts`: submissions at most, in all. `stalled`: those in a row at most that fail without any progress."""
+
+    attempts: int
+    stalled: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What follows. `exit_code` is None when the run is submitted again, after `delay` seconds."""
+
+    cause: Cause
+    reason: str
+    exit_code: int | None
+    stalled: int = 0
+    """Failures in a row without progress, this one included."""
+    delay: float = 0.0
+
+    @property
+    def again(self) -> bool:
+        """Whether the run is submitted again."""
+        return self.exit_code is None
+
+
+def decide(ending: Ending, *, attempts: int, stalled: int, limits: Limits) -> Verdict:
+    """Say what follows the end of an attempt, after `attempts` of them, the last `stalled` before it without progress.
+
+    The infrastructure's failures are tried again until too many in a row bring no progress. A failure of the code is
+    tried again only when the run came further meanwhile: what fails twice at the same place would do so for ever.
+    """
+    if ending.status == "SUCCEEDED":
+        return Verdict(Cause.SUCCESS, "the job succeeded", 0)
+    if ending.status == "STOPPED":
+        return Verdict(Cause.STOP, "the job was stopped", STOPPED_CODE)
+    cause, reason = _cause(ending)
+    failures = 1 if ending.progressed else stalled + 1
+    if against := _against(ending, cause, failures, attempts, limits):
+        return Verdict(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)
+    delay = min(_FIRST_DELAY * 2 ** (failures - 1), _LONGEST_DELAY)
+    return Verdict(cause, reason, None, failures, delay)
+
+
+def _against(ending: Ending, cause: Cause, failures: int, attempts: int, limits: Limits) -> str:
+    """What speaks against another attempt; empty when nothing does."""
+    if ending.exit_code == BAD_INPUT:
+        return "another attempt would end the same way"
+    if cause is Cause.CODE and not ending.progressed:
+        return "not tried again, as it came no further"
+    if failures >= limits.stalled:
+        return f"{failures} in a row without progress, {limits.stalled} are allowed"
+    if attempts >= limits.attempts:
+        return f"that was attempt {attempts} of {limits.attempts}"
+    return ""
+
+
+def _cause(ending: Ending) -> tuple[Cause, str]:
+    if ending.exit_code == BAD_INPUT:
+        return Cause.CODE, "the job cannot work as it was called (exit code 2)"
+    if ending.status == LOST:
+        return Cause.INFRASTRUCTURE, "the head was lost, and with it the job"
+    if ending.exit_code is None and ending.message.startswith(_RAYS_OWN):
+        return Cause.INFRASTRUCTURE, _first_line(ending.message)
+    told = f"the job failed with exit code {ending.exit_code}"
+    if ending.exit_code is None:
+        told = f"the job failed: {_first_line(ending.message)}"
+    if ending.lost_pods:
+        return Cause.INFRASTRUCTURE, f"{told} after {', '.join(ending.lost_pods)} was lost"
+    for line in reversed(ending.output):
+        if sign := _SIGNS.search(line):
+            return Cause.INFRASTRUCTURE, f"{told}: {sign[0]}"
+    return Cause.CODE, told
+
+
+def _exit_code(code: int | None) -> int:
+    """As a shell has it: 128 and the signal's number. A job that failed never ends with 0."""
+    if code is None:
+        return _DEFAULT_CODE
+    return (128 - code if code < 0 else code) or _DEFAULT_CODE
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:300] or "no reason given"

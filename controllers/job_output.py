@@ -1,0 +1,75 @@
+"""A job's output: shown as it comes, and searched for progress."""
+
+import sys
+from collections import deque
+from http.client import HTTPException
+from typing import Final
+
+from controllers.job_decision import PROGRESS
+from controllers.ray_jobs_api import HeadAway, RayJobs
+from controllers.websocket import WebSocket
+
+_LAST_LINES: Final = 200
+_LONGEST_LINE: Final = 10_000
+
+
+class JobOutput:
+    """The output of one job, whose head may be away at times: Ray tells it from the beginning each time."""
+
+    def __init__(self, submission_id: str) -> None:
+        self._submission_id = submission_id
+        self._socket: WebSocket | None = None
+        self._shown = 0
+        self._skip = 0
+        self._line = ""
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self.progress = -1
+        """The furthest that the job told of."""
+
+    def follow(self, ray: RayJobs, seconds: float) -> bool:
+        """Show what comes within `seconds`; False once Ray has told all, or cannot be heard."""
+        try:
+            if self._socket is None:
+                self._socket, self._skip = ray.tail(self._submission_id), self._shown
+            messages = self._socket.read(seconds)
+        except (HeadAway, OSError, HTTPException):
+            messages = None
+        for message in messages or ():
+            self._take(message)
+        if messages is None:
+            self.close()
+        return messages is not None
+
+    def close(self) -> None:
+        """Listen no longer; `follow` begins anew, and shows nothing twice."""
+        if self._socket:
+            self._socket.close()
+            self._socket = None
+
+    def end(self) -> list[str]:
+        """End the last line; return the last lines."""
+        self.close()
+        if self._line:
+            sys.stdout.write("\n")
+            self._end_line()
+        sys.stdout.flush()
+        return list(self._last)
+
+    def _take(self, text: str) -> None:
+        known = min(self._skip, len(text))
+        self._skip -= known
+        text = text[known:]
+        self._shown += len(text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        *whole, rest = text.split("\n")
+        for part in whole:
+            self._line += part
+            self._end_line()
+        self._line = (self._line + rest)[-_LONGEST_LINE:]
+
+    def _end_line(self) -> None:
+        for found in PROGRESS.finditer(self._line):
+            self.progress = max(self.progress, int(found[1]))
+        self._last.append(self._line[-_LONGEST_LINE:])
+        self._line = ""

@@ -1,0 +1,147 @@
+"""Ray's Jobs REST API, as Ray 2.42.1's dashboard serves it on port 8265 (ray: dashboard/modules/job/job_head.py)."""
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any, Final, Self
+
+from controllers.websocket import WebSocket
+
+PORT: Final = 8265
+NOT_FOUND: Final = 404
+ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
+"""Ray's terminal job statuses."""
+
+_TIMEOUT: Final = 5.0
+# Ray itself waits 10 seconds for the agent that starts the job.
+_SUBMIT_TIMEOUT: Final = 15.0
+_UPLOAD_TIMEOUT: Final = 60.0
+
+
+class RayError(Exception):
+    """Ray refused a request; `status` is HTTP's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"Ray answers {status}: {message}")
+        self.status = status
+
+
+class HeadAway(Exception):
+    """The head gives no answer, or not yet a usable one."""
+
+
+@dataclass(frozen=True)
+class RayJob:
+    """What Ray tells of a job. `status`: PENDING, RUNNING, or one of `ENDED`."""
+
+    submission_id: str
+    status: str
+    message: str
+    exit_code: int | None
+    """The entry point's; negative: the signal that ended it. None where Ray knows none."""
+    metadata: Mapping[str, str]
+
+    @classmethod
+    def of(cls, details: Mapping[str, Any]) -> Self:
+        """Read Ray's JobDetails."""
+        return cls(
+            submission_id=details["submission_id"],
+            status=details["status"],
+            message=details.get("message") or "",
+            exit_code=details.get("driver_exit_code"),
+            metadata=details.get("metadata") or {},
+        )
+
+
+class RayJobs:
+    """The jobs of the Ray cluster whose head is at an address; every method raises HeadAway and RayError."""
+
+    def __init__(self, host: str, port: int = PORT) -> None:
+        self._host = host
+        self._port = port
+
+    def session(self) -> str:
+        """The name of this life of the head: another one has forgotten all jobs and packages."""
+        return str(self._json("GET", "/api/version")["session_name"])
+
+    def get(self, submission_id: str) -> RayJob | None:
+        """Return a job; None when this head does not know it."""
+        try:
+            return RayJob.of(self._json("GET", f"/api/jobs/{submission_id}"))
+        except RayError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+
+    def list(self) -> list[RayJob]:
+        """Return the jobs that were submitted, not those of drivers that came by another way."""
+        return [RayJob.of(item) for item in self._json("GET", "/api/jobs/") if item.get("submission_id")]
+
+    def submit(self, request: Mapping[str, Any]) -> None:
+        """Start a job; RayError when its `submission_id` was used before."""
+        self._json("POST", "/api/jobs/", json.dumps(request).encode(), timeout=_SUBMIT_TIMEOUT)
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for the end of a job; Ray sends SIGTERM, and SIGKILL three seconds later."""
+        self._json("POST", f"/api/jobs/{submission_id}/stop", timeout=_SUBMIT_TIMEOUT)
+
+    def upload(self, package: str, content: bytes) -> None:
+        """Bring a package (`name.zip`) to the head, unless it is there."""
+        path = f"/api/packages/gcs/{package}"
+        try:
+            self._request("GET", path)
+        except RayError as error:
+            if error.status != NOT_FOUND:
+                raise
+            self._request("PUT", path, content, timeout=_UPLOAD_TIMEOUT)
+
+    def tail(self, submission_id: str) -> WebSocket:
+        """Follow a job's output, from its beginning to its end."""
+        try:
+            return WebSocket(self._host, self._port, f"/api/jobs/{submission_id}/logs/tail", timeout=_TIMEOUT)
+        except (OSError, HTTPException) as error:
+            raise HeadAway(f"{self._host}: {error!r}") from error
+
+    def _json(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> Any:
+        text = self._request(method, path, body, timeout)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise HeadAway(f"{self._host}: {method} {path}: {text[:100]!r}") from error
+
+    def _request(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> bytes:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, HTTPException) as error:
+            raise HeadAway(f"{self._host}: {error!r}") from error
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise RayError(response.status, last_line(content.decode(errors="replace")))
+        return content
+
+
+def submission(
+    submission_id: str, entrypoint: str, *, env: Mapping[str, str], metadata: Mapping[str, str], package: str | None
+) -> dict[str, Any]:
+    """The request that starts `entrypoint`, a shell's line, with `env`; `package` is its working directory."""
+    runtime_env: dict[str, Any] = {"env_vars": dict(env)}
+    if package:
+        runtime_env["working_dir"] = f"gcs://{package}"
+    return {
+        "submission_id": submission_id,
+        "entrypoint": entrypoint,
+        "runtime_env": runtime_env,
+        "metadata": dict(metadata),
+    }
+
+
+def last_line(text: str) -> str:
+    """What a traceback says in the end."""
+    lines: Sequence[str] = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].strip()[:500] if lines else "no reason given"

@@ -1,0 +1,304 @@
+"""The job supervisor's work on one run: submit, follow, conclude, and so on until the run is over."""
+
+import threading
+import time
+from dataclasses import asdict, replace
+from typing import Final
+
+from controllers.job_decision import LOST, STOPPED_CODE, Ending, Limits, decide
+from controllers.job_output import JobOutput
+from controllers.job_run import Run, State
+from controllers.kubernetes_api import NOT_FOUND, Api, ApiError, Object
+from controllers.lease import Lease
+from controllers.ray_cluster_pods import RayClusterPods
+from controllers.ray_jobs_api import ENDED, HeadAway, RayError, RayJob, RayJobs, submission
+from controllers.telemetry import Metrics, log
+
+NAME: Final = "job-supervisor"
+STOP: Final = "ray-on-hyperpod/stop"
+"""Annotation of the Job: the run shall end."""
+
+NAME_IN_USE: Final = 2
+LEASE_SECONDS: Final = 30
+
+_RENEW: Final = 5.0
+_LOOK: Final = 2.0
+_LAST_OUTPUT: Final = 15.0
+_STOP_AGAIN: Final = 30.0
+_SILENT: Final = 120.0
+_REFUSALS: Final = 5
+# More than a submission takes: nobody else can hold the Lease before Ray has answered.
+_SAFE: Final = 20.0
+_PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
+
+
+class Ended(Exception):
+    """The process was asked to end before the run was over."""
+
+
+class NameInUse(Exception):
+    """Ray knows a job of this name that another one submitted."""
+
+
+class Supervisor:
+    """One run, from its first attempt to its end."""
+
+    def __init__(self, api: Api, metrics: Metrics, run: Run, limits: Limits, holder: str) -> None:
+        self.ending = threading.Event()
+        self._api = api
+        self._metrics = metrics
+        self._run = run
+        self._limits = limits
+        self._job_path = f"/apis/batch/v1/namespaces/{run.namespace}/jobs/{run.name}"
+        self._job = api.get(self._job_path)
+        self._lease = Lease(api, run.namespace, run.name, holder, seconds=LEASE_SECONDS, owner=self._owner())
+        self._pods = RayClusterPods(api, run.namespace, run.cluster)
+        self._state = State(run.first_attempt)
+        self._renew_at = self._look_at = 0.0
+        self._alive_at = time.monotonic()
+        metrics.describe("job_supervisor_submissions_total", "counter", "Attempts that this process submitted.")
+        metrics.describe("job_supervisor_progress", "gauge", "How far the run came; -1 when it does not say.")
+
+    def stall(self) -> str:
+        """What a restart would mend; empty when nothing."""
+        silent = time.monotonic() - self._alive_at
+        return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
+
+    def run(self) -> int:
+        """Return the run's exit code. Raises ApiError, LeaseLost and Ended."""
+        saved = self._lease.acquire(self.ending, self._waits_for)
+        if saved is None:
+            raise Ended
+        if saved:
+            self._state = State.of(saved)
+        say("began", run=self._run.name, attempt=self._state.attempt, restarted=bool(saved))
+        try:
+            while self._state.exit_code is None:
+                self._conclude(self._submit() or self._follow())
+        except NameInUse as error:
+            self._over("refused", str(error), NAME_IN_USE)
+        except Ended:
+            self._leave()
+            raise
+        return self._state.exit_code if self._state.exit_code is not None else NAME_IN_USE
+
+    def _submit(self) -> Ending | None:
+        """Bring the attempt to run, unless it does; its ending when it cannot any more."""
+        refusals = 0
+        while True:
+            self._tick()
+            if self._wants_stop() and (not self._state.session or not self._pods.head):
+                return Ending("STOPPED")
+            try:
+                return self._submit_to(self._head())
+            except HeadAway as error:
+                self._enter("waiting for the head", str(error))
+            except RayError as error:
+                self._enter("refused by Ray", str(error))
+                refusals += 1
+                if error.status < 500 or refusals >= _REFUSALS:
+                    return Ending("FAILED", message=str(error))
+            except ApiError as error:
+                say("no answer", error=str(error))
+            self.ending.wait(_LOOK)
+
+    def _submit_to(self, ray: RayJobs) -> Ending | None:
+        session = ray.session()
+        self._state.session = self._state.session or session
+        if job := ray.get(self._id):
+            self._check_owner(job)
+            say("found", submission_id=self._id, status=job.status)
+            return None
+        if self._state.session != session:
+            return Ending(LOST)
+        if self._wants_stop():
+            return Ending("STOPPED")
+        self._end_others(ray)
+        if package := self._run.package:
+            ray.upload(package.name, package.read_bytes())
+        self._lease.save(asdict(self._state))
+        if self._lease.seconds_left() < _SAFE:
+            raise HeadAway("the Lease was renewed too slowly")
+        ray.submit(self._request())
+        self._metrics.add("job_supervisor_submissions_total")
+        say("submitted", submission_id=self._id, session=session)
+        return None
+
+    def _request(self) -> Object:
+        run, attempt = self._run, str(self._state.attempt)
+        env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_STORAGE": run.storage}
+        metadata = {"run": run.name, "attempt": attempt, "supervisor": self._job["metadata"]["uid"]}
+        package = run.package.name if run.package else None
+        return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
+
+    def _end_others(self, ray: RayJobs) -> None:
+        """An attempt of before that Ray still runs would write beside the new one."""
+        for job in ray.list():
+            if job.metadata.get("run") == self._run.name and job.status not in ENDED:
+                self._check_owner(job)
+                say("ending an attempt of before", submission_id=job.submission_id)
+                ray.stop(job.submission_id)
+
+    def _check_owner(self, job: RayJob) -> None:
+        if job.metadata.get("supervisor") != self._job["metadata"]["uid"]:
+            raise NameInUse(f"Ray knows a job {job.submission_id} that is not this run's: take another name")
+
+    def _follow(self) -> Ending:
+        """Show the attempt's output until it ends."""
+        output = JobOutput(self._id)
+        stop_at = 0.0
+        while True:
+            self._tick()
+            self._note(output)
+            try:
+                ray = self._head()
+                job = ray.get(self._id)
+                if job is None:
+                    return self._ending(Ending(LOST), output)
+                self._enter("running", "")
+                if job.status in ENDED:
+                    self._hear_out(ray, output)
+                    return self._ending(Ending(job.status, job.exit_code, job.message), output)
+                if self._wants_stop() and time.monotonic() >= stop_at:
+                    stop_at = time.monotonic() + _STOP_AGAIN
+                    ray.stop(self._id)
+                self._listen(ray, output)
+            except (HeadAway, RayError) as error:
+                output.close()
+                self._enter("waiting for the head", str(error))
+                if self._wants_stop() and not self._pods.head:
+                    return self._ending(Ending("STOPPED"), output)
+                self.ending.wait(_LOOK)
+
+    def _listen(self, ray: RayJobs, output: JobOutput) -> None:
+        """Until the next look."""
+        until = time.monotonic() + _LOOK
+        while (left := until - time.monotonic()) > 0 and not self.ending.is_set():
+            if not output.follow(ray, left):
+                self.ending.wait(left)
+
+    def _hear_out(self, ray: RayJobs, output: JobOutput) -> None:
+        until = time.monotonic() + _LAST_OUTPUT
+        while time.monotonic() < until and output.follow(ray, _LOOK):
+            self._tick()
+
+    def _ending(self, ending: Ending, output: JobOutput) -> Ending:
+        lines = output.end()
+        self._note(output)
+        self._look()
+        return replace(ending, output=lines, lost_pods=self._pods.lost, progressed=self._state.progressed)
+
+    def _note(self, output: JobOutput) -> None:
+        if output.progress > self._state.progress:
+            self._state.progress, self._state.progressed = output.progress, True
+            self._renew_at = 0.0
+            self._pods.forget()
+            self._metrics.set("job_supervisor_progress", output.progress)
+
+    def _conclude(self, ending: Ending) -> None:
+        state = self._state
+        attempts = state.attempt - self._run.first_attempt + 1
+        verdict = decide(ending, attempts=attempts, stalled=state.stalled, limits=self._limits)
+        say("ended", submission_id=self._id, status=ending.status, cause=verdict.cause, reason=verdict.reason)
+        self._pods.forget()
+        if verdict.exit_code is not None:
+            self._over(_PHASES.get(ending.status, "failed"), verdict.reason, verdict.exit_code)
+            return
+        if self._wants_stop():
+            self._over("stopped", verdict.reason, STOPPED_CODE)
+            return
+        state.attempt, state.session = state.attempt + 1, ""
+        state.stalled, state.progressed = verdict.stalled, False
+        self._enter("waiting to try again", verdict.reason)
+        until = time.monotonic() + verdict.delay
+        while (left := until - time.monotonic()) > 0 and not self._wants_stop():
+            self._tick()
+            self.ending.wait(min(_LOOK, left))
+
+    def _over(self, phase: str, reason: str, exit_code: int) -> None:
+        """Write down the end, so that no successor begins again; without an answer it is only said."""
+        self._state.phase, self._state.reason, self._state.exit_code = phase, reason, exit_code
+        say("over", phase=phase, reason=reason, exit_code=exit_code, attempt=self._state.attempt)
+        try:
+            self._lease.save(asdict(self._state))
+            self._lease.release()
+        except ApiError as error:
+            say("no answer", error=str(error))
+
+    def _leave(self) -> None:
+        """Give way to a successor; nobody succeeds when the Job itself is deleted, and the run ends with it."""
+        try:
+            if _is_deleted(self._api, self._job_path, self._job) and self._pods.head:
+                say("ending the run: its Job is deleted")
+                RayJobs(self._pods.head).stop(self._id)
+            self._lease.release()
+        except (ApiError, HeadAway, RayError) as error:
+            say("no answer", error=str(error))
+
+    def _tick(self) -> None:
+        """What is due: the Lease, the wish to stop, the pods. Raises Ended and LeaseLost."""
+        if self.ending.is_set():
+            raise Ended
+        self._alive_at = now = time.monotonic()
+        if now >= self._renew_at:
+            self._renew_at = now + _RENEW
+            self._renew()
+        if now >= self._look_at:
+            self._look()
+
+    def _renew(self) -> None:
+        try:
+            self._lease.save(asdict(self._state))
+            self._job = self._api.get(self._job_path)
+        except ApiError as error:
+            # Who cannot be heard cannot give the Lease to another either.
+            say("no answer", error=str(error))
+
+    def _look(self) -> None:
+        self._look_at = time.monotonic() + _LOOK
+        try:
+            self._pods.look()
+        except ApiError as error:
+            say("no answer", error=str(error))
+
+    def _head(self) -> RayJobs:
+        if self._pods.head is None:
+            raise HeadAway(f"RayCluster {self._run.cluster} has no head that runs")
+        return RayJobs(self._pods.head)
+
+    def _enter(self, phase: str, reason: str) -> None:
+        """Say what it does now; the Lease tells it with its next renewal, which is due now."""
+        if phase != self._state.phase:
+            self._state.phase, self._state.reason = phase, reason
+            self._renew_at = 0.0
+            say(phase, **({"reason": reason} if reason else {}))
+
+    def _wants_stop(self) -> bool:
+        return STOP in (self._job["metadata"].get("annotations") or {})
+
+    def _waits_for(self, holder: str) -> None:
+        self._alive_at = time.monotonic()
+        say("waiting for the lease", holder=holder)
+
+    def _owner(self) -> Object:
+        metadata = self._job["metadata"]
+        return {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
+
+    @property
+    def _id(self) -> str:
+        return self._run.submission_id(self._state.attempt)
+
+
+def say(message: str, **fields: object) -> None:
+    """A line of the supervisor's own between those of the job."""
+    log(message, controller=NAME, **fields)
+
+
+def _is_deleted(api: Api, path: str, job: Object) -> bool:
+    try:
+        now = api.get(path)
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            return True
+        raise
+    return now["metadata"]["uid"] != job["metadata"]["uid"] or "deletionTimestamp" in now["metadata"]

@@ -1,0 +1,133 @@
+"""A run whose supervisor is a process of its own, between a fake API server and a Ray."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+
+Object = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[3]
+STATE = "ray-on-hyperpod/state"
+HURRIED = """
+import sys
+from controllers import job_decision, job_supervisor, supervision
+supervision._LOOK = supervision._RENEW = job_decision._FIRST_DELAY = 0.2
+sys.exit(job_supervisor.main())
+"""
+"""The program with shorter pauses."""
+
+
+class Supervised:
+    """The run `train` in namespace `ray`, on the RayCluster `rayml`."""
+
+    def __init__(self, kubernetes: FakeKubernetes, head: str, directory: Path) -> None:
+        self.kubernetes = kubernetes
+        self.log = directory / "supervisor.log"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        metadata = {"name": "train", "uid": "job-1", "resourceVersion": "1", "annotations": {}}
+        kubernetes.put(JOBS, {"metadata": metadata})
+        self.head(head)
+
+    def head(self, address: str | None, uid: str = "head-1") -> None:
+        """Say where the head's pod is; None: there is none."""
+        self.kubernetes.collections[PODS].pop("rayml-head", None)
+        if address:
+            self.pod("rayml-head", "head", uid, address)
+
+    def pod(self, name: str, kind: str, uid: str, address: str = "10.0.0.1") -> None:
+        """Add a pod that runs."""
+        labels = {"ray.io/cluster": "rayml", "ray.io/node-type": kind}
+        pod = {
+            "metadata": {"name": name, "uid": uid, "labels": labels},
+            "spec": {"nodeName": f"node-of-{name}"},
+            "status": {"phase": "Running", "podIP": address},
+        }
+        self.kubernetes.put(PODS, pod)
+
+    def start(
+        self,
+        *arguments: str,
+        name: str = "train-abcde",
+        entrypoint: str = "python train.py",
+        hurried: bool = True,
+    ) -> int:
+        """Start a supervisor; return its process id."""
+        program = ["-c", HURRIED] if hurried else ["-m", "controllers.job_supervisor"]
+        cluster = self.kubernetes.cluster
+        words = [
+            "--run=train",
+            "--namespace=ray",
+            "--cluster=rayml",
+            f"--entrypoint={entrypoint}",
+            "--storage=/fsx/runs",
+            "--max-attempts=20",
+            "--max-stalled=3",
+            f"--service-account={cluster.account}",
+            "--listen=127.0.0.1:0",
+            *arguments,
+        ]
+        env = {
+            "KUBERNETES_SERVICE_HOST": cluster.host,
+            "KUBERNETES_SERVICE_PORT": str(cluster.port),
+            "HOSTNAME": name,
+            "PYTHONPATH": str(ROOT),
+            "PATH": os.environ["PATH"],
+        }
+        with self.log.open("ab") as log:
+            process = subprocess.Popen([sys.executable, *program, *words], env=env, stdout=log, stderr=log)
+        self._processes.append(process)
+        return process.pid
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal to the newest supervisor, and wait for its end."""
+        self._processes[-1].send_signal(number)
+        return self.exit_code()
+
+    def exit_code(self, seconds: float = 30) -> int:
+        """Wait for the newest supervisor's end."""
+        return self._processes[-1].wait(seconds)
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    @property
+    def state(self) -> Object:
+        """What the supervisor wrote down."""
+        lease = self.kubernetes.collections[LEASES].get("train", {"metadata": {}})
+        state: Object = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
+        return state
+
+    def said(self, message: str) -> list[Object]:
+        """The supervisor's own lines with a message."""
+        lines = (json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{"))
+        return [line for line in lines if line["message"] == message]
+
+    def free_lease(self) -> None:
+        """As if the Lease of one that was killed had run out."""
+        lease = self.kubernetes.collections[LEASES]["train"]
+        lease["spec"]["holderIdentity"] = ""
+
+    def stop(self) -> None:
+        """Ask for the end of the run, as `ops job stop` does."""
+        job = self.kubernetes.collections[JOBS]["train"]
+        job["metadata"]["annotations"]["ray-on-hyperpod/stop"] = "requested"
+
+
+def wait_until(is_true: Callable[[], Any], what: str, seconds: float = 20) -> None:
+    """Fail when it does not become true in time."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.05)

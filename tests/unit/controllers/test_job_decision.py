@@ -1,0 +1,120 @@
+"""The job supervisor's rule, ending by ending."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.job_decision import LOST, PROGRESS, Cause, Ending, Limits, Verdict, decide
+
+LIMITS = Limits(attempts=100, stalled=5)
+SUCCESS, STOP, INFRASTRUCTURE, CODE = Cause.SUCCESS, Cause.STOP, Cause.INFRASTRUCTURE, Cause.CODE
+ENTRY_POINT = "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n"
+TRACEBACK = ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "ValueError: no")
+WORKER_DIED = ("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",)
+NODE_DIED = ("ray.exceptions.RayTaskError(NodeDiedError): Task failed because the node it was running on is dead",)
+NCCL = ("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp, ncclRemoteError",)
+LOST_WORKER = ("pod rayml-worker of node gpu-1",)
+
+
+def verdict(ending: Ending, *, attempts: int = 1, stalled: int = 0) -> Verdict:
+    return decide(ending, attempts=attempts, stalled=stalled, limits=LIMITS)
+
+
+def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[str, ...] = ()) -> Ending:
+    return Ending("FAILED", code, message, output)
+
+
+@pytest.mark.parametrize(
+    ("ending", "cause", "exit_code"),
+    [
+        (Ending("SUCCEEDED", 0), SUCCESS, 0),
+        (Ending("STOPPED"), STOP, 130),
+        # The head, and with it Ray's memory of all jobs.
+        (Ending(LOST), INFRASTRUCTURE, None),
+        # Not the entry point ended, but what Ray watches it with.
+        (failed(None, message="Unexpected error occurred: The actor died unexpectedly"), INFRASTRUCTURE, None),
+        (failed(None, message="Unexpected error occurred: failed to get job supervisor."), INFRASTRUCTURE, None),
+        (failed(None, message="Job supervisor actor failed to start within 900 seconds."), INFRASTRUCTURE, None),
+        (failed(None, message="Job supervisor actor could not be scheduled: x"), INFRASTRUCTURE, None),
+        (failed(None, message="runtime_env setup failed: no such package"), CODE, 1),
+        (failed(None, message="Traceback (most recent call last):\nOSError"), CODE, 1),
+        # The entry point ended: signs of the infrastructure, or none.
+        (failed(output=WORKER_DIED), INFRASTRUCTURE, None),
+        (failed(output=NODE_DIED), INFRASTRUCTURE, None),
+        (failed(output=("ray.exceptions.ActorUnavailableError: The actor is temporarily gone",)), INFRASTRUCTURE, None),
+        (failed(output=NCCL), INFRASTRUCTURE, None),
+        (failed(output=(*WORKER_DIED, *TRACEBACK)), INFRASTRUCTURE, None),
+        (failed(output=TRACEBACK), CODE, 1),
+        (failed(output=("my_RpcErrors = 3",)), CODE, 1),
+        (failed(), CODE, 1),
+        (failed(3), CODE, 3),
+        (failed(127), CODE, 127),
+        (failed(-9), CODE, 137),
+        (failed(0), CODE, 1),
+        # What cannot work as it was called does not, whatever else happened.
+        (failed(2, output=WORKER_DIED), CODE, 2),
+    ],
+)
+def test_what_follows_an_ending(ending: Ending, cause: Cause, exit_code: int | None) -> None:
+    decided = verdict(ending)
+    assert (decided.cause, decided.exit_code) == (cause, exit_code)
+
+
+def test_failure_after_a_lost_pod_is_the_infrastructures_and_names_it() -> None:
+    decided = verdict(Ending("FAILED", 1, ENTRY_POINT, TRACEBACK, LOST_WORKER))
+    assert (decided.cause, decided.again) == (INFRASTRUCTURE, True)
+    assert LOST_WORKER[0] in decided.reason
+
+
+def test_bug_that_came_further_is_tried_again_and_the_second_time_at_the_same_place_is_the_last() -> None:
+    first = verdict(Ending("FAILED", 1, ENTRY_POINT, TRACEBACK, progressed=True))
+    assert (first.cause, first.again) == (CODE, True)
+    second = verdict(Ending("FAILED", 1, ENTRY_POINT, TRACEBACK), attempts=2, stalled=first.stalled)
+    assert second.exit_code == 1
+
+
+def test_progress_begins_the_count_of_stalled_failures_anew() -> None:
+    assert verdict(Ending(LOST, progressed=True), stalled=4).stalled == 1
+    assert verdict(Ending(LOST), stalled=3).again
+    assert verdict(Ending(LOST), stalled=4).exit_code == 1
+
+
+def test_run_that_always_comes_further_ends_with_its_attempts() -> None:
+    assert verdict(Ending(LOST, progressed=True), attempts=99).again
+    assert verdict(Ending(LOST, progressed=True), attempts=100).exit_code == 1
+
+
+def test_the_pause_grows_and_begins_short_enough_for_a_head_that_is_back() -> None:
+    pauses = [decide(Ending(LOST), attempts=1, stalled=n, limits=Limits(99, 99)).delay for n in range(10)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (2, 300)
+
+
+@given(
+    status=st.sampled_from(["FAILED", LOST]),
+    code=st.none() | st.integers(-64, 255),
+    lost=st.booleans(),
+    progressed=st.booleans(),
+    limits=st.builds(Limits, attempts=st.integers(1, 20), stalled=st.integers(1, 5)),
+)
+def test_every_run_ends(*, status: str, code: int | None, lost: bool, progressed: bool, limits: Limits) -> None:
+    ending = Ending(status, code, lost_pods=LOST_WORKER if lost else (), progressed=progressed)
+    stalled = attempts = 0
+    decided = None
+    while decided is None or decided.again:
+        attempts += 1
+        decided = decide(ending, attempts=attempts, stalled=stalled, limits=limits)
+        stalled = decided.stalled
+    assert attempts <= limits.attempts
+    assert decided.exit_code != 0, "a run that failed never ends like one that succeeded"
+
+
+def test_progress_is_what_the_projects_own_jobs_print() -> None:
+    library = Path(__file__).resolve().parents[3] / "ray_jobs" / "resume.py"
+    assert "checkpoint of step {step} written" in library.read_text()
+    line = "\x1b[36m(RayTrainWorker pid=7)\x1b[0m run train attempt 2: checkpoint of step 30 written in 0.20 s"
+    found = PROGRESS.search(line)
+    assert found is not None
+    assert found[1] == "30"
