@@ -14,6 +14,7 @@ from k8s_charts.base import ProjectChart
 from k8s_charts.controller_code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
 from k8s_charts.helm import on_system_nodes
 from k8s_charts.names import JOB_SUPERVISOR, SUBMITTER_LABEL, submitters_group
+from k8s_charts.policy_exceptions import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.ray_pods import LOST_NODE_SECONDS
 
 _PORT: Final = 8080
@@ -22,6 +23,7 @@ _READ: Final = ["get", "list", "watch"]
 # Of `controllers.job_supervisor`: EX_TEMPFAIL, with which it asks for another; and of a process that was killed.
 _TRY_AGAIN: Final = [75, 137]
 _WEEK: Final = 7 * 24 * 3600
+_EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT, **NEEDS_THE_API}
 
 SUPERVISOR_RULES: Final = (
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
@@ -65,18 +67,19 @@ class JobSupervisorChart(ProjectChart):
         group = submitters_group(supervisor.namespace)
         self._grant("submitters", SUBMITTER_RULES, {"apiGroup": _RBAC, "kind": "Group", "name": group})
         self._add("v1", "ConfigMap", JOB_SUPERVISOR, {"data": code})
-        self._add("batch/v1", "CronJob", JOB_SUPERVISOR, {"spec": _template(supervisor, code)})
+        explain(self._add("batch/v1", "CronJob", JOB_SUPERVISOR, {"spec": _template(supervisor, code)}), _EXCEPTIONS)
 
     def _grant(self, name: str, rules: tuple[dict[str, Any], ...], subject: dict[str, str]) -> None:
         reference = {"apiGroup": _RBAC, "kind": "Role", "name": name}
         self._add(f"{_RBAC}/v1", "Role", name, {"rules": list(rules)})
         self._add(f"{_RBAC}/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [subject]})
 
-    def _add(self, api_version: str, kind: str, name: str, body: dict[str, Any]) -> None:
+    def _add(self, api_version: str, kind: str, name: str, body: dict[str, Any]) -> cdk8s.ApiObject:
         metadata = cdk8s.ApiObjectMetadata(name=name, namespace=self._namespace)
         made = cdk8s.ApiObject(self, f"{kind}-{name}", api_version=api_version, kind=kind, metadata=metadata)
         for key, value in body.items():
             made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        return made
 
 
 def _template(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
@@ -140,5 +143,5 @@ def _container(supervisor: JobSupervisor) -> dict[str, Any]:
         ],
         "ports": [{"name": "metrics", "containerPort": _PORT}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
     }
