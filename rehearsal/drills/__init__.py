@@ -1,11 +1,35 @@
 """Drills: one thing goes wrong on purpose, and a promise is seen to be kept. `make drill` lists them."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from rehearsal.drills import capacity, create_fails, scale_down
+from rehearsal.drills import (
+    api_server_restarts,
+    capacity,
+    create_fails,
+    head_lost,
+    head_node_dies,
+    node_dies,
+    node_replaced,
+    operator_down,
+    scale_down,
+    worker_fails,
+    workers_scaled,
+)
 from rehearsal.drills.drill import Drill
 
-_ALL: Final = (create_fails.DRILL, capacity.DRILL, scale_down.DRILL)
-DRILLS: Final[Mapping[str, Drill]] = {drill.name: drill for drill in _ALL}
+_ALL: Final[tuple[Drill[Any], ...]] = (
+    create_fails.DRILL,
+    capacity.DRILL,
+    scale_down.DRILL,
+    node_dies.DRILL,
+    head_node_dies.DRILL,
+    node_replaced.DRILL,
+    worker_fails.DRILL,
+    head_lost.DRILL,
+    workers_scaled.DRILL,
+    operator_down.DRILL,
+    api_server_restarts.DRILL,
+)
+DRILLS: Final[Mapping[str, Drill[Any]]] = {drill.name: drill for drill in _ALL}
 """By name, in the order in which they are listed. A further drill is a module of this package and a word here."""

@@ -40,4 +40,5 @@ DRILL: Final = Drill(
     promise="A shortage of instances does not fail the deployment; `ops wait` says what is missing and why, and is "
     "content when the capacity comes.",
     play=play,
+    stage=Stage,
 )

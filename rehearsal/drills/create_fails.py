@@ -79,4 +79,5 @@ DRILL: Final = Drill(
     promise="A cluster that cannot be created (no dependencies chart; ResourceLimitExceeded) is rolled back: the CDK "
     "CLI names the reason, and nothing is left.",
     play=play,
+    stage=Stage,
 )

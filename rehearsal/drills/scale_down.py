@@ -47,4 +47,5 @@ DRILL: Final = Drill(
     promise="`ops scale` takes away the nodes that it drained and no other; Ray's workers elsewhere keep running, and "
     "the deployment that follows changes nothing.",
     play=play,
+    stage=Stage,
 )

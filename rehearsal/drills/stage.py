@@ -25,6 +25,9 @@ DIRECTORY: Final = "drills"
 class Stage:
     """One account for all drills of a call. Everything that is done here appears on the timeline of the drill."""
 
+    REAL = "CDK CLI, CloudFormation's protocol, handlers, Kubernetes, ops"
+    SIMULATED = "HyperPod and its timing (a minute takes 0.2 s), kubelets, the image build"
+
     def __init__(self, environment: Environment, console: Console) -> None:
         self.environment = environment
         self.console = console
@@ -152,7 +155,20 @@ class Stage:
         for line in lines:
             self.console.print(f"    [dim]│[/] {escape(line)}", soft_wrap=True, highlight=False)
 
-    def restart_clock(self) -> None:
-        """Begin a timeline; a drill begins."""
+    # -- a drill
+
+    def begin(self, drill: str) -> None:
+        """Begin a timeline."""
         self.timeline = Timeline()
-        self.timeline.mark("the drill begins", at=time.time())
+        self.timeline.mark(f"the drill begins: {drill}", at=time.time())
+
+    def end(self) -> None:
+        """What every drill here promises stands in the drill itself."""
+
+    def show(self) -> None:
+        """Print the timeline."""
+        for line in self.timeline.lines():
+            self.console.print(f"  {escape(line)}", soft_wrap=True, highlight=False)
+
+    def finish(self) -> None:
+        """Nothing goes on beyond a drill."""

@@ -45,6 +45,8 @@ ROLE = {"type": "AWS::IAM::Role", "id": "forgotten", "owner": "nobody", "note": 
 class FakeStage:
     """A stage on which everything goes well: tests take something away."""
 
+    REAL = SIMULATED = "nothing"
+
     def __init__(self) -> None:
         self.environment = config.load("dev")
         self.console = Console(file=io.StringIO(), width=200)
@@ -64,8 +66,23 @@ class FakeStage:
         yield SimpleNamespace(see=self.done.append)
         self.timeline.mark(title)
 
-    def restart_clock(self) -> None:
-        self.timeline.mark("the drill begins")
+    def begin(self, drill: str) -> None:
+        self.timeline.mark(f"the drill begins: {drill}")
+
+    def end(self) -> None:
+        """Nothing that every drill promises."""
+
+    def show(self) -> None:
+        """No timeline."""
+
+    def finish(self) -> None:
+        self.done.append("finished")
+
+    def set_up(self) -> None:
+        self.done.append("up")
+
+    def take_down(self) -> None:
+        self.done.append("down")
 
     def without(self, part: str) -> None:
         self.done.append(f"without {part}")
@@ -104,7 +121,7 @@ def stage() -> FakeStage:
     return FakeStage()
 
 
-def played(drill: Drill, stage: FakeStage) -> bool:
+def played(drill: Drill[Stage], stage: FakeStage) -> bool:
     return play(drill, cast(Stage, stage))
 
 
@@ -162,7 +179,7 @@ def test_a_command_that_fails_breaks_the_promise_with_its_output(stage: FakeStag
     def fail(_: Stage) -> None:
         raise CommandFailure("`cdk deploy …` ended with code 1")
 
-    assert not played(Drill("any", "all is well", fail), stage)
+    assert not played(Drill("any", "all is well", fail, Stage), stage)
     assert "`cdk deploy …` ended with code 1" in stage.printed
 
 
@@ -175,22 +192,31 @@ def test_the_timeline_is_in_order_and_begins_with_the_drill() -> None:
     assert [line.split("  ")[-1] for line in timeline.lines()] == ["first", "second"]
 
 
-def test_every_drill_is_played_although_one_breaks_its_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+def fail(_: FakeStage) -> None:
+    raise Broken("it was not kept")
+
+
+def test_every_drill_is_played_although_one_breaks_its_promise() -> None:
     stage = FakeStage()
-    ended: list[str] = []
 
-    def fail(_: Stage) -> None:
-        raise Broken("it was not kept")
+    def make(*_: object) -> FakeStage:
+        return stage
 
-    drills = [Drill("first", "…", fail), Drill("second", "…", lambda _: ended.append("second"))]
-    fake = SimpleNamespace(
-        **{name: getattr(stage, name) for name in ("console", "timeline", "restart_clock")},
-        set_up=lambda: None,
-        take_down=lambda: ended.append("down"),
-    )
-    monkeypatch.setattr(perform, "Stage", lambda *_: fake)
+    drills = [Drill("first", "…", fail, make), Drill("second", "…", lambda of: of.done.append("second"), make)]
     assert perform.perform(drills, "dev", stage.console) == 1
-    assert ended == ["second", "down"]
+    assert stage.done == ["up", "second", "finished", "down"]
+
+
+def test_drills_share_the_stage_that_they_name() -> None:
+    made: list[FakeStage] = []
+
+    def make(*_: object) -> FakeStage:
+        made.append(FakeStage())
+        return made[-1]
+
+    drills = [Drill(name, "…", lambda of: of.done.append("played"), make) for name in ("first", "second")]
+    assert perform.perform(drills, "dev", Console(file=io.StringIO())) == 0
+    assert [stage.done for stage in made] == [["up", "played", "played", "finished", "down"]]
 
 
 def rehearsal_drill(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,123 @@
+"""A cluster with what an environment brings: control plane, nodes, KubeRay, the reaper, its first RayCluster."""
+
+import logging
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from config import Environment
+from k8s_charts.base import ProjectChart
+from k8s_charts.names import REAPER
+from rehearsal import stand_ins
+from rehearsal.drills.cluster import objects
+from rehearsal.drills.cluster.auditor import Auditor
+from rehearsal.drills.cluster.kubectl import Kubectl, rendered
+from rehearsal.drills.cluster.side import HERE, Side, wait
+from rehearsal.drills.cluster.started import wait_started
+from rehearsal.drills.cluster.world import World
+from rehearsal.kubernetes import binaries, watching
+from rehearsal.kubernetes.api import Object
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes
+from rehearsal.paths import BINARIES
+from rehearsal.story.narrator import Narrator
+
+OPERATOR: Final = "kuberay-operator"
+SPARE_WORKERS: Final = 2
+DETECTION_SECONDS: Final = 8
+"""node-monitor-grace-period of this control plane; EKS has 40 to 50 seconds."""
+PATIENCE_SECONDS: Final = 180
+"""For what takes a quiet machine a twentieth of it."""
+
+
+class Cluster:
+    """A cluster in a directory of its own; `start` fills it, `stop` ends every process."""
+
+    def __init__(self, environment: Environment, directory: Path, console: Console) -> None:
+        ray = environment.ray.model_copy(update={"clusters": environment.ray.clusters[:1]})
+        self.environment = environment.model_copy(update={"ray": ray})
+        self.platform = objects.platform_objects(self.environment)
+        self.ray = objects.ray_objects(self.environment)
+        [self.manifest] = rendered(*self.ray.clusters.values())
+        self.narrator = Narrator(console)
+        self._directory = directory
+        shutil.rmtree(directory, ignore_errors=True)
+        built = binaries.ensure(BINARIES, console.print)
+        self.plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=DETECTION_SECONDS)
+        self.kubectl = Kubectl(self.plane, directory / "charts")
+
+    def start(self) -> None:
+        """Start everything, until the RayCluster is whole. Raises Broken when a part does not start."""
+        with self.narrator.step("control plane and nodes") as step:
+            self.plane.start()
+            self.api = self.plane.api
+            self.nodes = Nodes(self.api)
+            # That the API server does not answer for a while is part of a drill.
+            logging.getLogger(watching.__name__).setLevel(logging.ERROR)
+            self.world = World(self.api)
+            self.world.start()
+            self.auditor = Auditor(self.world, self.plane.pod_deletions)
+            step.see(f"{self._add_nodes()} worker nodes, a head's and a spare one, 2 system nodes")
+        with self.narrator.step("KubeRay and the reaper") as step:
+            self._install()
+            step.see(f"KubeRay {self.environment.kuberay.version} with the environment's Helm values")
+            step.see("reaper: all replicas may do what they need to")
+        with self.narrator.step("RayCluster") as step:
+            self.here = self._own_side()
+            self.kubectl.apply([self.manifest])
+            wait("the RayCluster, whole", self.here.is_whole, timeout=PATIENCE_SECONDS)
+            step.see(f"{self.here.namespace}/{self.here.name}: {self.here.state()}")
+
+    def stop(self) -> None:
+        """End every process."""
+        if hasattr(self, "world"):
+            self.world.stop()
+        self.plane.stop()
+
+    def scale_operator(self, replicas: int) -> None:
+        """Let the operator go, or come back, and wait for it."""
+        namespace = self.environment.kuberay.namespace
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}"
+        self.api.patch(path, {"spec": {"replicas": replicas}})
+        if replicas:
+            wait_started(self.plane, namespace, OPERATOR, timeout=PATIENCE_SECONDS)
+        else:
+            wait("the operator, gone", lambda: not self.operators(), timeout=PATIENCE_SECONDS)
+
+    def operators(self) -> list[Object]:
+        """The operator's pods."""
+        pods = self.world.pods(self.environment.kuberay.namespace)
+        return [pod for pod in pods if pod["metadata"]["name"].startswith(OPERATOR)]
+
+    def _add_nodes(self) -> int:
+        """Register all nodes: a RayCluster that doubles has a place. Return how many are for workers."""
+        workers = 2 * self._replicas + SPARE_WORKERS
+        self.nodes.add_all([*objects.system_nodes(), *objects.hyperpod_nodes(self.environment, workers=workers)])
+        return workers
+
+    def _install(self) -> None:
+        """In the order of a deployment; raises Broken when operator or reaper do not start."""
+        operator = self.environment.kuberay.namespace
+        stand_ins.build(self._directory / "charts", self.plane.binaries)
+        self.kubectl.apply(rendered(self.platform.kuberay_namespace, self.platform.kuberay_policies))
+        self.kubectl.install(self.platform.kuberay)
+        wait_started(self.plane, operator, OPERATOR, timeout=PATIENCE_SECONDS)
+        self.kubectl.apply(rendered(*self._ground()))
+        wait_started(self.plane, operator, REAPER, timeout=PATIENCE_SECONDS)
+
+    def _ground(self) -> list[ProjectChart]:
+        """What the ray stack applies before its RayClusters, but for the image build."""
+        later = {"image_builder_account", "image_build", "clusters"}
+        parts = [getattr(self.ray, field.name) for field in fields(self.ray) if field.name not in later]
+        return [chart for part in parts for chart in (part.values() if isinstance(part, dict) else [part])]
+
+    def _own_side(self) -> Side:
+        metadata, zone = self.manifest["metadata"], self.environment.network.node_zones[0]
+        return Side(HERE, metadata["namespace"], metadata["name"], self._replicas, self.world, zone)
+
+    @property
+    def _replicas(self) -> int:
+        return self.environment.ray.clusters[0].workers[0].replicas

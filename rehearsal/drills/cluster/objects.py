@@ -1,0 +1,122 @@
+"""What is applied: the environment's own objects, and RayClusters as stock KubeRay has them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from config import Environment, labels
+from config.capacity import allocatable
+from config.model import InstanceGroup, Taint
+from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, PlatformObjects, RayFacts, RayObjects
+from k8s_charts.assembly import platform_objects as platform_of
+from k8s_charts.assembly import ray_objects as ray_of
+from k8s_charts.storage_volumes import FileSystemAddress
+from rehearsal.kubernetes.api import Object
+from rehearsal.kubernetes.nodes import NodeSpec
+
+STOCK_NAMESPACE: Final = "stock"
+
+_STOCK_LABEL: Final = "rehearsal/stock-group"
+_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+# What a deployment would know; nothing here asks AWS for any of it.
+_ROLE: Final = "arn:aws:iam::111122223333:role/rehearsal"
+_FILE_SYSTEM: Final = FileSystemAddress("fs-0123456789abcdef0", "fs-0123456789abcdef0.fsx.example.invalid", "abcdefgh")
+# A c6i.2xlarge or larger: what else runs there is not applied.
+_SYSTEM_NODE: Final = {"cpu": "7900m", "memory": "14Gi", "pods": "58"}
+
+
+def platform_objects(environment: Environment) -> PlatformObjects:
+    """What the platform stack applies."""
+    return platform_of(environment, PlatformFacts(_ROLE, "subnet-0123456789abcdef0", "sg-0123456789abcdef0"))
+
+
+def ray_objects(environment: Environment) -> RayObjects:
+    """What the ray stack applies."""
+    return ray_of(environment, RayFacts(_FILE_SYSTEM, _ROLE, ImageBuildFacts(_ROLE, "s3://rehearsal/context.zip")))
+
+
+def stock_cluster(cluster: Object, name: str) -> Object:
+    """The RayCluster `cluster` with what KubeRay's own examples state, and no more: image, resources, a place.
+
+    Kubernetes gives its pods a toleration of 300 seconds for a lost node.
+    """
+    spec = cluster["spec"]
+    workers = spec["workerGroupSpecs"][0]
+    sizes = {key: workers[key] for key in ("groupName", "replicas", "minReplicas", "maxReplicas")}
+    return {
+        "apiVersion": cluster["apiVersion"],
+        "kind": cluster["kind"],
+        "metadata": {"name": name, "namespace": STOCK_NAMESPACE},
+        "spec": {
+            "rayVersion": spec["rayVersion"],
+            "headGroupSpec": _stock_group(spec["headGroupSpec"], f"{name}-head"),
+            "workerGroupSpecs": [{**sizes, **_stock_group(workers, f"{name}-workers")}],
+        },
+    }
+
+
+def stock_nodes(environment: Environment, name: str, *, workers: int) -> list[NodeSpec]:
+    """Nodes for the stock RayCluster `name`: as many as it has workers, and spare ones, in a zone of their own.
+
+    Kubernetes evicts from one lost node every ten seconds in a zone: those of one RayCluster must not wait for another.
+    """
+    head, worker = _groups(environment)
+    places = {f"{name}-head": (head, 2), f"{name}-workers": (worker, workers)}
+    return [
+        _node(group, f"{place}-{number}", {_STOCK_LABEL: place, _ZONE_LABEL: name}, taints=())
+        for place, (group, count) in places.items()
+        for number in range(1, count + 1)
+    ]
+
+
+def hyperpod_nodes(environment: Environment, *, workers: int) -> list[NodeSpec]:
+    """Nodes for the environment's RayCluster: `workers` of its worker group and two of its head's."""
+    return [
+        hyperpod_node(environment, group, f"hyperpod-{group.name}-{number}")
+        for group, count in zip(_groups(environment), (2, workers), strict=True)
+        for number in range(1, count + 1)
+    ]
+
+
+def hyperpod_node(environment: Environment, group: InstanceGroup, name: str) -> NodeSpec:
+    """A node as HyperPod lets it join: allocatable resources, labels."""
+    own = {
+        labels.INSTANCE_GROUP_LABEL: group.name,
+        labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE,
+        _ZONE_LABEL: environment.network.node_zones[0],
+    }
+    return _node(group, name, {**own, **group.labels}, group.taints)
+
+
+def worker_group(environment: Environment) -> InstanceGroup:
+    """The instance group of the first RayCluster's first worker group."""
+    return _groups(environment)[1]
+
+
+def system_nodes() -> list[NodeSpec]:
+    """The nodes of operator and reaper."""
+    own = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
+    return [
+        NodeSpec(name=f"system-{number}", labels=own, allocatable=_SYSTEM_NODE, capacity=_SYSTEM_NODE)
+        for number in (1, 2)
+    ]
+
+
+def _groups(environment: Environment) -> tuple[InstanceGroup, InstanceGroup]:
+    by_name = {group.name: group for group in environment.hyperpod.instance_groups}
+    cluster = environment.ray.clusters[0]
+    return by_name[cluster.head.instance_group], by_name[cluster.workers[0].instance_group]
+
+
+def _node(group: InstanceGroup, name: str, own: dict[str, str], taints: Sequence[Taint]) -> NodeSpec:
+    room = allocatable(group.type, group.threads_per_core)
+    amounts = {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi", "pods": str(room.pods)}
+    amounts |= {resource: str(count) for resource, count in room.devices.items()}
+    given = [taint.model_dump() for taint in taints]
+    return NodeSpec(name=name, labels=own, allocatable=amounts, capacity=amounts, taints=given)
+
+
+def _stock_group(group: Object, place: str) -> dict[str, Any]:
+    [container, *_] = group["template"]["spec"]["containers"]
+    stated = {key: container[key] for key in ("name", "image", "resources")}
+    pod = {"containers": [stated], "nodeSelector": {_STOCK_LABEL: place}}
+    return {"rayStartParams": group["rayStartParams"], "template": {"spec": pod}}

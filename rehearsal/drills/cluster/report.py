@@ -1,0 +1,108 @@
+"""What a person sees of the drills: two timelines side by side, and the times until all was whole again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from rehearsal.drills.cluster.auditor import ADMINISTRATOR, Deleters
+from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side
+from rehearsal.drills.cluster.world import GONE, RUNNING, TERMINATING, Happening
+
+# What happens to several pods in one second is one line.
+_TOGETHER_SECONDS: Final = 1.0
+_TOLD: Final = (RUNNING, TERMINATING, GONE, "Failed", "Succeeded")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a timeline: `column` is HERE or STOCK, or empty for what is done to both."""
+
+    at: float
+    column: str
+    text: str
+
+
+def lines(happenings: Sequence[Happening], sides: Sequence[Side], deleters: Deleters) -> Iterator[Line]:
+    """Put in words what happened to the pods and nodes of the sides."""
+    for side in sides:
+        pods = [each for each in happenings if side.owns(each) and each.after in _TOLD]
+        for alike in _together(pods):
+            yield Line(alike[-1].at, side.title, f"{_named(alike)} {_of_pods(alike[0], len(alike), deleters)}")
+        nodes = [each for each in happenings if each.kind == "node" and side.has_node(each) and each.before]
+        for alike in _together(nodes):
+            yield Line(alike[-1].at, side.title, f"{_named(alike)}: {alike[0].after}")
+
+
+def timeline(told: Sequence[Line], began: float) -> Table:
+    """Draw lines, in seconds since `began`."""
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
+    drawn.add_column("s", justify="right", no_wrap=True)
+    for title in (HERE, STOCK):
+        drawn.add_column(title, overflow="fold", ratio=1)
+    for line in sorted(told, key=lambda line: line.at):
+        texts = [escape(line.text) if line.column == title else "" for title in (HERE, STOCK)]
+        if not line.column:
+            texts = [f"[bold]{escape(line.text)}[/]", "[dim]the same[/]"]
+        drawn.add_row(f"{line.at - began:.1f}", *texts)
+    return drawn
+
+
+def summary(recoveries: Sequence[Recovery]) -> Table:
+    """Draw the time until whole of each drill, beside what is promised and beside stock KubeRay's."""
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Whole again after", title_justify="left")
+    drawn.add_column("drill", no_wrap=True)
+    for column in ("promised", HERE):
+        drawn.add_column(column, justify="right", no_wrap=True)
+    drawn.add_column(STOCK, overflow="fold")
+    by_drill: dict[str, dict[str, Recovery]] = {}
+    for each in recoveries:
+        by_drill.setdefault(each.drill, {})[each.side.title] = each
+    for drill, of in by_drill.items():
+        own = of[HERE]
+        style = "green" if own.kept else "bold red"
+        promised = "" if own.limit is None else f"{own.limit:.0f} s"
+        drawn.add_row(drill, promised, f"[{style}]{own.outcome()}[/]", of[STOCK].outcome())
+    return drawn
+
+
+def _together(happenings: Sequence[Happening]) -> Iterator[list[Happening]]:
+    """Put together what happens alike to several within `_TOGETHER_SECONDS`."""
+    rest = list(happenings)
+    while rest:
+        first = rest[0]
+        alike = [each for each in rest if _is_alike(first, each)]
+        rest = [each for each in rest if each not in alike]
+        yield alike
+
+
+def _is_alike(first: Happening, other: Happening) -> bool:
+    return (first.after, _role(first)) == (other.after, _role(other)) and other.at - first.at < _TOGETHER_SECONDS
+
+
+def _role(happening: Happening) -> str:
+    return "node" if happening.kind == "node" else str(happening.labels.get("ray.io/node-type", "pod"))
+
+
+def _named(alike: Sequence[Happening]) -> str:
+    [first, *others] = alike
+    if others:
+        return f"{len(alike)} {_role(first)}s"
+    return f"node {first.name}" if first.kind == "node" else f"{_role(first)} {first.name.rpartition('-')[2]}"
+
+
+def _of_pods(first: Happening, count: int, deleters: Deleters) -> str:
+    place = f" on {first.node}" if first.after == RUNNING and count == 1 else ""
+    return f"{first.after}{place}{_by(first.after, deleters(first))}"
+
+
+def _by(state: str, users: Sequence[str]) -> str:
+    """Whose doing it was, where that says something: the kubelets and kubectl use the administrator's account here."""
+    if state == TERMINATING and users:
+        return f": {'by hand' if users[0] == ADMINISTRATOR else users[0]}"
+    if state == GONE and len(users) > 1:
+        return ": its kubelet" if users[-1] == ADMINISTRATOR else f": forced by {users[-1]}"
+    return ""

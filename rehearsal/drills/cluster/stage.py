@@ -1,0 +1,181 @@
+"""The stage of the drills that need Kubernetes only: a control plane of its own, without an AWS account.
+
+All that decides in these drills is real: the control plane, KubeRay, the reaper with the service account and the roles
+that the project gives it, the environment's own manifests and Helm values. A deployment by the CDK CLI applies the same
+objects, a minute and a half later.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from rich.console import Console
+
+from config import Environment
+from rehearsal.drills.cluster import objects
+from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
+from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, PATIENCE_SECONDS, SPARE_WORKERS, Cluster
+from rehearsal.drills.cluster.report import Line, lines, summary, timeline
+from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, wait
+from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
+from rehearsal.paths import run_directory
+from rehearsal.story.steps import Broken
+
+MARGIN_SECONDS: Final = 15
+"""What is promised beyond the seconds that Kubernetes waits by itself."""
+STOCK_SECONDS: Final = 315
+"""Stock KubeRay gets five minutes, and some more in which its pod, Terminating by then, could still be replaced."""
+DEPLOYMENTS: Final = "replicaset-controller"
+
+
+class ClusterStage:
+    """One control plane for all drills of a call, and a stock RayCluster for each of them."""
+
+    REAL = "control plane, KubeRay, the reaper with its own rights, the environment's manifests and values"
+    SIMULATED = "nodes and kubelets (kwok), the operator's chart (a stand-in); in Ray's pods nothing runs"
+
+    def __init__(self, environment: Environment, console: Console) -> None:
+        self.console = console
+        self.cluster = Cluster(environment, run_directory("drills") / "cluster", console)
+        self._recoveries: list[Recovery] = []
+
+    # -- what every stage does
+
+    def set_up(self) -> None:
+        """Start the cluster. Raises Broken when a part of it does not start."""
+        self.cluster.start()
+        self.here, self.world, self.nodes = self.cluster.here, self.cluster.world, self.cluster.nodes
+        stock = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.STOCK_NAMESPACE}}
+        self.cluster.kubectl.apply([stock])
+
+    def take_down(self) -> None:
+        """End every process."""
+        self.cluster.stop()
+
+    def begin(self, drill: str) -> None:
+        """A drill begins with a RayCluster that is whole. Raises NotReached when an earlier drill left it otherwise."""
+        self._drill = drill
+        self._began = time.time()
+        self._marks: list[Line] = []
+        self._sides = [self.here]
+        self.cluster.auditor.begin(self._began)
+        wait("the RayCluster, whole before the drill", self.here.is_whole, timeout=PATIENCE_SECONDS)
+
+    def end(self) -> None:
+        """Raise Broken when anybody deleted a pod on a healthy node that the drill did not ask for."""
+        time.sleep(SETTLED_SECONDS)
+        if offences := self.cluster.auditor.offences():
+            raise Broken("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+
+    def show(self) -> None:
+        """Print the timeline of the drill, as far as it is known, from what was done on."""
+        began = min((mark.at for mark in self._marks), default=self._began)
+        told = lines(list(self.world.since(began)), self._sides, self.cluster.auditor.deleters())
+        self.console.print(timeline([*self._marks, *told], began))
+
+    def finish(self) -> None:
+        """Wait for the stock RayClusters that are still watched, and show all times side by side."""
+        if waiting := [each for each in self._recoveries if each.is_alive()]:
+            with self.cluster.narrator.step(f"stock KubeRay is watched for {STOCK_SECONDS} s") as step:
+                for each in waiting:
+                    each.join()
+                    step.see(f"{each.drill}: {each.outcome()}")
+        if self._recoveries:
+            self.console.print(summary(self._recoveries))
+            self.console.print(
+                f"A node counts as lost {DETECTION_SECONDS} s after its last heart-beat here, 40 to 50 s on EKS. The "
+                "times begin when that has been noticed (its Ready condition leaves True).",
+                highlight=False,
+            )
+
+    # -- acting
+
+    def mark(self, what: str) -> None:
+        """Put on the timeline what is done to both sides now."""
+        self._marks.append(Line(time.time(), "", what))
+
+    def stock(self) -> Side:
+        """Make a stock RayCluster of the same size for this drill, on nodes of its own, and wait until it is whole."""
+        name = f"stock-{self._drill}"
+        nodes = objects.stock_nodes(self.cluster.environment, name, workers=2 * self.here.replicas + SPARE_WORKERS)
+        self.nodes.add_all(nodes)
+        self.cluster.kubectl.apply([objects.stock_cluster(self.cluster.manifest, name)])
+        side = Side(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
+        wait(f"RayCluster {name}, whole", side.is_whole, timeout=PATIENCE_SECONDS)
+        self._sides.append(side)
+        return side
+
+    def lose(self, lost: Mapping[Side, str], *, limit: float) -> None:
+        """Silence a node of each side; the environment's RayCluster is whole `limit` seconds after that is noticed."""
+        for node in lost.values():
+            self.nodes.stop_heartbeat(node)
+        self.recover({side: self._unhealthy_since(node) for side, node in lost.items()}, limit=limit)
+        node = lost[self.here]
+        self.nodes.resume_heartbeat(node)
+        wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes(), timeout=PATIENCE_SECONDS)
+
+    def fail(self, pod: Object) -> None:
+        """Report a pod as Failed, as its kubelet does when it evicts it; the operator may delete it."""
+        self.permit(OPERATOR, pod)
+        status = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on resource: ephemeral-storage"}
+        self.cluster.api.patch(f"{_path(pod)}/status", {"status": status}, STRATEGIC_PATCH)
+
+    def delete_at_once(self, pod: Object) -> None:
+        """Delete a pod without a grace period, as an administrator."""
+        self.cluster.api.delete(_path(pod), {"gracePeriodSeconds": 0})
+
+    def permit(self, user: str, *pods: Object) -> None:
+        """Let a user delete these pods although their nodes are healthy: the drill is about that."""
+        allowed = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
+        self.cluster.auditor.permit(user, lambda pod: (pod.namespace, pod.name) in allowed)
+
+    def set_replicas(self, side: Side, replicas: int) -> None:
+        """Give a RayCluster's worker group another size."""
+        path = f"/apis/ray.io/v1/namespaces/{side.namespace}/rayclusters/{side.name}"
+        groups = self.cluster.api.get(path)["spec"]["workerGroupSpecs"]
+        groups[0] |= {"replicas": replicas, "maxReplicas": max(replicas, groups[0]["maxReplicas"])}
+        self.cluster.api.patch(path, {"spec": {"workerGroupSpecs": groups}})
+        side.replicas = replicas
+
+    def join_workers(self, count: int) -> None:
+        """Let new nodes of the environment's worker group join."""
+        environment = self.cluster.environment
+        group = objects.worker_group(environment)
+        self.nodes.add_all(
+            objects.hyperpod_node(environment, group, f"hyperpod-{group.name}-new-{number}")
+            for number in range(1, count + 1)
+        )
+
+    def recover(self, since: Mapping[Side, float], *, limit: float, part: str = "", both: bool = False) -> None:
+        """Wait until the environment's RayCluster is whole, `part` saying again after what.
+
+        Stock ones are watched on while other drills are played, or, with `both`, waited for. Raises Broken when the
+        environment's is not whole `limit` seconds after `since`.
+        """
+        started = {
+            side: Recovery(
+                drill=f"{self._drill} {part}".strip(),
+                side=side,
+                since=moment,
+                patience=STOCK_SECONDS if side.title == STOCK else 2 * limit,
+                limit=limit if side.title == HERE else None,
+            )
+            for side, moment in since.items()
+        }
+        self._recoveries += started.values()
+        for each in started.values():
+            each.start()
+        for side, each in started.items():
+            if both or side is self.here:
+                each.join()
+        if not started[self.here].kept:
+            raise Broken(f"whole within {limit:.0f} s was promised: {started[self.here].outcome()}")
+
+    def _unhealthy_since(self, node: str) -> float:
+        """Wait until a node is not healthy any more; return when that was noticed."""
+        wait(f"node {node}, lost", lambda: node not in self.world.healthy_nodes(), timeout=4 * DETECTION_SECONDS)
+        return max(each.at for each in self.world.since(self._began) if (each.kind, each.name) == ("node", node))
+
+
+def _path(pod: Object) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -1,0 +1,24 @@
+"""Drill: a worker's node falls silent, and there is a spare one."""
+
+from typing import Final
+
+from k8s_charts.ray_pods import LOST_NODE_SECONDS
+from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.drill import Drill
+
+
+def play(stage: ClusterStage) -> None:
+    """Stop the heart-beats of a worker's node."""
+    sides = (stage.here, stage.stock())
+    lost = {side: side.a("worker")["spec"]["nodeName"] for side in sides}
+    stage.mark("the heart-beats of a worker's node stop")
+    stage.lose(lost, limit=LOST_NODE_SECONDS + MARGIN_SECONDS)
+
+
+DRILL: Final = Drill(
+    name="node-dies",
+    promise=f"A worker's node falls silent: with a spare node the RayCluster is whole again {LOST_NODE_SECONDS} + "
+    f"{MARGIN_SECONDS} s after the node's Ready condition left True, at the latest.",
+    play=play,
+    stage=ClusterStage,
+)
