@@ -6,6 +6,8 @@ from config.model import Environment
 
 ENVIRONMENT_TAG: Final = "ray-on-hyperpod:environment"
 """Key of the tag by which AWS resources that no stack owns are known as an environment's."""
+STAND_IN_IMAGE: Final = "application/vnd.ray-on-hyperpod.rehearsal.stand-in+json"
+"""Media type of the manifest that stands in ECR in an image's place: the rehearsal's, which makes no images."""
 
 
 def stack(environment: Environment, part: str) -> str:

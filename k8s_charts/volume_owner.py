@@ -20,12 +20,11 @@ from constructs import Construct
 
 from k8s_charts.base import ProjectChart
 from k8s_charts.helm import on_system_nodes
-from k8s_charts.names import RAY_DIRECTORY
+from k8s_charts.names import RAY_DIRECTORY, RAY_DIRECTORY_JOB
 from k8s_charts.policy_exceptions import PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.ray_pods import RAY_GROUP, RAY_USER
 
 SCRIPT: Final = Path(__file__).with_name("scripts") / "own_directory.py"
-NAME_PREFIX: Final = "ray-directory-"
 # The second claim of a static volume.
 OWN_CLAIM: Final = "file-system"
 
@@ -75,7 +74,7 @@ class VolumeOwnerChart(ProjectChart):
             "job",
             api_version="batch/v1",
             kind="Job",
-            metadata=cdk8s.ApiObjectMetadata(name=f"{NAME_PREFIX}{deed}", namespace=owner.namespace),
+            metadata=cdk8s.ApiObjectMetadata(name=f"{RAY_DIRECTORY_JOB}{deed}", namespace=owner.namespace),
         )
         job.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
         explain(job, _EXCEPTIONS)

@@ -28,9 +28,11 @@ _TOKEN_SECONDS: Final = 60
 
 @dataclass(frozen=True)
 class Clients:
-    """The two APIs of one environment."""
+    """The APIs of one environment."""
 
     sagemaker: Any
+    ecr: Any
+    s3: Any
     kubernetes: kubernetes.client.ApiClient
 
 
@@ -76,7 +78,7 @@ def connect(environment: Environment) -> Iterator[Clients]:
         configuration.api_key["authorization"] = sign()
         configuration.refresh_api_key_hook = lambda settings: settings.api_key.update(authorization=sign())
         with kubernetes.client.ApiClient(configuration) as api:
-            yield Clients(account.client("sagemaker"), api)
+            yield Clients(account.client("sagemaker"), account.client("ecr"), account.client("s3"), api)
 
 
 def _token(session: boto3.Session, sts: Any, cluster: str) -> str:

@@ -7,12 +7,13 @@ from config import Environment
 from ops.clients import Clients
 from ops.items import Item, Require
 from ops.nodes import hyperpod, kubernetes_nodes
+from ops.one_off import directory, image
 from ops.refusals import in_plain_words
-from ops.workloads import claim, image, ray_clusters, reaper
+from ops.workloads import claim, ray_clusters, reaper
 
 
 def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
-    """Return the state of the HyperPod cluster, its groups, the image, the volume, the reaper and the RayClusters.
+    """Return the state of the HyperPod cluster and its groups, of the image, the volume, the reaper, the RayClusters.
 
     `require` says what an item needs to be ready; NONE asks like ALL. Raises Unreachable when one of the APIs
     refuses, and NoAnswer when asking again may help.
@@ -21,8 +22,9 @@ def observe(environment: Environment, clients: Clients, require: Require = Requi
         return [
             *hyperpod(environment, clients.sagemaker, require),
             *kubernetes_nodes(environment, clients.kubernetes, require),
-            image(environment, clients.kubernetes),
+            image(environment, clients),
             claim(environment, clients.kubernetes),
+            directory(environment, clients.kubernetes),
             reaper(environment, clients.kubernetes, require),
             *ray_clusters(environment, clients.kubernetes, require),
         ]

@@ -1,4 +1,4 @@
-"""What runs on the nodes: the image build, the volume, the reaper, the RayClusters."""
+"""What runs on the nodes: the volume, the reaper, the RayClusters."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -9,30 +9,10 @@ from kubernetes.client import ApiException
 
 from config import Environment
 from config.model import RayCluster
-from k8s_charts.names import IMAGE_BUILD_NAMESPACE, REAPER
+from k8s_charts.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.items import Item, Require, State, spoken
 from ops.outdated import is_suspended, outdated
-
-
-def image(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
-    """The newest build of the Ray image; a changed image is another Job. One that exists is not looked at."""
-    name = environment.image.repository
-    if name is None:
-        return Item("Ray image", str(environment.image.uri), State.READY, "exists: nothing is built")
-    batch = kubernetes.client.BatchV1Api(api)
-    jobs = batch.list_namespaced_job(IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT).items
-    if not jobs:
-        return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
-    job = max(jobs, key=lambda job: job.metadata.creation_timestamp)
-    conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
-    if "Complete" in conditions:
-        return Item("Ray image", name, State.READY, "built")
-    logs = f"`kubectl logs -n {IMAGE_BUILD_NAMESPACE} job/{job.metadata.name} --all-containers`"
-    if failed := conditions.get("Failed"):
-        return Item("Ray image", name, State.FAILED, f"{failed.message or failed.reason}; see {logs}")
-    tries = f"; {job.status.failed} failed before, see {logs}" if job.status.failed else ""
-    return Item("Ray image", name, State.WAITING, f"{'building' if job.status.active else 'not started'}{tries}")
 
 
 def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
@@ -71,7 +51,7 @@ def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: 
         return Item("reaper", title, State.READY, told[0])
     core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={REAPER}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-    told += spoken({pod.metadata.name: _hindrance(pod) for pod in pods})
+    told += spoken({pod.metadata.name: hindrance(pod) for pod in pods})
     told.append(f"see `kubectl logs -n {namespace} -l {selector}`")
     return Item("reaper", title, State.WAITING, "; ".join(told))
 
@@ -116,7 +96,7 @@ def _ray_cluster(
         return Item("RayCluster", name, State.READY, "; ".join([*told, *old]))
     if reason := status.get("reason"):
         told.append(reason)
-    told += [*spoken({pod.metadata.name: _hindrance(pod) for pod in pods}), *old]
+    told += [*spoken({pod.metadata.name: hindrance(pod) for pod in pods}), *old]
     enough = False
     if require is Require.MIN:
         least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
@@ -130,7 +110,7 @@ def _is_ready_head(pod: Any) -> bool:
     return ready and (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
 
 
-def _hindrance(pod: Any) -> str:
+def hindrance(pod: Any) -> str:
     """Why a pod does not run, in the scheduler's or the kubelet's words; empty when they say nothing."""
     for condition in pod.status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":

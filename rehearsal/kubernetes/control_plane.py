@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,10 +50,14 @@ class ControlPlane:
         *,
         name: str,
         authenticator_url: str | None = None,
+        played_elsewhere: Sequence[str] = (),
         issuer: str = _DEFAULT_ISSUER,
         node_monitor_grace_period: int = 8,
     ) -> None:
         """Describe a control plane.
+
+        Pods with an image that matches one of the patterns `played_elsewhere` are left alone by nodes: whoever gives
+        the patterns reports these pods' status, and ends them.
 
         `authenticator_url` is asked about every bearer token that is no service account's (a TokenReview
         webhook, as EKS has for IAM; answers are kept for 5 s). `issuer` is the `iss` of service account
@@ -65,6 +69,7 @@ class ControlPlane:
         self.binaries = binaries
         self.admin_kubeconfig = self.directory / "admin.kubeconfig"
         self._authenticator_url = authenticator_url
+        self._played_elsewhere = played_elsewhere
         self._issuer = issuer
         self._grace = node_monitor_grace_period
         self._data = self.directory / "data"
@@ -302,7 +307,7 @@ class ControlPlane:
             write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
         self._audit_policy.write_text(yaml.safe_dump(audit.POLICY))
         stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
-        query = programs.containers_query(programs.table(self.binaries))
+        query = programs.containers_query(programs.table(self.binaries), self._played_elsewhere)
         for stage in stages:
             if stage["spec"]["resourceRef"]["kind"] == "Pod":
                 stage["spec"]["selector"]["matchExpressions"].append({"key": query, "operator": "DoesNotExist"})

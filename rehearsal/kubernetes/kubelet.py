@@ -87,8 +87,7 @@ class Kubelet:
         shutil.rmtree(self._files / uid, ignore_errors=True)
 
     def _has_program(self, pod: Object) -> bool:
-        images = (container["image"] for container in pod["spec"]["containers"])
-        return any(programs.program_of(self._table, image) for image in images)
+        return programs.runs(self._table, pod["spec"])
 
 
 def _pod_addresses() -> Iterator[str]:

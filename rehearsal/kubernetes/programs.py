@@ -2,6 +2,7 @@
 
 kwok runs no container. Pods that carry the operator or the project's own controllers are run by
 `rehearsal.kubernetes.kubelet` as local processes with their own arguments, environment, files and service account.
+A pod that asks for root is kwok's, whatever its image: a rehearsal has no root to give.
 """
 
 import re
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rehearsal.kubernetes.binaries import Binaries
 
@@ -32,6 +33,8 @@ class Program:
 
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
 _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
+IMAGE_BUILD: Final = r"(^|/)moby/buildkit([:@]|$)"
+"""Image of the image build, whose pods the embedded account's stand-in plays, if there is one."""
 
 
 def table(binaries: Binaries) -> tuple[Program, ...]:
@@ -60,7 +63,22 @@ def program_of(programs: Sequence[Program], image: str) -> Program | None:
     return next((program for program in programs if re.search(program.image, image)), None)
 
 
-def containers_query(programs: Sequence[Program]) -> str:
-    """A query in kwok's jq that yields something for each container of a pod whose image is in the table."""
-    patterns = "|".join(f"({program.image})" for program in programs)
-    return f'.spec.containers.[] | select(.image | test("{patterns}")) | .name'
+def runs(programs: Sequence[Program], spec: Mapping[str, Any]) -> bool:
+    """Whether a pod with this spec really runs."""
+    wants_root = spec.get("securityContext", {}).get("runAsUser") == 0
+    return not wants_root and any(program_of(programs, each["image"]) for each in spec["containers"])
+
+
+def is_image_build(spec: Mapping[str, Any]) -> bool:
+    """Whether a pod with this spec builds the Ray image."""
+    return any(re.search(IMAGE_BUILD, each["image"]) for each in spec["containers"])
+
+
+def containers_query(programs: Sequence[Program], others: Sequence[str] = ()) -> str:
+    """A query in kwok's jq that yields something for each container that makes its pod no concern of kwok's.
+
+    `others` are patterns of images, as a program's, whose pods are played elsewhere.
+    """
+    patterns = "|".join(f"({image})" for image in (*(program.image for program in programs), *others))
+    no_root = ".spec | select(.securityContext.runAsUser != 0)"
+    return f'{no_root} | .containers.[] | select(.image | test("{patterns}")) | .name'

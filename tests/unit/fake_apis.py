@@ -99,6 +99,7 @@ def serve() -> Iterator[Apis]:
             self.send_response(status)
             self.send_header("content-type", "text/xml" if isinstance(content, str) else content_type)
             self.send_header("content-length", str(len(data)))
+            self.send_header("last-modified", "Sun, 01 Nov 2026 10:00:00 GMT")
             if status >= 400 and isinstance(content, Mapping) and "__type" in content:
                 self.send_header("x-amzn-errortype", content["__type"])
             self.end_headers()

@@ -5,6 +5,10 @@ from typing import Any
 from tests.unit.fake_apis import Apis
 
 JOBS = "/apis/batch/v1/namespaces/image-build/jobs"
+BUILD_PODS = "/api/v1/namespaces/image-build/pods"
+BUILD_LOG = "/bucket/image-build/tag.log"
+DIRECTORY_JOBS = "/apis/batch/v1/namespaces/ray-volume/jobs"
+DIRECTORY_PODS = "/api/v1/namespaces/ray-volume/pods"
 NODES = "/api/v1/nodes"
 CLAIM = "/api/v1/namespaces/ray/persistentvolumeclaims/fsx-claim"
 RAY_CLUSTER = "/apis/ray.io/v1/namespaces/ray/rayclusters/rayml"
@@ -44,6 +48,11 @@ def make_ready(apis: Apis) -> None:
     # One list for each group's selector, which is not looked at here: the head's first.
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 4)]
     apis.kubernetes[JOBS] = {"items": [job(succeeded=1, conditions=[condition("Complete")])]}
+    apis.aws["DescribeImages"] = {"imageDetails": [{"imageTags": ["tag"]}]}
+    apis.kubernetes[BUILD_PODS] = {"items": []}
+    done = job("ray-directory-1", succeeded=1, conditions=[condition("Complete")])
+    apis.kubernetes[DIRECTORY_JOBS] = {"items": [done]}
+    apis.kubernetes[DIRECTORY_PODS] = {"items": []}
     apis.kubernetes[CLAIM] = {"metadata": {"name": "fsx-claim"}, "status": {"phase": "Bound"}}
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 4}}
     apis.kubernetes[PODS] = {"items": []}
@@ -102,8 +111,12 @@ def usable_node(*, ready: bool = True, health: str | None = "Schedulable", deep:
 
 
 def job(name: str = "ray-image-1", created: str = "2026-11-01T10:00:00Z", **status: Any) -> dict[str, Any]:
-    """An image build."""
-    return {"metadata": {"name": name, "creationTimestamp": created}, "status": status}
+    """An image build, or the Job of Ray's directory."""
+    env = [{"name": "TAG", "value": "tag"}, {"name": "LOG", "value": "s3://bucket/image-build/tag.log"}]
+    pod = {"spec": {"containers": [{"name": "build", "env": env}]}}
+    namespace = "ray-volume" if name.startswith("ray-directory") else "image-build"
+    metadata = {"name": name, "namespace": namespace, "creationTimestamp": created}
+    return {"metadata": metadata, "spec": {"template": pod}, "status": status}
 
 
 def deployment(available: int, replicas: int = 2) -> dict[str, Any]:

@@ -8,12 +8,17 @@ import pytest
 
 import config
 from config.model import Autoscaling
+from config.naming import STAND_IN_IMAGE
 from ops.clients import Clients
 from ops.items import Item, Require, State
 from ops.readiness import observe
 from tests.unit.fake_apis import Apis, aws_error
 from tests.unit.running_environment import (
+    BUILD_LOG,
+    BUILD_PODS,
     CLAIM,
+    DIRECTORY_JOBS,
+    DIRECTORY_PODS,
     EVENTS,
     HEAD,
     JOBS,
@@ -65,6 +70,13 @@ def kubernetes_event(second: str, message: str) -> dict[str, Any]:
     return {"metadata": {"name": second}, "involvedObject": reference, "lastTimestamp": time, "message": message}
 
 
+def claim_unbound(name: str) -> dict[str, Any]:
+    """A pod whose claim has no volume yet."""
+    message = "pod has unbound immediate PersistentVolumeClaims. preemption: not helpful"
+    status = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", message)]}
+    return {"metadata": {"name": name}, "status": status}
+
+
 def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
     items = look()
     assert {item.state for item in items.values()} == {State.READY}
@@ -74,8 +86,9 @@ def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
         ("instance group", WORKERS, "4 of 4 nodes: 4 Running"),
         ("Kubernetes nodes", HEAD, "1 of 1 Ready and Schedulable"),
         ("Kubernetes nodes", WORKERS, "4 of 4 Ready and Schedulable"),
-        ("Ray image", "aws-ray-custom", "built"),
+        ("Ray image", "aws-ray-custom", "built: tag"),
         ("volume claim", "ray/fsx-claim", "Bound"),
+        ("directory", "/fsx/ray", "belongs to Ray's user"),
         ("reaper", "kuberay/ray-reaper", "2 of 2 replicas"),
         ("RayCluster", "ray/rayml", "ready, 4 of 4 workers"),
     ]
@@ -83,7 +96,7 @@ def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
 
 def test_every_request_to_kubernetes_carries_a_fresh_eks_token(look: Look, apis: Apis) -> None:
     look()
-    assert len(apis.tokens) == 7
+    assert len(apis.tokens) == 8
     assert all(token.startswith("Bearer k8s-aws-v1.") for token in apis.tokens)
 
 
@@ -258,12 +271,73 @@ def test_a_running_image_build_is_waited_for(look: Look, apis: Apis) -> None:
     assert item.detail.startswith("building; 1 failed before, see `kubectl logs -n image-build job/ray-image-1")
 
 
-def test_a_failed_image_build_shows_the_job_s_message_and_where_the_log_is(look: Look, apis: Apis) -> None:
+def test_a_failed_image_build_shows_the_job_s_message_and_the_end_of_its_log(look: Look, apis: Apis) -> None:
     message = "Job has reached the specified backoff limit"
     apis.kubernetes[JOBS] = {"items": [job(failed=3, conditions=[condition("Failed", message=message)])]}
+    apis.kubernetes[BUILD_LOG] = "\n".join(f"line {number}" for number in range(100))
     item = look()["Ray image", "aws-ray-custom"]
     assert item.state is State.FAILED
-    assert item.detail == f"{message}; see `kubectl logs -n image-build job/ray-image-1 --all-containers`"
+    told, logs, log = item.detail.split("; ")
+    assert (told, logs) == (message, "see `kubectl logs -n image-build job/ray-image-1 --all-containers`")
+    address, *lines = log.splitlines()
+    assert address == "the end of s3://bucket/image-build/tag.log, of 10:00 UTC:"
+    assert lines == [f"| line {number}" for number in range(80, 100)]
+
+
+def test_a_failed_image_build_without_a_log_says_where_it_should_be(look: Look, apis: Apis) -> None:
+    apis.kubernetes[JOBS] = {"items": [job(failed=3, conditions=[condition("Failed", message="failed")])]}
+    item = look()["Ray image", "aws-ray-custom"]
+    assert item.state is State.FAILED
+    assert item.detail.endswith("no log at s3://bucket/image-build/tag.log (404)")
+
+
+def test_an_image_build_that_finds_no_place_says_why(look: Look, apis: Apis) -> None:
+    apis.kubernetes[JOBS] = {"items": [job(active=1)]}
+    reason = "0/2 nodes are available: 2 Insufficient ephemeral-storage"
+    status = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", reason)]}
+    apis.kubernetes[BUILD_PODS] = {"items": [{"metadata": {"name": "ray-image-1-x"}, "status": status}]}
+    item = look()["Ray image", "aws-ray-custom"]
+    assert (item.state, item.detail) == (State.WAITING, f"building; ray-image-1-x: {reason}")
+
+
+def test_a_build_is_ready_only_when_the_registry_has_its_tag(look: Look, apis: Apis) -> None:
+    apis.aws["DescribeImages"] = aws_error("ImageNotFoundException", "no image")
+    item = look()["Ray image", "aws-ray-custom"]
+    assert item.state is State.FAILED
+    assert item.detail.startswith("built, but the registry has no tag tag; ")
+
+
+def test_a_stand_in_of_the_rehearsal_is_called_one(look: Look, apis: Apis) -> None:
+    apis.aws["DescribeImages"] = {"imageDetails": [{"imageManifestMediaType": STAND_IN_IMAGE}]}
+    item = look()["Ray image", "aws-ray-custom"]
+    assert (item.state, item.detail) == (State.READY, "the rehearsal's stand-in of tag")
+
+
+def test_ray_pods_whose_image_does_not_exist_say_so(look: Look, apis: Apis) -> None:
+    apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 0}}
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "registry/ray:1": not found'}
+    container = {"name": "ray", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"phase": "Pending", "containerStatuses": [container | {"state": {"waiting": waiting}}]}
+    apis.kubernetes[PODS] = {"items": [{"metadata": {"name": "rayml-head"}, "status": status}]}
+    item = look()["RayCluster", "ray/rayml"]
+    assert item.state is State.WAITING
+    assert f"rayml-head: ImagePullBackOff: {waiting['message']}" in item.detail
+
+
+def test_a_directory_that_could_not_be_given_to_ray_fails(look: Look, apis: Apis) -> None:
+    failed = job("ray-directory-1", failed=7, conditions=[condition("Failed", message="no more tries")])
+    apis.kubernetes[DIRECTORY_JOBS] = {"items": [failed]}
+    item = look()["directory", "/fsx/ray"]
+    assert item.state is State.FAILED
+    assert item.detail.startswith("no more tries; see `kubectl logs -n ")
+
+
+def test_a_directory_whose_job_waits_says_why(look: Look, apis: Apis) -> None:
+    apis.kubernetes[DIRECTORY_JOBS] = {"items": [job("ray-directory-1", active=1)]}
+    apis.kubernetes[DIRECTORY_PODS] = {"items": [claim_unbound("ray-directory-1-x")]}
+    item = look()["directory", "/fsx/ray"]
+    assert item.state is State.WAITING
+    assert item.detail == "its Job runs; ray-directory-1-x: pod has unbound immediate PersistentVolumeClaims"
 
 
 def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:
@@ -275,8 +349,9 @@ def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:
 
 def test_what_the_ray_stack_makes_is_waited_for_until_it_is_deployed(look: Look, apis: Apis) -> None:
     del apis.kubernetes[RAY_CLUSTER], apis.kubernetes[CLAIM], apis.kubernetes[REAPER]
-    apis.kubernetes[JOBS] = {"items": []}
+    apis.kubernetes[JOBS] = apis.kubernetes[DIRECTORY_JOBS] = {"items": []}
     items = look()
+    assert items["directory", "/fsx/ray"].detail == "no Job: deploy the ray stack"
     assert items["Ray image", "aws-ray-custom"].detail == "no build Job: deploy the ray stack"
     made = {"volume claim": "ray/fsx-claim", "RayCluster": "ray/rayml", "reaper": "kuberay/ray-reaper"}
     for item in (items[kind_and_name] for kind_and_name in made.items()):

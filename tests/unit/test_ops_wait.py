@@ -156,7 +156,7 @@ def test_wait_for_nothing_reports_once_and_exits_with_0(apis: Apis) -> None:
     result = run("wait", "--env", "dev", "--require", "none")
     assert result.exit_code == 0, result.output
     assert "1 of 4 nodes" in result.stdout
-    assert "7 of 9 ready" in result.stdout
+    assert "8 of 10 ready" in result.stdout
 
 
 def test_an_interrupted_wait_says_how_to_go_on(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:

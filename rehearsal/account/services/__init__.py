@@ -26,6 +26,7 @@ SERVICES = (
     "awslambda",
     "eks",
     "fsx_driver",
+    "image_builder",
 )
 """In the order of installation."""
 

@@ -22,11 +22,11 @@ from rehearsal.account.services.eks.host import RunningCluster
 from rehearsal.account.services.fsx_driver_controller import Controller, find_controller
 from rehearsal.account.services.fsx_driver_requests import (
     VOLUME_TAG,
-    Rejected,
     create_request,
     gib,
     rounded_up,
 )
+from rehearsal.account.services.pod_role import Rejected
 from rehearsal.kubernetes.api import Api, ApiError, Object
 
 DRIVER: Final = "fsx.csi.aws.com"

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rehearsal.account.services.pod_role import Rejected
+
 VOLUME_TAG: Final = "CSIVolumeName"
 
 _LUSTRE: Final = {
@@ -28,10 +30,6 @@ _REQUEST: Final = {
 _KNOWN: Final = {*_LUSTRE, *_REQUEST, "subnetId", "securityGroupIds", "extraTags", "metadataConfigurationMode"}
 _NUMBERS: Final = ("perUnitStorageThroughput", "automaticBackupRetentionDays")
 _LARGEST_SMALL_GIB: Final = 2400
-
-
-class Rejected(Exception):
-    """The driver gives up with this message; it tries again later."""
 
 
 def create_request(

@@ -9,9 +9,10 @@ import pytest
 
 from handlers.file_system_guard import index as guard
 from rehearsal.account.context import Account
-from rehearsal.account.services import fsx_driver_controller
+from rehearsal.account.services import pod_role
 from rehearsal.account.services.fsx_driver import FsxDriver
-from rehearsal.account.services.fsx_driver_requests import Rejected, create_request, gib, rounded_up, tags_of
+from rehearsal.account.services.fsx_driver_requests import create_request, gib, rounded_up, tags_of
+from rehearsal.account.services.pod_role import Rejected
 from rehearsal.kubernetes.api import Object
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
@@ -100,7 +101,7 @@ LINK = {"Action": "iam:CreateServiceLinkedRole", "Resource": "*"}
 @pytest.fixture
 def fsx(clients: Clients, account: Account, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(account.clock, "scale", 5000.0)
-    monkeypatch.setattr(fsx_driver_controller, "check_web_identity", lambda *_: "system:serviceaccount:x:y")
+    monkeypatch.setattr(pod_role, "check_web_identity", lambda *_: "system:serviceaccount:x:y")
     return clients("fsx")
 
 

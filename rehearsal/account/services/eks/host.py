@@ -10,6 +10,7 @@ from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
+from rehearsal.kubernetes.programs import IMAGE_BUILD
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 
@@ -76,6 +77,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         name=name,
         authenticator_url=f"{account.endpoint}/_rehearsal/authenticate/{name}",
         issuer=issuer,
+        played_elsewhere=(IMAGE_BUILD,),
     )
 
 

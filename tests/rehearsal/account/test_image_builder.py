@@ -1,0 +1,187 @@
+"""The stand-in of the image build: it needs all that the build needs, and says that it makes no image."""
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import pytest
+import urllib3
+from botocore.exceptions import ClientError
+
+from config import load
+from config.naming import STAND_IN_IMAGE
+from k8s_charts.assembly import image_build, ray_objects
+from rehearsal.account.context import Account
+from rehearsal.account.services import pod_role
+from rehearsal.account.services.image_builder import ImageBuilder
+from rehearsal.kubernetes.api import Object
+from tests.charts.conftest import RAY_FACTS
+from tests.rehearsal.account.conftest import Clients
+from tests.rehearsal.account.fake_cluster import FakeApi
+
+DEV = load("dev")
+BUILD = image_build(DEV, context="s3://bucket/context.zip")
+REPOSITORY = "arn:aws:ecr:us-west-2:111122223333:repository/aws-ray-custom"
+POD = "/api/v1/namespaces/image-build/pods/build"
+BUCKET, LOG_KEY = BUILD.log.removeprefix("s3://").split("/", 1)
+READ = {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/context.zip"}
+REPORT = {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/{LOG_KEY}"}
+LOG_IN = {"Action": "ecr:GetAuthorizationToken", "Resource": "*"}
+LOOK = {"Action": "ecr:DescribeImages", "Resource": REPOSITORY}
+PUSH_ACTIONS = (
+    "BatchCheckLayerAvailability",
+    "BatchGetImage",
+    "GetDownloadUrlForLayer",
+    "InitiateLayerUpload",
+    "UploadLayerPart",
+    "CompleteLayerUpload",
+    "PutImage",
+)
+PUSH = {"Action": [f"ecr:{action}" for action in PUSH_ACTIONS], "Resource": REPOSITORY}
+ALL = (READ, REPORT, LOG_IN, LOOK, PUSH)
+
+
+class Cluster(FakeApi):
+    """A cluster with the builder's service account and a pod of the project's own build Job on a node."""
+
+    def __init__(self, role_arn: str) -> None:
+        super().__init__()
+        annotations = {"eks.amazonaws.com/role-arn": role_arn}
+        account = {"kind": "ServiceAccount", "metadata": {"name": "image-builder", "annotations": annotations}}
+        self.create("/api/v1/namespaces/image-build/serviceaccounts", account)
+        self.add_pod()
+
+    def add_pod(self) -> None:
+        chart = ray_objects(DEV, RAY_FACTS).image_build
+        assert chart is not None
+        [job] = chart.to_json()
+        pod = {"kind": "Pod", "metadata": {"name": "build"}, **job["spec"]["template"], "status": {"phase": "Pending"}}
+        self.create("/api/v1/namespaces/image-build/pods", pod | {"metadata": {"name": "build"}})
+
+    def create(self, path: str, body: Object) -> Object:
+        return {"status": {"token": "token"}} if path.endswith("/token") else super().create(path, body)
+
+    def phase(self) -> str:
+        """Phase of the pod as it was reported."""
+        return str(self.objects.get(f"{POD}/status", self.objects[POD])["status"]["phase"])
+
+
+def policy(*statements: Object) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]})
+
+
+@pytest.fixture
+def services(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Clients:
+    """The environment's repository and bucket, and a build context in S3."""
+    monkeypatch.setattr(pod_role, "check_web_identity", lambda *_: "system:serviceaccount:image-build:image-builder")
+    exclusions = [{"filterType": "WILDCARD", "filter": "cache*"}]
+    clients("ecr").create_repository(
+        repositoryName="aws-ray-custom",
+        imageTagMutability="IMMUTABLE_WITH_EXCLUSION",
+        imageTagMutabilityExclusionFilters=exclusions,
+    )
+    for bucket in ("bucket", BUCKET):
+        clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    put_context(clients, "Dockerfile")
+    return clients
+
+
+def put_context(clients: Clients, *names: str) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(name, "")
+    clients("s3").put_object(Bucket="bucket", Key="context.zip", Body=content.getvalue())
+
+
+def cluster_with(services: Clients, *statements: Object) -> Cluster:
+    iam = services("iam")
+    role = iam.create_role(RoleName="builder", AssumeRolePolicyDocument=policy())["Role"]["Arn"]
+    iam.put_role_policy(RoleName="builder", PolicyName="access", PolicyDocument=policy(*statements))
+    return Cluster(role)
+
+
+def step(account: Account, cluster: Any) -> None:
+    ImageBuilder(account).step(cluster)
+
+
+def tags(services: Clients) -> dict[str, str]:
+    """Media type of each tag in the repository."""
+    found = services("ecr").describe_images(repositoryName="aws-ray-custom")["imageDetails"]
+    return {tag: image["imageManifestMediaType"] for image in found for tag in image["imageTags"]}
+
+
+def log_of(services: Clients) -> str:
+    return str(services("s3").get_object(Bucket=BUCKET, Key=LOG_KEY)["Body"].read().decode())
+
+
+def test_build_puts_a_labelled_tag_and_its_cache_into_the_registry(account: Account, services: Clients) -> None:
+    cluster = cluster_with(services, *ALL)
+    step(account, cluster)
+    assert cluster.phase() == "Succeeded"
+    assert tags(services) == {BUILD.tag: STAND_IN_IMAGE, "cache": STAND_IN_IMAGE}
+
+
+def test_second_build_of_a_tag_finds_it(account: Account, services: Clients) -> None:
+    cluster = cluster_with(services, *ALL)
+    step(account, cluster)
+    cluster.objects.clear()
+    again = Cluster("arn:aws:iam::111122223333:role/builder")
+    step(account, again)
+    assert again.phase() == "Succeeded"
+    assert "found the tag" in account.journal.entries()[-1]["action"]
+
+
+@pytest.mark.parametrize("missing", [READ, LOG_IN, LOOK, PUSH], ids=lambda missing: str(missing["Action"]))
+def test_build_fails_without_a_right_that_it_needs_and_reports_it(
+    account: Account, services: Clients, missing: Object
+) -> None:
+    cluster = cluster_with(services, *(statement for statement in ALL if statement is not missing))
+    step(account, cluster)
+    assert cluster.phase() == "Failed"
+    assert tags(services) == {}
+    assert "is not authorized to perform" in log_of(services)
+    assert log_of(services).startswith("[rehearsal: a stand-in")
+
+
+def test_build_that_may_not_report_leaves_no_log(account: Account, services: Clients) -> None:
+    cluster = cluster_with(services, LOOK)
+    step(account, cluster)
+    assert cluster.phase() == "Failed"
+    with pytest.raises(ClientError, match="NoSuchKey"):
+        log_of(services)
+
+
+def test_build_without_a_role_fails(account: Account, services: Clients) -> None:
+    cluster = cluster_with(services, *ALL)
+    del cluster.objects["/api/v1/namespaces/image-build/serviceaccounts/image-builder"]["metadata"]["annotations"]
+    step(account, cluster)
+    assert cluster.phase() == "Failed"
+
+
+def test_build_fails_without_its_context_or_a_dockerfile_in_it(account: Account, services: Clients) -> None:
+    put_context(services, "other")
+    cluster = cluster_with(services, *ALL)
+    step(account, cluster)
+    assert cluster.phase() == "Failed"
+    assert "has no Dockerfile" in log_of(services)
+    services("s3").delete_object(Bucket="bucket", Key="context.zip")
+    cluster.objects.pop(f"{POD}/status")
+    step(account, cluster)
+    assert "NoSuchKey" in log_of(services)
+
+
+def test_pod_that_is_deleted_goes(account: Account, services: Clients) -> None:
+    """No node ends it: the pod is the stand-in's alone."""
+    cluster = cluster_with(services, *ALL)
+    cluster.objects[POD]["metadata"]["deletionTimestamp"] = "2026-11-01T10:00:00Z"
+    step(account, cluster)
+    assert POD not in cluster.objects
+    assert tags(services) == {}
+
+
+def test_fault_of_another_form_is_refused(account: Account) -> None:
+    route = f"{account.endpoint}/_rehearsal/image-build/fault"
+    bodies = ({}, {"logs": "x"}, {"log": 1}, [])
+    assert [urllib3.request("POST", route, json=body).status for body in bodies] == [200, 400, 400, 400]
