@@ -17,6 +17,8 @@ app = typer.Typer(
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
+kuberay_app = typer.Typer(no_args_is_help=True, help="KubeRay, beside what a deployment does.")
+app.add_typer(kuberay_app, name="kuberay")
 
 console = Console(emoji=False, highlight=False)
 errors = Console(stderr=True, emoji=False, highlight=False)

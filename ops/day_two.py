@@ -9,12 +9,13 @@ from rich.console import Console
 
 from config import Environment
 from config.load import DIRECTORY
+from ops import kuberay, software
 from ops import rollout as rollouts
 from ops import scale as scaling
-from ops import software
 from ops.clients import Clients, connect
 from ops.environment_file import lowered
 from ops.jobs import running
+from ops.kuberay import Owner
 from ops.refusals import in_plain_words
 from ops.scale import Refused, refuse_jobs
 
@@ -105,6 +106,28 @@ def rollout(
             _confirm("Go on?", yes)
             for made in needed:
                 rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
+
+
+def kuberay_crds(environment: Environment, console: Console, *, adopt: bool, yes: bool) -> bool:
+    """Show KubeRay's kinds in the cluster, and adopt those that are nobody's; return whether a deployment takes them.
+
+    Raises ChartError where the environment's chart is not in the cache, Refused and Unreachable.
+    """
+    say = _printer(console)
+    version = environment.kuberay.version
+    wanted = kuberay.definitions(version)
+    with _connected(environment) as clients:
+        kinds = kuberay.look(clients.kubernetes, wanted)
+        _tell((kind.said(version) for kind in kinds), say)
+        orphans = [kind for kind in kinds if kind.is_in_the_way and kind.owner is Owner.NOBODY and not kind.refusal]
+        if adopt and orphans:
+            say("adopted kinds go with the platform stack, and with them every object of theirs in the cluster")
+            _confirm("Go on?", yes)
+            _tell(kuberay.adopt(clients.kubernetes, orphans), say)
+            kinds = kuberay.look(clients.kubernetes, wanted)
+        elif orphans:
+            say(f"a deployment refuses kinds that are nobody's: `ops kuberay crds --adopt --env {environment.name}`")
+    return not any(kind.is_in_the_way for kind in kinds)
 
 
 def _advise(environment: Environment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import EnvName, app, console, fail, load
+from ops.cli import EnvName, app, console, fail, kuberay_app, load
 from ops.items import Require, State
 
 Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
@@ -145,6 +145,32 @@ def update_software(
     environment = load(env)
     with _changing("nothing more was begun"):
         day_two.update_software(environment, group or [], console, yes=yes, dry_run=dry_run, force=force)
+
+
+@kuberay_app.command("crds")
+def kuberay_crds(
+    env: EnvName = "dev",
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Give kinds that a plain `helm install` left to the platform stack.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Compare KubeRay's kinds in the cluster with those of the environment's version, before a deployment does.
+
+    The platform stack upgrades them: this says what that will change, and adopts what it would refuse. Exit codes:
+    0 a deployment takes them, 1 it would fail on them, 2 bad input or no access.
+    """
+    from config.charts_lock import ChartError  # noqa: PLC0415
+    from ops import day_two  # noqa: PLC0415
+
+    environment = load(env)
+    try:
+        with _changing("nothing more was adopted"):
+            taken = day_two.kuberay_crds(environment, console, adopt=adopt, yes=yes)
+    except ChartError as error:
+        fail(str(error))
+    if not taken:
+        fail("a deployment of the platform stack would fail on these kinds (docs/kuberay.md)", code=1)
 
 
 @contextmanager

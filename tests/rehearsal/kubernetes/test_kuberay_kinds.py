@@ -1,0 +1,158 @@
+"""`ops kuberay crds` against a real API server, with KubeRay's own definitions and the real Helm."""
+
+import copy
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+import pytest
+
+from k8s_charts.helm import HelmRelease
+from k8s_charts.kuberay import CHART, kuberay_crds_release
+from ops import kuberay
+from ops.kuberay import Kind, Owner
+from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from rehearsal.kubernetes.control_plane import ControlPlane
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.rehearsal.kubernetes.test_project_charts import Deployment
+
+VERSION = "1.2.0"
+NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
+OURS = kuberay_crds_release(version=VERSION)
+CLUSTERS, JOBS, SERVICES = range(3)
+
+
+@pytest.fixture(scope="module")
+def read(binaries: Binaries) -> list[Object]:
+    """KubeRay's definitions, those of 1.2.0; the two larger ones without what stands in them of the first."""
+    clusters, *others = kuberay.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")
+    return [dict(clusters), *map(_shortened, others)]
+
+
+def _shortened(definition: Mapping[str, Any]) -> Object:
+    spec = definition["spec"]
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [version | {"schema": {"openAPIV3Schema": schema}} for version in spec["versions"]]
+    return {**definition, "spec": {**spec, "versions": versions}}
+
+
+@pytest.fixture(scope="module")
+def folder(read: list[Object], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chart's `crds/`."""
+    directory = tmp_path_factory.mktemp("crds")
+    for definition in read:
+        (directory / f"{definition['metadata']['name']}.yaml").write_text(json.dumps(definition))
+    return directory
+
+
+@pytest.fixture
+def wanted(read: list[Object]) -> list[Object]:
+    """The same, for a test to change."""
+    return copy.deepcopy(read)
+
+
+@pytest.fixture(scope="module")
+def helm(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Deployment:
+    charts = tmp_path_factory.mktemp("charts")
+    shutil.copytree(folder, charts / CHART / "crds")
+    (charts / CHART / "Chart.yaml").write_text(f"apiVersion: v2\nname: {CHART}\nversion: {VERSION}\n")
+    return Deployment(control_plane, charts)
+
+
+@pytest.fixture(scope="module")
+def api(control_plane: ControlPlane) -> Iterator[kubernetes.client.ApiClient]:
+    with kubernetes.config.new_client_from_config(config_file=str(control_plane.admin_kubeconfig)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def empty(kubectl: Kubectl) -> Iterator[None]:
+    """A cluster without any of the kinds, before and after. To make and delete them takes seconds each time."""
+    kubectl("delete", "crd", *NAMES, "--ignore-not-found", "--timeout=60s")
+    yield
+    kubectl("delete", "crd", *NAMES, "--ignore-not-found", "--timeout=60s")
+
+
+@pytest.fixture(scope="module")
+def left_behind(empty: None, kubectl: Kubectl, folder: Path) -> None:
+    """What a plain `helm install` of KubeRay leaves: Helm creates what stands in `crds/` without a mark of its own.
+
+    The last test that looks at them takes them away.
+    """
+    kubectl("create", "-f", folder)
+
+
+def said(kinds: list[Kind]) -> list[str]:
+    return [kind.said(VERSION) for kind in kinds]
+
+
+def test_a_cluster_without_them_gets_them_from_a_deployment(
+    empty: None, api: kubernetes.client.ApiClient, wanted: list[Object], kubectl: Kubectl
+) -> None:
+    kinds = kuberay.look(api, wanted)
+    assert said(kinds) == [f"{name}: not there yet, a deployment of the platform stack brings it" for name in NAMES]
+    assert not any(kind.is_in_the_way for kind in kinds)
+    assert kubectl("get", "crd", "-o", "name") == "", "to look changes nothing"
+
+
+def test_fields_that_come_and_go_are_counted_and_those_that_go_named(
+    left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
+) -> None:
+    spec = wanted[CLUSTERS]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    group = spec["properties"]["workerGroupSpecs"]["items"]["properties"]
+    del group["numOfHosts"]
+    group |= {"suspend": {"type": "boolean"}, "hosts": {"type": "integer"}}
+    clusters, jobs, _ = said(kuberay.look(api, wanted))
+    assert f"KubeRay {VERSION}'s differs: 2 fields come, 1 go (v1.spec.workerGroupSpecs[].numOfHosts)" in clusters
+    assert f"as in KubeRay {VERSION}" in jobs
+
+
+def test_a_version_that_objects_are_stored_as_cannot_go(
+    left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
+) -> None:
+    wanted[CLUSTERS]["spec"]["versions"][0]["name"] = "v2"
+    clusters = kuberay.look(api, wanted)[CLUSTERS]
+    assert clusters.is_in_the_way
+    assert "the API server refuses" in clusters.said(VERSION)
+    assert "storedVersions" in clusters.said(VERSION)
+
+
+def test_a_kind_that_only_another_version_has_is_left_alone(
+    left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
+) -> None:
+    del wanted[JOBS]
+    jobs = kuberay.look(api, wanted)[-1]
+    assert jobs.said(VERSION) == f"rayjobs.ray.io: KubeRay {VERSION} has no such kind; it stays as it is"
+    assert not jobs.is_in_the_way
+
+
+def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
+    left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
+) -> None:
+    kinds = kuberay.look(api, wanted)
+    assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.NOBODY}
+    assert all(f"as in KubeRay {VERSION}; nobody's" in line for line in said(kinds))
+    with pytest.raises(AssertionError, match="invalid ownership metadata"):
+        helm.install(replace(OURS, name="refused"))
+
+    assert list(kuberay.adopt(api, kinds)) == [f"{name}: adopted" for name in NAMES]
+    adopted = kuberay.look(api, wanted)
+    assert not any(kind.is_in_the_way for kind in adopted)
+    helm.install(OURS)
+    helm.uninstall(OURS)
+    assert kubectl("get", "crd", "-o", "name") == "", "adopted kinds go with the release"
+
+
+def test_another_releases_kinds_are_named_with_it_and_never_adopted(
+    empty: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment
+) -> None:
+    other = HelmRelease(CHART, "another", "default", {}, only_crds=True)
+    helm.install(other)
+    kinds = kuberay.look(api, wanted)
+    assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
+    assert "another Helm release's (default/another)" in said(kinds)[CLUSTERS]
+    helm.uninstall(other)
