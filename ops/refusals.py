@@ -35,8 +35,8 @@ class NoAnswer(Unreachable):
 
 
 @contextmanager
-def in_plain_words() -> Iterator[None]:
-    """Raise Unreachable for what the two clients raise inside."""
+def in_plain_words(access: str = "access.admins") -> Iterator[None]:
+    """Raise Unreachable for what the two clients raise inside; `access` is the key whose roles may do it."""
     try:
         yield
     except ClientError as error:
@@ -48,7 +48,7 @@ def in_plain_words() -> Iterator[None]:
     except BotoCoreError as error:
         raise Unreachable(f"the AWS credentials cannot be used: {error}") from error
     except ApiException as error:
-        raise _kubernetes_refusal(error) from error
+        raise _kubernetes_refusal(error, access) from error
     except urllib3.exceptions.HTTPError as error:
         raise NoAnswer(
             f"the Kubernetes API does not answer ({_innermost(error)}); "
@@ -68,17 +68,17 @@ def _aws_refusal(error: ClientError) -> Unreachable:
     return NoAnswer(told) if status >= 500 or code in _THROTTLED else Unreachable(told)
 
 
-def _kubernetes_refusal(error: ApiException) -> Unreachable:
+def _kubernetes_refusal(error: ApiException, access: str) -> Unreachable:
     match error.status:
         case 401:
             return Unreachable(
-                "the Kubernetes API does not know you (401): your IAM role must be under access.admins of the "
+                f"the Kubernetes API does not know you (401): your IAM role must be under {access} of the "
                 "environment, and the eks stack deployed since"
             )
         case 403:
             return Unreachable(
                 f"the Kubernetes API refuses this (403): {_message(error)}; "
-                "your IAM role must be under access.admins of the environment"
+                f"your IAM role must be under {access} of the environment"
             )
         case status:
             told = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"

@@ -18,8 +18,9 @@ from config import Environment
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.drain import NotDrained, Say, cordon, drain
-from ops.jobs import Jobs, NotTold
+from ops.jobs import Jobs
 from ops.nodes import CHECKING, list_nodes
+from ops.ray_head import NotTold
 from ops.ray_workers import NotLowered, lower
 from ops.scale_plan import MARK, Plan, plan
 

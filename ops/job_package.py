@@ -1,0 +1,123 @@
+"""What a job starts: its command line, and the folder that travels with it as its working directory."""
+
+import hashlib
+import io
+import shlex
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+from config.load import DIRECTORY
+
+JOBS: Final = DIRECTORY.parent / "ray_jobs"
+"""The project's own jobs."""
+
+LARGEST: Final = 1_000_000
+"""Bytes of a package: it travels in a ConfigMap, which Kubernetes limits to 1 MiB, and so outlives the head."""
+
+_NEVER: Final = (".git", "__pycache__", "*.pyc", ".venv", "node_modules", ".ipynb_checkpoints", ".mypy_cache")
+# The first that a zip file can say: what was packed, and not when, makes the name.
+_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+class EntryError(Exception):
+    """There is nothing to be submitted; the message says why."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A zip file under Ray's own name for it: a package is known by what is in it."""
+
+    name: str
+    content: bytes
+
+    @property
+    def uri(self) -> str:
+        """As a runtime environment names it."""
+        return f"gcs://{self.name}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`command` is a line for the shell, `title` what a run is called after."""
+
+    command: str
+    title: str
+    package: Package | None
+
+
+def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
+    """Return what `ops job submit JOB -- WORDS` starts.
+
+    JOB is a Python file of `ray_jobs/` (with or without .py) or a local one, WORDS its arguments; without JOB, WORDS
+    is a whole command. `folder` is the working directory: by default the file's own, for a command none. Raises
+    EntryError.
+    """
+    if folder is not None and not folder.is_dir():
+        raise EntryError(f"--working-dir {folder}: there is no such folder")
+    if job is None:
+        return _of_command(words, folder, exclude)
+    script = _script(job)
+    inside = (folder or script.parent).resolve()
+    if not script.is_relative_to(inside):
+        raise EntryError(f"{job} is not in --working-dir {folder}: the job would not find it")
+    command = shlex.join(["python", script.relative_to(inside).as_posix(), *words])
+    return Entry(command, script.stem, pack(inside, exclude, wanted=script))
+
+
+def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Package:
+    """Zip a folder without what `exclude` names (patterns of names or of paths). Raises EntryError."""
+    buffer, largest = io.BytesIO(), (0, "")
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files(folder, folder, (*_NEVER, *exclude)):
+            name = path.relative_to(folder).as_posix()
+            before = buffer.tell()
+            info = zipfile.ZipInfo(name, _NO_TIME)
+            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (path.stat().st_mode & 0o777) << 16
+            archive.writestr(info, path.read_bytes())
+            largest = max(largest, (buffer.tell() - before, name))
+            if path.resolve() == wanted:
+                wanted = None
+            if buffer.tell() > LARGEST:
+                raise EntryError(
+                    f"{folder} is larger than {LARGEST / 1e6:g} MB when packed (largest: {largest[1]}): leave data "
+                    "out with --exclude, choose another --working-dir, or start code that lies on the file system"
+                )
+    if wanted:
+        raise EntryError(f"--exclude leaves {wanted.name} itself out")
+    content = buffer.getvalue()
+    return Package(f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:16]}.zip", content)
+
+
+def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
+    if not words:
+        raise EntryError("nothing to submit: name a Python file, or a command after `--`")
+    for word in words:
+        path = Path(word)
+        if path.suffix == ".py" and not path.is_absolute() and not (folder and (folder / path).is_file()):
+            where = f"in {folder}" if folder else "in a job without --working-dir"
+            raise EntryError(f"{word}: there is no such file {where}")
+    package = pack(folder.resolve(), exclude) if folder else None
+    return Entry(shlex.join(words), Path(words[0]).name, package)
+
+
+def _script(job: str) -> Path:
+    for path in (Path(job), JOBS / job, JOBS / f"{job}.py"):
+        if path.suffix == ".py" and path.is_file():
+            return path.resolve()
+    own = sorted(path.stem for path in JOBS.glob("*.py") if not path.stem.startswith("_"))
+    raise EntryError(f"{job}: no such Python file, here or in ray_jobs ({', '.join(own) or 'empty'})")
+
+
+def _files(root: Path, folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        name = path.relative_to(root).as_posix()
+        if any(fnmatch(path.name, pattern) or fnmatch(name, pattern) for pattern in exclude):
+            continue
+        if path.is_dir():
+            yield from _files(root, path, exclude)
+        elif path.is_file():
+            yield path

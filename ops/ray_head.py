@@ -1,0 +1,128 @@
+"""Ray's own API on the head of a RayCluster, through a port-forward as a person would: no other way in is open."""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, Final
+
+import kubernetes
+import websocket
+from kubernetes.client import ApiException
+from kubernetes.stream import portforward
+
+from ops.clients import REQUEST_TIMEOUT
+
+_DASHBOARD: Final = 8265
+_UPLOAD_SECONDS: Final = 300
+
+ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
+"""Ray's JobStatus of a job that is over; RayJob's jobStatus uses the same words."""
+
+
+class NotTold(Exception):
+    """The head of a RayCluster does not answer; the message says why."""
+
+
+class RayRefused(Exception):
+    """Ray refuses a request; `status` is HTTP's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"Ray answers {status}: {message}")
+        self.status = status
+
+
+def heads(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> list[str]:
+    """Return the pods that are the RayCluster's head and run: one, or none."""
+    selector = f"ray.io/cluster={cluster},ray.io/node-type=head"
+    found = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    return [
+        str(pod.metadata.name) for pod in found if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
+    ]
+
+
+class Head:
+    """Requests to one head pod. Every method raises NotTold and RayRefused."""
+
+    def __init__(self, core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> None:
+        self._core = core
+        self._namespace = namespace
+        self._pod = pod
+        self.name = f"{namespace}/{pod}"
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Ray's JobDetails of all jobs."""
+        listed: list[dict[str, Any]] = self._json("GET", "/api/jobs/")
+        return listed
+
+    def job(self, submission_id: str) -> dict[str, Any]:
+        """Ray's JobDetails of one."""
+        details: dict[str, Any] = self._json("GET", f"/api/jobs/{submission_id}")
+        return details
+
+    def submit(self, request: dict[str, Any]) -> None:
+        """Start a job; Ray refuses a submission id that it knows."""
+        self._json("POST", "/api/jobs/", json.dumps(request).encode())
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for a job's end."""
+        self._json("POST", f"/api/jobs/{submission_id}/stop")
+
+    def upload(self, package: str, content: bytes) -> None:
+        """Bring a package (`name.zip`) there, unless it is."""
+        path = f"/api/packages/gcs/{package}"
+        try:
+            self._request("GET", path)
+        except RayRefused as error:
+            if error.status != 404:
+                raise
+            self._request("PUT", path, content, seconds=_UPLOAD_SECONDS)
+
+    def tail(self, submission_id: str) -> Iterator[str]:
+        """Yield a job's output from its beginning to its end, as it comes."""
+        # The library has no types for what is called.
+        client: Any = websocket.WebSocket()
+        try:
+            forward = self._forward()
+            forward.settimeout(REQUEST_TIMEOUT[1])
+            client.connect(f"ws://localhost/api/jobs/{submission_id}/logs/tail", socket=forward)
+            forward.settimeout(None)
+            while text := client.recv():
+                yield str(text)
+        except websocket.WebSocketConnectionClosedException:
+            return
+        except (websocket.WebSocketException, ApiException, OSError) as error:
+            raise NotTold(f"the head {self.name} does not tell more: {_reason(error)}") from error
+        finally:
+            client.close()
+
+    def _json(self, method: str, path: str, body: bytes | None = None) -> Any:
+        text = self._request(method, path, body)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise NotTold(f"the head {self.name} answers {text[:100]!r}") from error
+
+    def _request(self, method: str, path: str, body: bytes | None = None, seconds: float = REQUEST_TIMEOUT[1]) -> bytes:
+        try:
+            connection = HTTPConnection("localhost", timeout=seconds)
+            connection.sock = self._forward()
+            connection.sock.settimeout(seconds)
+            connection.request(method, path, body, {"Content-Type": "application/json", "Connection": "close"})
+            answer: HTTPResponse = connection.getresponse()
+            content = answer.read()
+        except (ApiException, HTTPException, OSError) as error:
+            raise NotTold(f"the head {self.name} does not say which jobs run: {_reason(error)}") from error
+        if answer.status >= 400:
+            lines = content.decode(errors="replace").strip().splitlines()
+            raise RayRefused(answer.status, lines[-1].strip() if lines else "no reason given")
+        return content
+
+    def _forward(self) -> Any:
+        connect = self._core.connect_get_namespaced_pod_portforward
+        return portforward(connect, self._pod, self._namespace, ports=str(_DASHBOARD)).socket(_DASHBOARD)
+
+
+def _reason(error: Exception) -> str:
+    told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
+    # The web socket's own text goes on with the answer's headers.
+    return told.partition(" -+-+- ")[0]
