@@ -16,6 +16,10 @@ from ops.items import Item, Require, State, clock, counts, spoken
 
 Answer = Mapping[str, Any]
 
+_LOST: Final = "not Ready"
+# Of BatchReplaceClusterNodes, in one call.
+_MOST_IDS: Final = 25
+
 CHECKING: Final = "DeepHealthCheckInProgress"
 """InstanceStatus of a node in deep health checks."""
 
@@ -100,7 +104,8 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
     for group in environment.hyperpod.instance_groups:
         selector = f"{INSTANCE_GROUP_LABEL}={group.name}"
         nodes = core.list_node(label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        hindrances = Counter(hindrance for node in nodes if (hindrance := _hindrance(node)))
+        hindered = {node.metadata.name: hindrance for node in nodes if (hindrance := _hindrance(node))}
+        hindrances = Counter(hindered.values())
         usable = len(nodes) - hindrances.total()
         detail = f"{usable} of {group.count} Ready and {NODE_SCHEDULABLE}"
         least = least_nodes(group) if require is Require.MIN else group.count
@@ -108,8 +113,19 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
             detail += f" ({least} required)"
         if hindrances:
             detail += f"; {counts(hindrances)}"
+        if lost := [name for name, hindrance in hindered.items() if hindrance == _LOST]:
+            detail += f"; {_replacement(environment, group, lost)}"
         done = usable >= least if require is Require.MIN else usable == group.count
         yield Item("Kubernetes nodes", group.name, State.READY if done else State.WAITING, detail)
+
+
+def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[str]) -> str:
+    """How lost nodes come back (AWS docs, sagemaker-hyperpod-eks-prerequisites: no CPU node does so by itself)."""
+    by_itself = environment.hyperpod.node_recovery == "Automatic" and group.type.accelerators
+    ids = " ".join(name.removeprefix("hyperpod-") for name in lost[:_MOST_IDS])
+    command = f"aws sagemaker batch-replace-cluster-nodes --cluster-name {environment.hyperpod.cluster_name}"
+    lead = "HyperPod replaces it by itself, or at once" if by_itself else "HyperPod does not replace it by itself"
+    return f"{lead}: `{command} --node-ids {ids}`"
 
 
 def _hindrance(node: Any) -> str:
@@ -120,7 +136,7 @@ def _hindrance(node: Any) -> str:
     if labels.get(DEEP_HEALTH_LABEL) == "Failed":
         return "failed deep health checks"
     if not any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or []):
-        return "not Ready"
+        return _LOST
     health = labels.get(NODE_HEALTH_LABEL, "without a health status")
     if health != NODE_SCHEDULABLE:
         return str(health)

@@ -28,7 +28,7 @@ def play(stage: ClusterStage) -> None:
     failed = {side: side.a("worker") for side in sides}
     for pod in failed.values():
         stage.fail(pod)
-    stage.recover(dict.fromkeys(sides, since), limit=PAUSE_SECONDS + MARGIN_SECONDS)
+    stage.recover({side: ([pod], since) for side, pod in failed.items()}, limit=PAUSE_SECONDS + MARGIN_SECONDS)
     here = stage.here
     if missing := before[here] - set(names(here.pods())) - set(names([failed[here]])):
         raise Broken(f"only the worker that failed may be replaced, {', '.join(sorted(missing))} was too")

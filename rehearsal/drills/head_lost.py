@@ -13,11 +13,11 @@ def play(stage: ClusterStage) -> None:
     sides = (stage.here, stage.stock())
     stage.mark("the head's pod is deleted")
     since = time.time()
-    for side in sides:
-        head = side.a("head")
+    heads = {side: side.a("head") for side in sides}
+    for head in heads.values():
         stage.permit(ADMINISTRATOR, head)
         stage.delete_at_once(head)
-    stage.recover(dict.fromkeys(sides, since), limit=MARGIN_SECONDS)
+    stage.recover({side: ([head], since) for side, head in heads.items()}, limit=MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(

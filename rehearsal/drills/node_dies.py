@@ -10,9 +10,9 @@ from rehearsal.drills.drill import Drill
 def play(stage: ClusterStage) -> None:
     """Stop the heart-beats of a worker's node."""
     sides = (stage.here, stage.stock())
-    lost = {side: side.a("worker")["spec"]["nodeName"] for side in sides}
+    lost = {side: side.a("worker") for side in sides}
     stage.mark("the heart-beats of a worker's node stop")
-    stage.lose(lost, limit=LOST_NODE_SECONDS + MARGIN_SECONDS)
+    stage.lose_nodes_of(lost, limit=LOST_NODE_SECONDS + MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(

@@ -14,14 +14,15 @@ REPLACE: Final = "UnschedulablePendingReplacement"
 def play(stage: ClusterStage) -> None:
     """Label the nodes of two workers, one of which does not end its pod any more; then replace both nodes."""
     sides = (stage.here, stage.stock())
-    sick = {side: [pod["spec"]["nodeName"] for pod in side.good("worker")[:2]] for side in sides}
+    workers = {side: side.good("worker")[:2] for side in sides}
+    sick = {side: [pod["spec"]["nodeName"] for pod in pods] for side, pods in workers.items()}
     stage.mark(f"two workers' nodes are labelled {REPLACE}; one is silent besides")
     labelled = time.time()
     for in_order, silent in sick.values():
         stage.nodes.stop_heartbeat(silent)
         for node in (in_order, silent):
             stage.nodes.set_label(node, NODE_HEALTH_LABEL, REPLACE)
-    stage.recover(dict.fromkeys(sides, labelled), limit=GRACE_SECONDS + MARGIN_SECONDS)
+    stage.recover({side: (workers[side], labelled) for side in sides}, limit=GRACE_SECONDS + MARGIN_SECONDS)
     stage.mark("the nodes are replaced: the old ones go, new ones join")
     for node in (node for nodes in sick.values() for node in nodes):
         stage.nodes.remove(node)

@@ -20,15 +20,16 @@ def play(stage: ClusterStage) -> None:
     stage.permit(DEPLOYMENTS, *stage.cluster.operators())
     stage.cluster.scale_operator(0)
     stage.mark("a worker's pod is Failed")
-    for side in sides:
-        stage.fail(side.a("worker"))
+    failed = {side: side.a("worker") for side in sides}
+    for pod in failed.values():
+        stage.fail(pod)
     time.sleep(max(0.0, away + AWAY_SECONDS - time.time()))
-    if stage.here.is_whole():
+    if stage.here.is_whole([failed[stage.here]["metadata"]["name"]]):
         raise Broken("nobody but the operator may replace a worker, yet the RayCluster is whole without it")
     stage.mark("the operator comes back")
     back = time.time()
     stage.cluster.scale_operator(1)
-    stage.recover(dict.fromkeys(sides, back), limit=LEASE_SECONDS + MARGIN_SECONDS)
+    stage.recover({side: ([pod], back) for side, pod in failed.items()}, limit=LEASE_SECONDS + MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(

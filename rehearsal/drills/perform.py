@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -67,11 +66,10 @@ def play(drill: Drill[S], stage: S) -> bool:
 
 
 def _verdict(stage: S, drill: Drill[S], reason: str, seconds: float) -> None:
-    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    kept = "[bold red]promise broken[/]" if reason else "[bold green]promise kept[/]"
-    table.add_row(f"{drill.name}: {kept}", escape(reason or drill.promise))
-    table.add_row("", f"{seconds:.0f} s; real: {stage.REAL};")
-    table.add_row("", f"simulated: {stage.SIMULATED}")
-    stage.console.print(table)
+    kept = "[bold red]✘ promise broken[/]" if reason else "[bold green]✔ promise kept[/]"
+    lines = [f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s"]
+    lines += [f"  {escape(reason)}"] if reason else []
+    lines += [f"  [dim]real: {stage.REAL}[/]", f"  [dim]simulated: {stage.SIMULATED}[/]"]
+    for line in lines:
+        stage.console.print(line, highlight=False)
+    stage.console.print()

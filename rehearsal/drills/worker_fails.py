@@ -12,9 +12,10 @@ def play(stage: ClusterStage) -> None:
     sides = (stage.here, stage.stock())
     stage.mark("a worker's pod is Failed: its kubelet evicted it")
     since = time.time()
-    for side in sides:
-        stage.fail(side.a("worker"))
-    stage.recover(dict.fromkeys(sides, since), limit=MARGIN_SECONDS)
+    failed = {side: side.a("worker") for side in sides}
+    for pod in failed.values():
+        stage.fail(pod)
+    stage.recover({side: ([pod], since) for side, pod in failed.items()}, limit=MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(

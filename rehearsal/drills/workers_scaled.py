@@ -23,7 +23,7 @@ def play(stage: ClusterStage) -> None:
         since = time.time()
         for side in sides:
             stage.set_replicas(side, replicas)
-        stage.recover(dict.fromkeys(sides, since), limit=SECONDS, part=f"{before} → {replicas}", both=True)
+        stage.recover({side: ([], since) for side in sides}, limit=SECONDS, part=f"{before} → {replicas}", both=True)
     stage.set_replicas(stage.here, given)
 
 

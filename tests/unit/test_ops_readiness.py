@@ -248,7 +248,6 @@ def test_all_pages_of_a_big_cluster_s_nodes_are_counted(look: Look, apis: Apis) 
     ("hindered", "told"),
     [
         (usable_node(health="Unschedulable", deep="InProgress"), "1 in deep health checks"),
-        (usable_node(ready=False), "1 not Ready"),
         (usable_node(health="UnschedulablePendingReplacement"), "1 UnschedulablePendingReplacement"),
         (usable_node(health=None), "1 without a health status"),
         (usable_node(deep="Failed"), "1 failed deep health checks"),
@@ -259,6 +258,18 @@ def test_a_node_that_pods_cannot_use_says_why(look: Look, apis: Apis, hindered: 
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 3, hindered)]
     item = look()["Kubernetes nodes", WORKERS]
     assert (item.state, item.detail) == (State.WAITING, f"3 of 4 Ready and Schedulable; {told}")
+
+
+def test_a_lost_node_says_who_replaces_it_and_by_which_command(look: Look, apis: Apis) -> None:
+    lost = usable_node(ready=False)
+    apis.kubernetes[NODES] = [nodes(lost), nodes(*[usable_node()] * 3, lost)]
+    items = look()
+    replace = "batch-replace-cluster-nodes --cluster-name ml-cluster --node-ids i-0123456789abcdef0`"
+    said = {name: items["Kubernetes nodes", name].detail.split("; ")[1:] for name in (HEAD, WORKERS)}
+    assert said == {
+        HEAD: ["1 not Ready", f"HyperPod does not replace it by itself: `aws sagemaker {replace}"],
+        WORKERS: ["1 not Ready", f"HyperPod replaces it by itself, or at once: `aws sagemaker {replace}"],
+    }
 
 
 def test_a_running_image_build_is_waited_for(look: Look, apis: Apis) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,9 +46,16 @@ class Side:
             raise NotReached(f"{self.namespace}/{self.name} has no {role} that is well: {self.state()}")
         return pods[0]
 
-    def is_whole(self) -> bool:
-        """Whether it has a good head and as many good workers as it should, no more and no fewer."""
-        return len(self.good("head")) == 1 and len(self.good("worker")) == self.replicas
+    def is_whole(self, without: Collection[str] = ()) -> bool:
+        """Whether it has a good head and as many good workers as it should, no more and no fewer.
+
+        `without` are names of pods to which something was done: they count no more, although the watch may still
+        show them as they were.
+        """
+        heads, workers = (
+            [name for name in names(self.good(role)) if name not in without] for role in ("head", "worker")
+        )
+        return len(heads) == 1 and len(workers) == self.replicas
 
     def state(self) -> str:
         """How whole it is, in words."""
@@ -74,6 +81,8 @@ class Recovery(threading.Thread):
     drill: str
     side: Side
     since: float
+    without: Collection[str]
+    """Names of the pods that have to be replaced."""
     patience: float
     limit: float | None
     """In seconds: what is promised; None where nothing is."""
@@ -86,7 +95,7 @@ class Recovery(threading.Thread):
     def run(self) -> None:
         """Look until it is whole, or patience ends."""
         while time.time() < self.since + self.patience:
-            if self.side.is_whole():
+            if self.side.is_whole(self.without):
                 self.whole_at = time.time()
                 return
             time.sleep(_EVERY)

@@ -6,7 +6,7 @@ objects, a minute and a half later.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -16,7 +16,7 @@ from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, PATIENCE_SECONDS, SPARE_WORKERS, Cluster
 from rehearsal.drills.cluster.report import Line, lines, summary, timeline
-from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, wait
+from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, names, wait
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
 from rehearsal.paths import run_directory
 from rehearsal.story.steps import Broken
@@ -105,11 +105,13 @@ class ClusterStage:
         self._sides.append(side)
         return side
 
-    def lose(self, lost: Mapping[Side, str], *, limit: float) -> None:
-        """Silence a node of each side; the environment's RayCluster is whole `limit` seconds after that is noticed."""
+    def lose_nodes_of(self, pods: Mapping[Side, Object], *, limit: float) -> None:
+        """Silence the nodes of these pods; the environment's RayCluster is whole `limit` s after that is noticed."""
+        lost = {side: pod["spec"]["nodeName"] for side, pod in pods.items()}
         for node in lost.values():
             self.nodes.stop_heartbeat(node)
-        self.recover({side: self._unhealthy_since(node) for side, node in lost.items()}, limit=limit)
+        since = {side: self._unhealthy_since(node) for side, node in lost.items()}
+        self.recover({side: ([pods[side]], since[side]) for side in pods}, limit=limit)
         node = lost[self.here]
         self.nodes.resume_heartbeat(node)
         wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes(), timeout=PATIENCE_SECONDS)
@@ -146,21 +148,29 @@ class ClusterStage:
             for number in range(1, count + 1)
         )
 
-    def recover(self, since: Mapping[Side, float], *, limit: float, part: str = "", both: bool = False) -> None:
-        """Wait until the environment's RayCluster is whole, `part` saying again after what.
+    def recover(
+        self,
+        broken: Mapping[Side, tuple[Sequence[Object], float]],
+        *,
+        limit: float,
+        part: str = "",
+        both: bool = False,
+    ) -> None:
+        """Wait until the environment's RayCluster is whole without the pods that broke at a time; `part` says how.
 
         Stock ones are watched on while other drills are played, or, with `both`, waited for. Raises Broken when the
-        environment's is not whole `limit` seconds after `since`.
+        environment's is not whole `limit` seconds after that time.
         """
         started = {
             side: Recovery(
                 drill=f"{self._drill} {part}".strip(),
                 side=side,
                 since=moment,
+                without=names(pods),
                 patience=STOCK_SECONDS if side.title == STOCK else 2 * limit,
                 limit=limit if side.title == HERE else None,
             )
-            for side, moment in since.items()
+            for side, (pods, moment) in broken.items()
         }
         self._recoveries += started.values()
         for each in started.values():

@@ -1,0 +1,50 @@
+"""Drill: the head's node falls silent, and its group has no other: HyperPod replaces no CPU node by itself."""
+
+import re
+from functools import partial
+from typing import Final
+
+from rehearsal.drills.drill import Drill
+from rehearsal.drills.stage import Stage
+from rehearsal.story.cluster import has, is_whole, wait_for
+from rehearsal.story.steps import Broken
+
+COMMAND: Final = re.compile(r"aws sagemaker batch-replace-cluster-nodes --cluster-name (\S+) --node-ids ([\w-]+)")
+
+
+def play(stage: Stage) -> None:
+    """Lose the node; do what `ops status` says; wait for the head."""
+    ray = stage.environment.ray.clusters[0]
+    workers = sum(group.replicas for group in ray.workers)
+    stage.deploy()
+    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    cluster = stage.story.cluster()
+    before = cluster.ray_pods(ray.name)["headgroup"]
+
+    stage.faults("the head's node falls silent", fail_node={"group": ray.head.instance_group, "heartbeat": False})
+    with stage.step("its Ready condition leaves True"):
+        nodes = partial(cluster.group_nodes, ray.head.instance_group)
+        wait_for("the loss of the head's node, noticed,", nodes, lambda ready: before[0] not in ready, timeout=60)
+    printed = stage.ops("status", expect=(1,))
+    command = COMMAND.search(printed)
+    if command is None or not before[0].endswith(command[2]):
+        raise Broken(f"`ops status` must name the command that replaces {before[0]}")
+
+    with stage.step(f"what it says is done: {command[0]}"):
+        name, node = command.groups()
+        stage.story.account.client("sagemaker").batch_replace_cluster_nodes(ClusterName=name, NodeIds=[node])
+        wait_for("a new node for the head", nodes, has(1), timeout=60)
+    with stage.step("the RayCluster is whole again") as step:
+        wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers), timeout=90)
+        heads = wait_for("a head", lambda: cluster.ray_pods(ray.name).get("headgroup", []), has(1), timeout=90)
+        step.see(f"its head is on {heads[0]}, was on {before[0]}")
+    stage.ops("wait", "--timeout", "2", "--interval", "1")
+
+
+DRILL: Final = Drill(
+    name="head-node-alone",
+    promise="The head's node falls silent and its group has no other: `ops status` names the command that replaces it, "
+    "and the RayCluster is whole when that is done.",
+    play=play,
+    stage=Stage,
+)
