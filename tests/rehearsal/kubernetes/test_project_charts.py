@@ -121,6 +121,7 @@ def _build_ground(platform: PlatformObjects) -> list[ProjectChart]:
 
 def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
     ground = [ray.namespace, ray.policies, *ray.cluster_policies.values(), ray.account, ray.volume, ray.reaper]
+    ground += ray.volume_owner.values()
     build = [chart for chart in (ray.image_builder_account, ray.image_build) if chart]
     return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
 
@@ -194,6 +195,18 @@ def test_claim_is_bound_to_the_file_system(deployment: Deployment) -> None:
     assert _status(deployment, *claim)["capacity"] == {"storage": "1200Gi"}
 
 
+def test_root_gives_ray_its_directory_where_root_is_admitted(deployment: Deployment, ray: RayObjects) -> None:
+    def done() -> bool:
+        [job] = deployment.kubectl.get("-n", "ray-volume", "jobs")["items"]
+        return bool(job["status"].get("succeeded") == 1)
+
+    wait_until(done, "Ray's directory")
+    [job] = ray.volume_owner["job"].to_json()
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": job["spec"]["template"]["spec"]}
+    with pytest.raises(AssertionError, match='violates PodSecurity "restricted'):
+        deployment.kubectl("-n", "ray", "create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+
+
 def test_image_build_gets_a_place_and_completes(deployment: Deployment) -> None:
     def done() -> bool:
         [job] = deployment.kubectl.get("-n", "image-build", "jobs")["items"]
@@ -236,6 +249,6 @@ def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
     deployment.delete(platform.fsx_csi_account)
 
     namespaces = {item["metadata"]["name"] for item in deployment.kubectl.get("namespaces")["items"]}
-    assert not namespaces & {"ray", "kuberay", "image-build"}
+    assert not namespaces & {"ray", "ray-volume", "kuberay", "image-build"}
     assert deployment.kubectl.get("persistentvolumes")["items"] == []
     assert deployment.kubectl.get("customresourcedefinitions")["items"] == []
