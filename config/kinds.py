@@ -22,6 +22,15 @@ _KINDS = {
 }
 
 
+def first_hand(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Return the errors without those that follow from others.
+
+    Of a list with an item that it refuses pydantic says that it is too short, too: it counts the items that are right.
+    """
+    items = {error["loc"][:length] for error in errors for length in range(len(error["loc"]))}
+    return [error for error in errors if error["type"] != "too_short" or error["loc"] not in items]
+
+
 def kind_finding(error: ErrorDetails, document: Any) -> Finding:
     """Return pydantic's error as a finding of the document."""
     return Finding(named(".".join(map(str, error["loc"])), document), _message(error))

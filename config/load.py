@@ -63,7 +63,7 @@ def _validated(content: dict[str, Any], name: str) -> tuple[Environment | None, 
         # Only now: a valid file is read in a third of a second, and that is what one waits for after each edit.
         from config import kinds, partial  # noqa: PLC0415
 
-        refused = error.errors(include_url=False)
+        refused = kinds.first_hand(error.errors(include_url=False))
         errors += [kinds.kind_finding(item, content) for item in refused]
         part = partial.known_part(content, [item["loc"] for item in refused])
         return None, errors + _errors(findings_of_part(part))

@@ -145,6 +145,12 @@ def test_a_value_of_a_wrong_kind_says_what_to_write(tmp_path: Path, change: tupl
     assert [line for line in said if message in line], said
 
 
+def test_a_name_of_a_ray_cluster_that_is_too_long_is_one_finding(tmp_path: Path) -> None:
+    """Pydantic would also say that the list, whose only item it is, had none."""
+    [said] = refusal(tmp_path, DEV.replace("- name: rayml", f"- name: {'r' * 33}"))
+    assert f"name: got '{'r' * 33}'; allowed: text that matches ^[a-z]([-a-z0-9]{{0,30}}[a-z0-9])?$" in said
+
+
 def _file(directory: Path, text: str) -> Path:
     file = directory / "values.yaml"
     file.write_text(text)
