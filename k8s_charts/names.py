@@ -28,6 +28,11 @@ RAY_DIRECTORY_JOB: Final = "ray-directory-"
 # Prefix of the data bucket that the image build writes the end of a failed build's log to.
 IMAGE_BUILD_LOGS: Final = "image-build"
 
+# Ray's dashboard and job API, its metadata store, its client server: each runs what it is sent.
+DASHBOARD_PORT: Final = 8265
+GCS_PORT: Final = 6379
+CLIENT_PORT: Final = 10001
+
 # A pod of Ray's namespace that carries this label may submit jobs to a head's port 8265.
 SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"
 

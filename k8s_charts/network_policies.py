@@ -6,19 +6,13 @@ and probes arrive from the node, which no policy keeps out; the mount of the fil
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
 
 from cdk8s_plus_27 import k8s
 from constructs import Construct
 
 from k8s_charts.base import ProjectChart
 from k8s_charts.limits import head_budget
-from k8s_charts.names import PROMETHEUS_NAMESPACE, SUBMITTER_LABEL, SYSTEM_NAMESPACE
-
-# Ray's dashboard and job API; its metadata store; its client server. Each runs what it is sent.
-DASHBOARD_PORT: Final = 8265
-GCS_PORT: Final = 6379
-CLIENT_PORT: Final = 10001
+from k8s_charts.names import DASHBOARD_PORT, PROMETHEUS_NAMESPACE, SUBMITTER_LABEL, SYSTEM_NAMESPACE
 
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _RAY_NODE = {"ray.io/is-ray-node": "yes"}
