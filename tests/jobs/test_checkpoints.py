@@ -1,0 +1,193 @@
+"""What counts as a checkpoint, who may add one, and which is gone on from: decided by files alone, without Ray."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from ray.train import CheckpointConfig
+
+from checkpoints import CheckpointStore, RunInUse, Saved, StaleAttempt, Writer
+from run_storage import StorageError, check_writable, open_storage
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(open_storage(str(tmp_path), "run"))
+
+
+def write(store: CheckpointStore, writer: Writer, step: int, content: str = "weights") -> Saved:
+    """What workers do before a checkpoint is committed."""
+    saved = Saved(step, writer)
+    with store.storage.writing(saved.folder) as directory:
+        (directory / "part-0").write_text(content)
+        (directory / "part-1").write_text(content)
+    return saved
+
+
+def add(store: CheckpointStore, writer: Writer, step: int, loss: float = 0.5) -> Saved:
+    saved = write(store, writer, step)
+    store.commit(saved, {"loss": loss})
+    return saved
+
+
+def test_first_attempt_starts_fresh(store: CheckpointStore) -> None:
+    assert store.begin(attempt=1) == (Writer(1, 1), None)
+
+
+def test_next_workers_go_on_from_the_newest_checkpoint(store: CheckpointStore) -> None:
+    writer, _ = store.begin(1)
+    add(store, writer, 5)
+    newest = add(store, writer, 10)
+    assert store.begin(1) == (Writer(1, 2), newest)
+    assert store.begin(2) == (Writer(2, 1), newest)
+
+
+def test_what_was_never_finished_is_no_checkpoint_and_goes(store: CheckpointStore, tmp_path: Path) -> None:
+    writer, _ = store.begin(1)
+    whole = add(store, writer, 5)
+    torn = write(store, writer, 10)
+    _, origin = store.begin(1)
+    assert origin == whole
+    assert not (tmp_path / "run" / torn.folder).exists()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
+def test_damaged_checkpoint_is_passed_over(store: CheckpointStore, tmp_path: Path, damage: str) -> None:
+    writer, _ = store.begin(1)
+    whole = add(store, writer, 5)
+    damaged = add(store, writer, 10)
+    part = tmp_path / "run" / damaged.folder / "part-1"
+    if damage == "missing":
+        part.unlink()
+    else:
+        os.truncate(part, 3)
+    assert store.begin(2) == (Writer(2, 1), whole)
+
+
+def test_stale_attempt_cannot_begin_again(store: CheckpointStore) -> None:
+    store.begin(2)
+    with pytest.raises(StaleAttempt, match=r"attempt 2 has begun: attempt 1 ends here"):
+        store.begin(1)
+
+
+@pytest.mark.parametrize("newer", [1, 2], ids=["workers of the same attempt", "another attempt"])
+def test_workers_that_were_given_up_cannot_finish_a_checkpoint(
+    store: CheckpointStore, tmp_path: Path, newer: int
+) -> None:
+    stale, _ = store.begin(1)
+    add(store, stale, 5)
+    late = write(store, stale, 10)
+    store.begin(newer)
+    with pytest.raises(StaleAttempt):
+        store.commit(late, {})
+    assert [saved.step for saved in store.committed()] == [5]
+    assert not (tmp_path / "run" / late.folder).exists()
+
+
+def test_what_was_finished_behind_the_successors_back_is_in_nobodys_history(store: CheckpointStore) -> None:
+    """The one moment that no file system closes: a commit between a successor's look and its own first checkpoint."""
+    stale, _ = store.begin(1)
+    origin = add(store, stale, 5)
+    late = write(store, stale, 10)
+    successor, resumed = store.begin(2)
+    assert resumed == origin
+    store.storage.put(f"{late.folder}/manifest.json", b'{"files": {}, "metrics": {}}')
+    assert list(store.history()) == [origin]
+    newest = add(store, successor, 8)
+    assert list(store.history()) == [newest, origin]
+    assert store.begin(3) == (Writer(3, 1), newest)
+
+
+def test_stale_attempt_writes_nothing_over_its_successors_files(store: CheckpointStore) -> None:
+    stale, _ = store.begin(1)
+    successor, _ = store.begin(2)
+    mine = add(store, successor, 5)
+    write(store, stale, 5, content="stale")
+    with store.storage.reading(mine.folder) as directory:
+        assert (directory / "part-0").read_text() == "weights"
+
+
+def test_newest_checkpoints_are_kept(store: CheckpointStore) -> None:
+    writer, _ = store.begin(1)
+    for step in (5, 10, 15, 20):
+        add(store, writer, step)
+        store.prune(CheckpointConfig(num_to_keep=2))
+    assert [saved.step for saved in store.committed()] == [15, 20]
+
+
+@pytest.mark.parametrize(("order", "kept"), [("min", [10, 15, 25]), ("max", [5, 20, 25])])
+def test_best_checkpoints_are_kept_and_the_newest(store: CheckpointStore, order: str, kept: list[int]) -> None:
+    writer, _ = store.begin(1)
+    for step, loss in ((5, 0.9), (10, 0.1), (15, 0.2), (20, 0.8), (25, 0.5)):
+        add(store, writer, step, loss)
+    config = CheckpointConfig(2, checkpoint_score_attribute="loss", checkpoint_score_order=order)
+    store.prune(config)
+    assert [saved.step for saved in store.committed()] == kept
+
+
+@pytest.mark.parametrize("loss", [float("nan"), None])
+def test_checkpoint_without_a_score_is_the_worst(store: CheckpointStore, loss: float | None) -> None:
+    writer, _ = store.begin(1)
+    for step, score in ((5, loss), (10, 0.9), (15, 0.8), (20, 0.7)):
+        store.commit(write(store, writer, step), {"loss": score})
+    store.prune(CheckpointConfig(2, checkpoint_score_attribute="loss", checkpoint_score_order="min"))
+    assert [saved.step for saved in store.committed()] == [15, 20]
+
+
+def test_everything_is_kept_without_a_number(store: CheckpointStore) -> None:
+    writer, _ = store.begin(1)
+    for step in (5, 10, 15):
+        add(store, writer, step)
+        store.prune(CheckpointConfig())
+    assert len(store.committed()) == 3
+
+
+def test_history_spans_attempts(store: CheckpointStore) -> None:
+    first, _ = store.begin(1)
+    five, ten = add(store, first, 5), add(store, first, 10)
+    second, _ = store.begin(2)
+    fifteen = add(store, second, 15)
+    store.begin(3)
+    assert list(store.history()) == [fifteen, ten, five]
+
+
+def test_run_with_other_settings_is_refused(store: CheckpointStore) -> None:
+    store.settle({"batch": 12, "steps": 60})
+    store.settle({"steps": 60, "batch": 12})
+    with pytest.raises(RunInUse, match=r"batch 12 then, 8 now"):
+        store.settle({"batch": 8, "steps": 60})
+
+
+def test_storage_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"storage path '.*/file' cannot be written: Not a directory"):
+        check_writable(open_storage(str(tmp_path / "file"), "run"), str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("address", ["runs", "./runs", "s3://", "gs://bucket/x", ""])
+def test_storage_is_an_absolute_path_or_a_bucket(address: str) -> None:
+    with pytest.raises(StorageError, match="an absolute path that every node sees"):
+        open_storage(address, "run")
+
+
+def test_small_files_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(str(tmp_path), "run")
+    storage.put("run.json", b"before")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        storage.put("run.json", b"after")
+    assert storage.read("run.json") == b"before"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+
+
+def test_removing_a_run_makes_its_name_free(store: CheckpointStore, tmp_path: Path) -> None:
+    store.settle({"batch": 12})
+    add(store, store.begin(1)[0], 5)
+    shutil.rmtree(tmp_path / "run")
+    store.settle({"batch": 8})
+    assert store.begin(1) == (Writer(1, 1), None)
