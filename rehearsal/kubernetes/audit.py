@@ -24,6 +24,10 @@ POLICY: Final[dict[str, Any]] = {
 """Requests that delete pods, and nothing else."""
 
 
+POD_DELETIONS: Final = "pod-deletions.jsonl"
+"""Name of the log among those of a control plane."""
+
+
 @dataclass(frozen=True)
 class DeleteRequest:
     """A request that the API server granted, at a time in seconds since the epoch."""
