@@ -107,7 +107,7 @@ class ControlPlane:
     @property
     def pod_deletions(self) -> Path:
         """The API server's audit log, of requests to delete pods (`audit.requests` reads it)."""
-        return self.logs / "pod-deletions.jsonl"
+        return self.logs / audit.POD_DELETIONS
 
     def start(self) -> None:
         """Start everything; return when pods can be created (4 to 6 s).
