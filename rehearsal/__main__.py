@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
+from config import versions
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, REPOSITORY, ROOT, run_directory
 from rehearsal.processes import ProcessFailure, stop_recorded
@@ -32,7 +33,7 @@ def run(
     from rehearsal.story.tell import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly():
-        config.load(env)
+        _require_rehearsable(env)
         with _alone(env):
             _end_earlier(run_directory(env))
             code = tell(env, console, keep=keep)
@@ -57,7 +58,7 @@ def drill(
     with _orderly():
         if unknown := [name for name in names if name not in DRILLS]:
             raise ProcessFailure(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
-        config.load(env)
+        _require_rehearsable(env)
         with _alone(DIRECTORY):
             _end_earlier(run_directory(DIRECTORY))
             code = perform([DRILLS[name] for name in names], env, console)
@@ -81,6 +82,16 @@ def actionlint() -> None:
         raise typer.Exit(2) from None
     workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))
     raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)
+
+
+def _require_rehearsable(env: str) -> None:
+    """Raise ConfigError or ProcessFailure when the environment is wrong, or asks for what no rehearsal has."""
+    version = config.load(env).kuberay.version
+    if version != versions.KUBERAY:
+        raise ProcessFailure(
+            f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only: to rehearse all "
+            "else, leave kuberay.version out meanwhile"
+        )
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """Promises of the ray stack."""
 
 import pytest
+import yaml
 
 from config import load, naming
+from config.labels import TEMPLATE_LABEL
 from k8s_charts.assembly import image_build
 from tests.synth.kubernetes import Object, id_of, needs, objects, trust
-from tests.synth.synthesis import Assembly, Template, synthesise
+from tests.synth.synthesis import REPOSITORY, Assembly, Template, synthesise
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +52,22 @@ def test_ray_cluster_comes_after_its_volume_account_policies_and_namespace(ray: 
 def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) -> None:
     artifact = dev.manifest["artifacts"][naming.stack(dev.environment, "ray")]
     assert naming.stack(dev.environment, "platform") in artifact["dependencies"]
+
+
+def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Template) -> None:
+    """A hash of something that is known only at deployment would differ in each synthesis, and make every pod old."""
+    [applied] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
+    reviewed = yaml.safe_load((REPOSITORY / "manifests" / "dev" / "ray" / "clusters" / "rayml.yaml").read_text())
+    assert hashes(applied) == hashes(reviewed)
+    assert len(hashes(applied)) == 3
+
+
+def hashes(cluster: Object) -> list[str]:
+    """Of the RayCluster, its head and its worker groups."""
+    spec = cluster["spec"]
+    groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    labels = [group["template"]["metadata"]["labels"] for group in groups]
+    return [each[TEMPLATE_LABEL] for each in (cluster["metadata"]["annotations"], *labels)]
 
 
 def test_each_ray_cluster_is_a_resource_of_its_own(ray: Template) -> None:

@@ -72,6 +72,18 @@ def test_missing_environment_file_is_told_with_those_that_exist(clone: Checkout,
     assert_nothing_was_made(clone)
 
 
+@pytest.mark.parametrize("what", [("run",), ("drill", "node-dies")])
+def test_a_version_of_kuberay_that_no_rehearsal_has_is_refused(clone: Checkout, what: Sequence[str]) -> None:
+    """It would play with another operator, and prove nothing of the one that is deployed."""
+    environments = clone.directory / "environments"
+    text = (environments / "small.yaml").read_text()
+    (environments / "broken.yaml").write_text(f"{text}\nkuberay:\n  version: 1.4.2\n")
+    code, output = clone.run(*rehearsal(*what, "--env", "broken"))
+    assert code == 2
+    assert_one_clear_message(output, r"broken has KubeRay 1\.4\.2, and a rehearsal the operator of 1\.2\.0 only")
+    assert_nothing_was_made(clone)
+
+
 def test_synth_tells_everything_that_is_wrong_at_once(clone: Checkout) -> None:
     mistakes = ("missing", "unknown", "type")
     write_broken(clone, *mistakes)
