@@ -13,7 +13,9 @@ from rehearsal.drills import (
     node_dies,
     node_replaced,
     operator_down,
+    removals,
     scale_down,
+    thousand_workers,
     worker_fails,
     workers_scaled,
 )
@@ -24,6 +26,7 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     capacity.DRILL,
     scale_down.DRILL,
     head_node_alone.DRILL,
+    removals.DRILL,
     node_dies.DRILL,
     head_node_dies.DRILL,
     node_replaced.DRILL,
@@ -32,6 +35,7 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     workers_scaled.DRILL,
     operator_down.DRILL,
     api_server_restarts.DRILL,
+    thousand_workers.DRILL,
 )
 DRILLS: Final[Mapping[str, Drill[Any]]] = {drill.name: drill for drill in _ALL}
 """By name, in the order in which they are listed. A further drill is a module of this package and a word here."""

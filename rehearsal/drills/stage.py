@@ -11,12 +11,17 @@ from rich.markup import escape
 
 import config
 from config import Environment, naming
+from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
+from rehearsal.drills.cluster.world import World
 from rehearsal.drills.timeline import Timeline
+from rehearsal.kubernetes.api import Api
+from rehearsal.kubernetes.audit import POD_DELETIONS
 from rehearsal.paths import run_directory
 from rehearsal.story import owner
 from rehearsal.story.cdk import run
 from rehearsal.story.narrator import Step
-from rehearsal.story.steps import Story
+from rehearsal.story.project import Document
+from rehearsal.story.steps import Broken, Story
 
 DIRECTORY: Final = "drills"
 """Name of the drills' own run directory: a kept rehearsal of the same environment stays."""
@@ -73,6 +78,14 @@ class Stage:
         self.environment = config.load(self.environment.name, self.story.project.directory / "environments")
         self.story.environment = self.environment
 
+    def edit(self, what: str, change: Callable[[Document], None]) -> None:
+        """Change the environment's file, which `what` says to people; it is not deployed yet."""
+        self.story.project.edit(self.environment.name, change)
+        self.environment = config.load(self.environment.name, self.story.project.directory / "environments")
+        self.story.environment = self.environment
+        self.console.print(f"[yellow]![/] environments/{self.environment.name}.yaml: {what}")
+        self.timeline.mark(what)
+
     def failing_deploy(self, part: str) -> str:
         """Deploy one stack, which must fail; show and return what the CDK CLI printed."""
         with self.step(f"cdk deploy {self.stack(part)}, which must fail"):
@@ -119,6 +132,22 @@ class Stage:
         self.story.account.set_hyperpod_faults(faults)
         self.console.print(f"[yellow]![/] {what}")
         self.timeline.mark(what)
+
+    @contextmanager
+    def audited(self) -> Iterator[Auditor]:
+        """Let an auditor watch. Raises Broken when a pod on a healthy node was deleted that nobody asked for."""
+        plane = self.story.account.admin_kubeconfig(naming.eks_cluster(self.environment))
+        world = World(Api.from_kubeconfig(plane))
+        world.start()
+        auditor = Auditor(world, plane.parent / "logs" / POD_DELETIONS)
+        auditor.begin(time.time())
+        try:
+            yield auditor
+            time.sleep(SETTLED_SECONDS)
+            if offences := auditor.offences():
+                raise Broken("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+        finally:
+            world.stop()
 
     # -- looking
 

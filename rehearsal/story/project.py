@@ -1,12 +1,16 @@
 """The user's checkout, copied, so that the story can edit an environment as a user would."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 
 from rehearsal.paths import NODE_MODULES, REPOSITORY
+
+Document = dict[str, Any]
+"""An environment's file, as read."""
 
 # Everything that synth and `ops` read. Tests, documentation and the rehearsal itself stay behind.
 _PARTS: Final = (
@@ -41,27 +45,32 @@ class Project:
 
     def lift_protection(self, environment: str) -> None:
         """Set `protect: false`, as the reviewed end of an environment begins."""
-        file, yaml = self.directory / "environments" / f"{environment}.yaml", YAML()
-        document = yaml.load(file)
-        document["protect"] = False
-        yaml.dump(document, file)
+        self.edit(environment, lambda document: document.update(protect=False))
 
     def grow_workers(self, environment: str, *, by: int) -> tuple[str, int, int]:
         """Raise the count of the last instance group and of the Ray workers on it; return group, before, after."""
-        file = self.directory / "environments" / f"{environment}.yaml"
-        yaml = YAML()
-        # As the files are written, so that the edit changes the counts only, as a user's would.
+        counts = []
+
+        def grow(document: Document) -> None:
+            group = document["hyperpod"]["instance_groups"][-1]
+            counts.extend([group["name"], group["count"], group["count"] + by])
+            group["count"] += by
+            for cluster in document["ray"]["clusters"]:
+                for workers in cluster["workers"]:
+                    if workers["instance_group"] == group["name"]:
+                        workers["replicas"] += by
+                        workers["max_replicas"] = max(workers["max_replicas"], workers["replicas"])
+
+        self.edit(environment, grow)
+        name, before, after = counts
+        return name, before, after
+
+    def edit(self, environment: str, change: Callable[[Document], None]) -> None:
+        """Change the environment's file, and what `change` does alone, as a user's editor would."""
+        file, yaml = self.directory / "environments" / f"{environment}.yaml", YAML()
         yaml.preserve_quotes = True
         yaml.indent(sequence=4, offset=2)
         yaml.width = 10_000
         document = yaml.load(file)
-        group = document["hyperpod"]["instance_groups"][-1]
-        before = group["count"]
-        group["count"] = before + by
-        for cluster in document["ray"]["clusters"]:
-            for workers in cluster["workers"]:
-                if workers["instance_group"] == group["name"]:
-                    workers["replicas"] += by
-                    workers["max_replicas"] = max(workers["max_replicas"], workers["replicas"])
+        change(document)
         yaml.dump(document, file)
-        return group["name"], before, before + by

@@ -26,7 +26,6 @@ from rehearsal.paths import BINARIES
 from rehearsal.story.narrator import Narrator
 
 OPERATOR: Final = "kuberay-operator"
-SPARE_WORKERS: Final = 2
 DETECTION_SECONDS: Final = 8
 """node-monitor-grace-period of this control plane; EKS has 40 to 50 seconds."""
 PATIENCE_SECONDS: Final = 180
@@ -49,8 +48,8 @@ class Cluster:
         self.plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=DETECTION_SECONDS)
         self.kubectl = Kubectl(self.plane, directory / "charts")
 
-    def start(self) -> None:
-        """Start everything, until the RayCluster is whole. Raises Broken when a part does not start."""
+    def start(self, *, workers: int) -> None:
+        """Start everything but the RayCluster, with so many nodes for workers. Raises Broken when a part does not."""
         with self.narrator.step("control plane and nodes") as step:
             self.plane.start()
             self.api = self.plane.api
@@ -60,16 +59,18 @@ class Cluster:
             self.world = World(self.api)
             self.world.start()
             self.auditor = Auditor(self.world, self.plane.pod_deletions)
-            step.see(f"{self._add_nodes()} worker nodes, a head's and a spare one, 2 system nodes")
+            self.nodes.add_all([*objects.system_nodes(), *objects.hyperpod_nodes(self.environment, workers=workers)])
+            step.see(f"{workers} worker nodes, a head's and a spare one, 2 system nodes")
         with self.narrator.step("KubeRay and the reaper") as step:
             self._install()
             step.see(f"KubeRay {self.environment.kuberay.version} with the environment's Helm values")
             step.see("reaper: all replicas may do what they need to")
-        with self.narrator.step("RayCluster") as step:
-            self.here = self._own_side()
-            self.kubectl.apply([self.manifest])
-            wait("the RayCluster, whole", self.here.is_whole, timeout=PATIENCE_SECONDS)
-            step.see(f"{self.here.namespace}/{self.here.name}: {self.here.state()}")
+
+    def own_side(self) -> Side:
+        """The environment's RayCluster, which `manifest` makes."""
+        metadata, zone = self.manifest["metadata"], self.environment.network.node_zones[0]
+        replicas = self.environment.ray.clusters[0].workers[0].replicas
+        return Side(HERE, metadata["namespace"], metadata["name"], replicas, self.world, zone)
 
     def stop(self) -> None:
         """End every process."""
@@ -92,12 +93,6 @@ class Cluster:
         pods = self.world.pods(self.environment.kuberay.namespace)
         return [pod for pod in pods if pod["metadata"]["name"].startswith(OPERATOR)]
 
-    def _add_nodes(self) -> int:
-        """Register all nodes: a RayCluster that doubles has a place. Return how many are for workers."""
-        workers = 2 * self._replicas + SPARE_WORKERS
-        self.nodes.add_all([*objects.system_nodes(), *objects.hyperpod_nodes(self.environment, workers=workers)])
-        return workers
-
     def _install(self) -> None:
         """In the order of a deployment; raises Broken when operator or reaper do not start."""
         operator = self.environment.kuberay.namespace
@@ -113,11 +108,3 @@ class Cluster:
         later = {"image_builder_account", "image_build", "clusters"}
         parts = [getattr(self.ray, field.name) for field in fields(self.ray) if field.name not in later]
         return [chart for part in parts for chart in (part.values() if isinstance(part, dict) else [part])]
-
-    def _own_side(self) -> Side:
-        metadata, zone = self.manifest["metadata"], self.environment.network.node_zones[0]
-        return Side(HERE, metadata["namespace"], metadata["name"], self._replicas, self.world, zone)
-
-    @property
-    def _replicas(self) -> int:
-        return self.environment.ray.clusters[0].workers[0].replicas

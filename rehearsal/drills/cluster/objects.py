@@ -14,6 +14,7 @@ from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.nodes import NodeSpec
 
 STOCK_NAMESPACE: Final = "stock"
+STOCK: Final[Object] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STOCK_NAMESPACE}}
 
 _STOCK_LABEL: Final = "rehearsal/stock-group"
 _ZONE_LABEL: Final = "topology.kubernetes.io/zone"
@@ -34,10 +35,11 @@ def ray_objects(environment: Environment) -> RayObjects:
     return ray_of(environment, RayFacts(_FILE_SYSTEM, _ROLE, ImageBuildFacts(_ROLE, "s3://rehearsal/context.zip")))
 
 
-def stock_cluster(cluster: Object, name: str) -> Object:
+def stock_cluster(cluster: Object, name: str, *, same_nodes: bool = False) -> Object:
     """The RayCluster `cluster` with what KubeRay's own examples state, and no more: image, resources, a place.
 
-    Kubernetes gives its pods a toleration of 300 seconds for a lost node.
+    Kubernetes gives its pods a toleration of 300 seconds for a lost node. The place are `stock_nodes`, or, with
+    `same_nodes`, those of `cluster`.
     """
     spec = cluster["spec"]
     workers = spec["workerGroupSpecs"][0]
@@ -48,8 +50,8 @@ def stock_cluster(cluster: Object, name: str) -> Object:
         "metadata": {"name": name, "namespace": STOCK_NAMESPACE},
         "spec": {
             "rayVersion": spec["rayVersion"],
-            "headGroupSpec": _stock_group(spec["headGroupSpec"], f"{name}-head"),
-            "workerGroupSpecs": [{**sizes, **_stock_group(workers, f"{name}-workers")}],
+            "headGroupSpec": _stock_group(spec["headGroupSpec"], None if same_nodes else f"{name}-head"),
+            "workerGroupSpecs": [{**sizes, **_stock_group(workers, None if same_nodes else f"{name}-workers")}],
         },
     }
 
@@ -115,8 +117,8 @@ def _node(group: InstanceGroup, name: str, own: dict[str, str], taints: Sequence
     return NodeSpec(name=name, labels=own, allocatable=amounts, capacity=amounts, taints=given)
 
 
-def _stock_group(group: Object, place: str) -> dict[str, Any]:
-    [container, *_] = group["template"]["spec"]["containers"]
-    stated = {key: container[key] for key in ("name", "image", "resources")}
-    pod = {"containers": [stated], "nodeSelector": {_STOCK_LABEL: place}}
+def _stock_group(group: Object, place: str | None) -> dict[str, Any]:
+    given = group["template"]["spec"]
+    stated = {key: given["containers"][0][key] for key in ("name", "image", "resources")}
+    pod = {"containers": [stated], "nodeSelector": {_STOCK_LABEL: place} if place else given["nodeSelector"]}
     return {"rayStartParams": group["rayStartParams"], "template": {"spec": pod}}

@@ -14,7 +14,7 @@ from rich.console import Console
 from config import Environment
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
-from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, PATIENCE_SECONDS, SPARE_WORKERS, Cluster
+from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, PATIENCE_SECONDS, Cluster
 from rehearsal.drills.cluster.report import Line, lines, summary, timeline
 from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, names, wait
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
@@ -23,6 +23,8 @@ from rehearsal.story.steps import Broken
 
 MARGIN_SECONDS: Final = 15
 """What is promised beyond the seconds that Kubernetes waits by itself."""
+SPARE_WORKERS: Final = 2
+"""Nodes beyond those for a RayCluster that doubles."""
 STOCK_SECONDS: Final = 315
 """Stock KubeRay gets five minutes, and some more in which its pod, Terminating by then, could still be replaced."""
 DEPLOYMENTS: Final = "replicaset-controller"
@@ -43,10 +45,14 @@ class ClusterStage:
 
     def set_up(self) -> None:
         """Start the cluster. Raises Broken when a part of it does not start."""
-        self.cluster.start()
-        self.here, self.world, self.nodes = self.cluster.here, self.cluster.world, self.cluster.nodes
-        stock = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.STOCK_NAMESPACE}}
-        self.cluster.kubectl.apply([stock])
+        cluster = self.cluster
+        replicas = cluster.environment.ray.clusters[0].workers[0].replicas
+        cluster.start(workers=2 * replicas + SPARE_WORKERS)
+        self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_side()
+        with cluster.narrator.step(f"RayCluster {self.here.name}") as step:
+            cluster.kubectl.apply([objects.STOCK, cluster.manifest])
+            wait("the RayCluster, whole", self.here.is_whole, timeout=PATIENCE_SECONDS)
+            step.see(self.here.state())
 
     def take_down(self) -> None:
         """End every process."""

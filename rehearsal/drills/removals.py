@@ -1,0 +1,110 @@
+"""Drill: a RayCluster is removed from the environment, then a worker group: of neither anything stays."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from config import naming
+from rehearsal.drills.drill import Drill
+from rehearsal.drills.stage import Stage
+from rehearsal.kubernetes.api import Api
+from rehearsal.story.project import Document
+from rehearsal.story.steps import Broken
+
+SECOND: Final = "second"
+EXTRA: Final = "extra-group"
+
+_CORE: Final = "/api/v1/namespaces/{}"
+# Pods are counted: their names are new each time. Events and endpoints follow the others.
+_KINDS: Final = (
+    f"{_CORE}/services",
+    f"{_CORE}/configmaps",
+    f"{_CORE}/secrets",
+    f"{_CORE}/serviceaccounts",
+    f"{_CORE}/persistentvolumeclaims",
+    "/apis/ray.io/v1/namespaces/{}/rayclusters",
+    "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+)
+
+
+def play(stage: Stage) -> None:
+    """Deploy both beside what is there, remove one after the other, and compare with what was there before."""
+    stage.deploy()
+    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    api = Api.from_kubeconfig(_kubeconfig(stage))
+    before = Counter(_inventory(api, stage.environment.ray.namespace))
+
+    stage.edit("a RayCluster, a worker group and a node for a second head more", _add)
+    stage.deploy()
+    stage.ops("wait", "--timeout", "2", "--interval", "1")
+
+    with stage.audited() as auditor:
+        collector = "generic-garbage-collector"
+        auditor.permit(collector, lambda pod: pod.labels.get("ray.io/cluster") == SECOND)
+        stage.edit(f"RayCluster {SECOND} removed", _remove_second)
+        stage.deploy("ray")
+        with stage.step(f"nothing of RayCluster {SECOND} is left"):
+            left = [name for name in _inventory(api, stage.environment.ray.namespace) if SECOND in name]
+            if left:
+                raise Broken(f"{', '.join(left)} is left")
+
+        role = stage.environment.access.admins[0].rpartition("/")[2]
+        auditor.permit(f"assumed-role/{role}/rehearsal", lambda pod: pod.labels.get("ray.io/group") == EXTRA)
+        stage.edit(f"worker group {EXTRA} removed", _remove_extra)
+        stage.deploy("ray")
+        if EXTRA not in (printed := stage.ops("status", expect=(0, 1))):
+            raise Broken(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
+        stage.ops("rollout", "--yes", "--force", "--timeout", "2")
+        stage.ops("wait", "--timeout", "2", "--interval", "1")
+        with stage.step("all is as it was before"):
+            after = Counter(_inventory(api, stage.environment.ray.namespace))
+            if after != before:
+                raise Broken(f"left: {sorted(after - before)}; missing: {sorted(before - after)}")
+
+
+def _add(document: Document) -> None:
+    [head_group, *_] = document["hyperpod"]["instance_groups"]
+    head_group["count"] += 1
+    [first] = document["ray"]["clusters"]
+    [workers] = first["workers"]
+    workers["replicas"] -= 1
+    first["workers"].append({**workers, "name": EXTRA, "replicas": 1, "min_replicas": 0, "max_replicas": 1})
+    idle = {**workers, "replicas": 0, "min_replicas": 0}
+    document["ray"]["clusters"].append({"name": SECOND, "head": dict(first["head"]), "workers": [idle]})
+
+
+def _remove_second(document: Document) -> None:
+    document["ray"]["clusters"].pop()
+
+
+def _remove_extra(document: Document) -> None:
+    [first] = document["ray"]["clusters"]
+    first["workers"].pop()
+    first["workers"][0]["replicas"] += 1
+
+
+def _inventory(api: Api, namespace: str) -> Iterator[str]:
+    for kind in _KINDS:
+        for item in api.get(kind.format(namespace))["items"]:
+            yield f"{kind.rpartition('/')[2]} {item['metadata']['name']}"
+    for pod in api.get(f"{_CORE.format(namespace)}/pods")["items"]:
+        labels = pod["metadata"].get("labels", {})
+        yield f"pod of {labels.get('ray.io/cluster')} {labels.get('ray.io/group')}"
+
+
+def _kubeconfig(stage: Stage) -> Path:
+    return stage.story.account.admin_kubeconfig(naming.eks_cluster(stage.environment))
+
+
+DRILL: Final = Drill(
+    name="removals",
+    promise="A RayCluster is removed from the environment file: its deployment leaves nothing of it. A worker group is "
+    "removed: KubeRay leaves its pods, `ops status` says so, and `ops rollout` removes them and no other.",
+    play=play,
+    stage=Stage,
+)

@@ -1,0 +1,109 @@
+"""Drill: a RayCluster of 1,000 workers on 1,000 nodes, the project's manifest and a stock one in turns.
+
+Half an hour on two cores: KubeRay makes about five pods a second.
+"""
+
+import statistics
+import time
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from config import Environment
+from rehearsal.drills.cluster import objects
+from rehearsal.drills.cluster.cluster import Cluster
+from rehearsal.drills.cluster.side import HERE, STOCK, Side, wait
+from rehearsal.drills.drill import Drill
+from rehearsal.kubernetes.api import Object
+from rehearsal.paths import run_directory
+from rehearsal.story.steps import Broken
+
+WORKERS: Final = 1000
+TURNS: Final = 3
+MOST: Final = 1.15
+_PATIENCE: Final = 1800
+
+
+class ThousandStage:
+    """A control plane with 1,000 nodes, and the environment's first RayCluster with as many workers."""
+
+    REAL = "control plane, KubeRay, scheduling, the environment's manifests and values"
+    SIMULATED = "nodes and kubelets (kwok); in Ray's pods nothing runs"
+
+    def __init__(self, environment: Environment, console: Console) -> None:
+        self.console = console
+        self.cluster = Cluster(_with_workers(environment, WORKERS), run_directory("drills") / "cluster", console)
+        self.times: dict[str, list[float]] = {HERE: [], STOCK: []}
+
+    def set_up(self) -> None:
+        """Start all but the RayClusters."""
+        self.cluster.start(workers=WORKERS)
+        self.cluster.kubectl.apply([objects.STOCK])
+
+    def take_down(self) -> None:
+        """End every process."""
+        self.cluster.stop()
+
+    def begin(self, drill: str) -> None:
+        """There is one drill here."""
+
+    def end(self) -> None:
+        """RayClusters come and go as a whole: there is nothing for an auditor."""
+
+    def show(self) -> None:
+        """Print the times of all turns."""
+        drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        drawn.add_column(f"{WORKERS} workers whole after", no_wrap=True)
+        for turn in range(1, TURNS + 1):
+            drawn.add_column(f"turn {turn}", justify="right")
+        drawn.add_column("median", justify="right")
+        for title, times in self.times.items():
+            told = [f"{seconds:.1f} s" for seconds in times] + [""] * (TURNS - len(times))
+            drawn.add_row(title, *told, f"{statistics.median(times):.1f} s" if times else "")
+        self.console.print(drawn)
+
+    def finish(self) -> None:
+        """Nothing goes on."""
+
+    def measure(self, side: Side, manifest: Object) -> None:
+        """Make a RayCluster, note how long it takes until it is whole, and remove it."""
+        with self.cluster.narrator.step(f"{side.title}: {WORKERS} workers") as step:
+            since = time.time()
+            self.cluster.kubectl.apply([manifest])
+            seconds = wait(f"{side.name}, whole", side.is_whole, timeout=_PATIENCE) - since
+            self.times[side.title].append(seconds)
+            step.see(f"whole after {seconds:.1f} s")
+            self.cluster.kubectl.delete([manifest])
+            wait(f"{side.name}, gone", lambda: not side.pods(), timeout=_PATIENCE)
+
+
+def play(stage: ThousandStage) -> None:
+    """Take turns, so that what the machine does beside this falls on both."""
+    own = stage.cluster.own_side()
+    stock = Side(STOCK, objects.STOCK_NAMESPACE, "thousand", WORKERS, stage.cluster.world, own.zone)
+    manifest = objects.stock_cluster(stage.cluster.manifest, stock.name, same_nodes=True)
+    for _ in range(TURNS):
+        stage.measure(own, stage.cluster.manifest)
+        stage.measure(stock, manifest)
+    ratio = statistics.median(stage.times[HERE]) / statistics.median(stage.times[STOCK])
+    if ratio > MOST:
+        raise Broken(f"at most {MOST} x the time of the stock manifest was promised, it was {ratio:.2f} x")
+
+
+def _with_workers(environment: Environment, count: int) -> Environment:
+    """The environment with so many workers in its first RayCluster's first group, and as many nodes."""
+    cluster = environment.ray.clusters[0]
+    group = cluster.workers[0].model_copy(update={"replicas": count, "min_replicas": 0, "max_replicas": count})
+    cluster = cluster.model_copy(update={"workers": (group,), "autoscaling": None})
+    return environment.model_copy(update={"ray": environment.ray.model_copy(update={"clusters": (cluster,)})})
+
+
+DRILL: Final = Drill(
+    name="thousand-workers",
+    promise=f"{WORKERS} workers on {WORKERS} nodes are whole in {MOST} x the time of the stock manifest, or less "
+    f"(median of {TURNS}; half an hour).",
+    play=play,
+    stage=ThousandStage,
+)
