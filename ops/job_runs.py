@@ -19,6 +19,8 @@ from ops.refusals import in_plain_words
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
 _CONFLICT_SECONDS: Final = 30
+# To connect, and until a job that says nothing is asked for anew.
+_SILENCE: Final = (REQUEST_TIMEOUT[0], 3600)
 _DONE: Final = {"Complete", "Failed"}
 
 as_submitter: Final = partial(in_plain_words, "access.submitters")
@@ -147,7 +149,7 @@ class Runs:
     def log(self, pod: str) -> Iterable[bytes]:
         """Follow what a supervisor prints; yields pieces until its end."""
         response = self.core.read_namespaced_pod_log(
-            pod, self._namespace, follow=True, _preload_content=False, _request_timeout=(REQUEST_TIMEOUT[0], None)
+            pod, self._namespace, follow=True, _preload_content=False, _request_timeout=_SILENCE
         )
         pieces: Iterable[bytes] = response.stream()
         return pieces

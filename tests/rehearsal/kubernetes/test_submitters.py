@@ -1,0 +1,234 @@
+"""Runs on a real control plane, as somebody of the submitters' group and as somebody who is not: RBAC decides.
+
+The supervisor is the chart's, with its own service account; the head is a pod whose address answers as Ray would.
+"""
+
+import io
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import cdk8s
+import kubernetes
+import pytest
+from rich.console import Console
+
+from config import labels
+from config.versions import PYTHON_IMAGE
+from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.names import RUN_LABEL, submitters_group
+from ops import job_follow
+from ops.job_package import Package
+from ops.job_runs import Request, RunError, Runs, as_submitter
+from ops.refusals import Unreachable
+from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod, ray_cluster, wait_until
+from tests.unit.controllers.fake_ray import FakeRay, serve
+
+NAMESPACE = "submitted"
+PACKAGE = Package("_ray_pkg_0123456789abcdef.zip", b"a zip file")
+
+
+def runs_as(control_plane: ControlPlane, user: str, *groups: str) -> Runs:
+    """Runs as somebody else sees them: the API server decides as if that user had come."""
+    api = kubernetes.config.new_client_from_config(str(control_plane.admin_kubeconfig))
+    api.set_default_header("Impersonate-User", user)
+    # Without a group of its own an impersonated user is still one of those who are known.
+    for group in groups or ("system:authenticated",):
+        api.set_default_header("Impersonate-Group", group)
+    return Runs(api, NAMESPACE)
+
+
+def request(name: str) -> Request:
+    return Request(
+        name=name,
+        cluster="rayml",
+        command="python train.py --epochs '$(three)'",
+        storage="/fsx/runs",
+        package=PACKAGE,
+        max_attempts=10,
+        max_stalled=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[FakeRay]:
+    with serve() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def place(
+    nodes: Nodes, kubectl: Kubectl, binaries: Binaries, control_plane: ControlPlane, ray: FakeRay
+) -> Iterator[None]:
+    """The namespace as the ray stack leaves it, with a RayCluster whose head is there."""
+    kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
+    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    place = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
+    nodes.add("supervisors-1", labels=place, allocatable=GENERAL, capacity=GENERAL)
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": restricted}}
+    chart = JobSupervisorChart(cdk8s.App(), "supervisor", supervisor=JobSupervisor(NAMESPACE, PYTHON_IMAGE))
+    kubectl.apply(namespace, *chart.to_json())
+    cluster = ray_cluster("rayml", workers=1)
+    cluster["metadata"]["namespace"] = NAMESPACE
+    kubectl.apply(cluster)
+    kubectl.apply(head())
+    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/rayml-head", "--timeout=20s")
+    status = f'{{"status": {{"podIP": "{ray.host}", "podIPs": [{{"ip": "{ray.host}"}}]}}}}'
+    kubectl("-n", NAMESPACE, "patch", "pod", "rayml-head", "--subresource=status", "--type=merge", "-p", status)
+    yield
+    kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    nodes.remove("supervisors-1")
+
+
+def head() -> dict[str, object]:
+    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {"name": "ray-head", "image": "example.invalid/ray:2.42.1", "securityContext": safe}
+    own = pod(
+        "rayml-head",
+        containers=[container],
+        nodeSelector={"group": "head"},
+        securityContext={"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+    )
+    own["metadata"] |= {
+        "namespace": NAMESPACE,
+        "labels": {"ray.io/cluster": "rayml", "ray.io/node-type": "head"},
+    }
+    return own
+
+
+@pytest.fixture
+def ann(place: None, control_plane: ControlPlane) -> Runs:
+    """Somebody of the submitters' group."""
+    return runs_as(control_plane, "ann", submitters_group(NAMESPACE))
+
+
+@pytest.fixture
+def bob(place: None, control_plane: ControlPlane) -> Runs:
+    """Somebody whom the cluster knows, and no more."""
+    return runs_as(control_plane, "bob")
+
+
+def followed(runs: Runs, name: str) -> tuple[int, str]:
+    """Exit code and output."""
+    shown = io.StringIO()
+    return job_follow.follow(runs, name, Console(file=shown, width=400)), shown.getvalue()
+
+
+def test_submitter_submits_follows_and_sees_the_exit_code(ann: Runs, ray: FakeRay) -> None:
+    with as_submitter():
+        assert ann.cluster(None) == "rayml"
+        ann.create(request("works"), again=False)
+    wait_until(lambda: "works-1" in ray.jobs, "the submission", seconds=60)
+    job = ray.jobs["works-1"]
+    assert job.request["entrypoint"] == "python train.py --epochs '$(three)'"
+    assert ray.packages == {PACKAGE.name: PACKAGE.content}
+    job.output = "epoch 1\nepoch 2\n"
+    threading.Timer(3, partial(job.end, "SUCCEEDED", 0)).start()
+    code, output = followed(ann, "works")
+    assert code == 0
+    assert "epoch 1\nepoch 2\n" in output
+    assert "── submitted: submission_id works-1" in output
+    with as_submitter():
+        [run] = [run for run in ann.all() if run.name == "works"]
+    assert (run.phase, run.state["attempt"]) == ("succeeded", 1)
+
+
+def test_name_in_use_is_one_message_and_nothing_is_submitted_twice(ann: Runs, ray: FakeRay) -> None:
+    ann.create(request("twice"), again=False)
+    wait_until(lambda: "twice-1" in ray.jobs, "the submission", seconds=60)
+    for again in (False, True):
+        with pytest.raises(RunError, match="the run twice is in use"):
+            ann.create(request("twice"), again=again)
+    ray.jobs["twice-1"].end("FAILED", 3)
+    assert followed(ann, "twice")[0] == 3
+    wait_until(lambda: ann.get("twice").finished, "the end of its Job", seconds=60)
+    with pytest.raises(RunError, match="--again goes on with it"):
+        ann.create(request("twice"), again=False)
+    ann.create(request("twice"), again=True)
+    wait_until(lambda: "twice-2" in ray.jobs, "the next attempt", seconds=60)
+    ray.jobs["twice-2"].end("SUCCEEDED", 0)
+    assert followed(ann, "twice")[0] == 0
+    assert [id for id in ray.submissions if id.startswith("twice")] == ["twice-1", "twice-2"]
+
+
+def test_supervisor_that_is_killed_is_started_anew_by_its_job_and_submits_nothing(
+    ann: Runs, ray: FakeRay, control_plane: ControlPlane
+) -> None:
+    ann.create(request("killed"), again=False)
+    wait_until(lambda: "killed-1" in ray.jobs, "the submission", seconds=60)
+    log = (control_plane.logs / "kubelet.log").read_text().splitlines()
+    pids = [int(line.split()[-1]) for line in log if "started job-supervisor as process" in line]
+    os.kill(pids[-1], signal.SIGKILL)
+    wait_until(lambda: len(ann.pods("killed")) == 2, "another pod", seconds=60)
+    ray.jobs["killed-1"].end("SUCCEEDED", 0)
+    assert followed(ann, "killed")[0] == 0
+    assert [id for id in ray.submissions if id.startswith("killed")] == ["killed-1"]
+
+
+def test_run_that_a_submitter_stops_ends_in_ray(ann: Runs, ray: FakeRay) -> None:
+    ann.create(request("stopped"), again=False)
+    wait_until(lambda: "stopped-1" in ray.jobs, "the submission", seconds=60)
+    ann.stop("stopped")
+    assert followed(ann, "stopped")[0] == 130
+    assert ray.stops == ["stopped-1"]
+
+
+def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: Kubectl, ray: FakeRay) -> None:
+    for attempt in (
+        partial(bob.cluster, None),
+        partial(bob.create, request("foreign"), again=False),
+        bob.all,
+        partial(bob.stop, "works"),
+        partial(bob.delete, "works"),
+        partial(bob.pods, "works"),
+        partial(bob.log, "rayml-head"),
+    ):
+        with pytest.raises(Unreachable, match=r"refuses this \(403\).*access\.submitters"), as_submitter():
+            attempt()
+    assert not kubectl.get("-n", NAMESPACE, "jobs", "-l", f"{RUN_LABEL}=foreign")["items"]
+    assert not [id for id in ray.submissions if id.startswith("foreign")]
+
+
+@pytest.mark.parametrize(
+    ("verb", "what", "ann_may"),
+    [
+        ("create", "pods/portforward", True),
+        ("create", "pods/exec", True),
+        ("get", "pods/log", True),
+        ("create", "jobs", True),
+        ("get", "secrets", False),
+        ("create", "rolebindings", False),
+        ("update", "cronjobs", False),
+        ("update", "configmaps", False),
+        ("delete", "rayclusters", False),
+    ],
+)
+def test_the_groups_role_is_enough_and_no_more(
+    place: None, kubectl: Kubectl, verb: str, what: str, *, ann_may: bool
+) -> None:
+    review = ("-n", NAMESPACE, "create", "-o", "jsonpath={.status.allowed}", "-f", "-")
+    resource, _, subresource = what.partition("/")
+    groups = {
+        "jobs": "batch",
+        "cronjobs": "batch",
+        "rolebindings": "rbac.authorization.k8s.io",
+        "rayclusters": "ray.io",
+    }
+    attributes = {
+        "namespace": NAMESPACE,
+        "verb": verb,
+        "group": groups.get(resource, ""),
+        "resource": resource,
+        "subresource": subresource,
+    }
+    for group, may in ((submitters_group(NAMESPACE), ann_may), ("somebody-else", False)):
+        spec = {"user": "somebody", "groups": [group], "resourceAttributes": attributes}
+        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        answer = kubectl(*review, stdin=cdk8s.Yaml.stringify(asked))
+        assert (answer == "true") is may
