@@ -2,7 +2,10 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from config import versions
 from k8s_charts.image_context import FURTHER_REQUIREMENTS, RAY_IMAGE_DIRECTORY
@@ -10,6 +13,50 @@ from k8s_charts.image_context import FURTHER_REQUIREMENTS, RAY_IMAGE_DIRECTORY
 LOCKED = (RAY_IMAGE_DIRECTORY / "requirements.txt").read_text()
 WANTED = (RAY_IMAGE_DIRECTORY / "requirements.in").read_text()
 PIN = re.compile(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==([^\s\\]+)", re.MULTILINE)
+
+
+# The platform of the base image: CPython 3.10, glibc 2.35 (Ubuntu 22.04), of which the lock asks for less.
+PLATFORM = ("--python-version=3.10", "--python-platform=x86_64-manylinux_2_31", "--only-binary=:all:")
+# uv would look for a CPython 3.10 to download, which resolving does not need.
+QUIET = "--no-python-downloads"
+UNREACHABLE = ("error sending request", "Failed to fetch", "dns error", "timed out")
+
+
+def uv(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run uv's `pip` for the image's platform; skip the test where the index cannot be reached."""
+    command = [str(Path(sys.executable).with_name("uv")), "pip", *map(str, arguments), *PLATFORM, QUIET]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and any(sign in done.stderr for sign in UNREACHABLE):
+        pytest.skip("the package index cannot be reached")
+    return done
+
+
+@pytest.mark.network
+def test_what_is_asked_for_resolves_to_the_lock_and_to_nothing_else() -> None:
+    """All of it together, each package's own requirements met."""
+    constraint = ("--constraint", RAY_IMAGE_DIRECTORY / "requirements.txt")
+    done = uv("compile", "--no-annotate", "--no-header", *constraint, RAY_IMAGE_DIRECTORY / "requirements.in")
+    assert done.returncode == 0, done.stderr
+    assert PIN.findall(done.stdout) == PIN.findall(LOCKED)
+
+
+@pytest.mark.network
+def test_index_has_a_wheel_with_a_locked_hash_for_everything(tmp_path: Path) -> None:
+    lock = ("--requirement", RAY_IMAGE_DIRECTORY / "requirements.txt")
+    done = uv("install", "--dry-run", "--no-deps", "--require-hashes", *lock, "--target", tmp_path)
+    assert done.returncode == 0, done.stderr
+    planned = re.findall(r"^ \+ ([a-z0-9-]+)==(\S+)$", done.stderr, re.MULTILINE)
+    assert sorted(planned) == PIN.findall(LOCKED)
+
+
+@pytest.mark.network
+def test_walkthroughs_own_list_does_not_resolve(tmp_path: Path) -> None:
+    """Its tqdm is older than what its datasets needs: the two tests above would say so."""
+    theirs = tmp_path / "requirements.in"
+    theirs.write_text(re.sub(r"(?m)^tqdm==.*$", "tqdm==4.66.1", WANTED))
+    done = uv("compile", theirs)
+    assert done.returncode != 0
+    assert "datasets==3.3.2 depends on tqdm>=4.66.3" in done.stderr
 
 
 def test_every_requirement_is_pinned_with_hashes() -> None:
