@@ -99,6 +99,8 @@ def rollout(
         _tell((line for made in plans for line in rollouts.describe(made)), say)
         needed = [made for made in plans if made.is_needed]
         if needed and not force:
+            if any(made.outdated.old for made in needed):
+                rollouts.refuse_missing_image(environment, clients)
             refuse_jobs({(made.namespace, made.name) for made in needed}, partial(running, clients.kubernetes))
         if needed and dry_run:
             say("dry run: nothing was changed")

@@ -14,8 +14,10 @@ import kubernetes
 from kubernetes.client import ApiException
 
 from config import Environment
-from ops.clients import REQUEST_TIMEOUT
+from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.drain import Say
+from ops.items import State
+from ops.one_off import image
 from ops.outdated import Json, Outdated, counted, is_suspended, outdated
 from ops.refusals import NoAnswer, in_plain_words
 from ops.scale import Refused
@@ -65,6 +67,16 @@ def _plan(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Rollou
     return Rollout(namespace, name, is_suspended(cluster), pods, outdated(cluster, pods))
 
 
+def refuse_missing_image(environment: Environment, clients: Clients) -> None:
+    """Refused while new pods could not start: no deployment waits for the image that the cluster builds."""
+    item = image(environment, clients)
+    if item.state is not State.READY:
+        raise Refused(
+            f"the Ray image {item.name} is not there ({item.detail}), and new pods could not start: wait for it "
+            f"(`ops wait --env {environment.name}`); --force goes on without it"
+        )
+
+
 def describe(made: Rollout) -> Iterator[str]:
     """What will be done, one line a step."""
     if not made.is_needed:
@@ -91,10 +103,9 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
     try:
         _suspend(api, made, True)
         say(f"{made}: suspended")
-        left = _until(lambda: _still_there(api, made), say, deadline=deadline, interval=interval)
+        left = _until(lambda: _still_there(api, made) or _resume(api, made), say, deadline=deadline, interval=interval)
         if left:
             raise Refused(f"{made}: {left}; does KubeRay's operator run? Run this command again when that is mended")
-        _suspend(api, made, None)
     except BaseException:
         # Its pods are gone or going, and nothing but a resumption brings them back: however this ends, it says so.
         say(f"{made} may be suspended now, as `ops status` shows; the same command goes on and resumes it")
@@ -132,6 +143,11 @@ def _still_there(api: kubernetes.client.ApiClient, made: Rollout) -> str:
         return f"{counted(pods)} still ending"
     state = _cluster(api, made.namespace, made.name).get("status", {}).get("state")
     return "" if state == "suspended" else "its operator has not seen yet that all pods are gone"
+
+
+def _resume(api: kubernetes.client.ApiClient, made: Rollout) -> str:
+    _suspend(api, made, None)
+    return ""
 
 
 def _not_ready(api: kubernetes.client.ApiClient, made: Rollout) -> str:

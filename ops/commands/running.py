@@ -111,7 +111,9 @@ def rollout(
     env: EnvName = "dev",
     yes: Yes = False,
     dry_run: DryRun = False,
-    force: Force = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when a job runs there, that cannot be known, or the image is missing.")
+    ] = False,
     timeout: Timeout = 60,
 ) -> None:
     """Give RayClusters pods of their current template, and remove those of worker groups that are gone.

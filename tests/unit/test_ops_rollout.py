@@ -13,7 +13,7 @@ from ops.clients import Clients
 from ops.items import Item, Require, State
 from ops.readiness import observe
 from tests.unit.fake_apis import Apis
-from tests.unit.running_environment import PODS, RAY_CLUSTER, condition
+from tests.unit.running_environment import JOBS, PODS, RAY_CLUSTER, condition, job
 
 RAY_JOBS = "/apis/ray.io/v1/namespaces/ray/rayjobs"
 PATCH = f"PATCH {RAY_CLUSTER}"
@@ -164,6 +164,33 @@ def test_a_head_that_does_not_say_what_runs_is_reason_enough(changed: Apis) -> N
     assert result.exit_code == 1
     assert "the head ray/head does not say which jobs run" in result.stderr
     assert changed.changes == []
+
+
+def test_running_pods_are_not_given_up_for_an_image_that_is_not_built_yet(changed: Apis) -> None:
+    changed.kubernetes[JOBS] = {"items": [job(active=1)]}
+    result = run("rayml", "--yes")
+    assert result.exit_code == 1
+    assert "the Ray image aws-ray-custom is not there (building), and new pods could not start" in result.stderr
+    assert changed.changes == []
+
+
+def test_a_suspended_ray_cluster_is_resumed_whatever_becomes_of_the_image(changed: Apis) -> None:
+    changed.kubernetes[JOBS] = {"items": [job(active=1)]}
+    suspended = ray_cluster("suspended", suspend=True)
+    changed.kubernetes[RAY_CLUSTER] = [suspended, suspended, ray_cluster("suspended")]
+    changed.kubernetes[PODS] = listed([], NO_HEAD, [], NEW)
+    assert run("rayml", "--yes").exit_code == 0
+    assert changed.changes[-1] == RESUME
+
+
+def test_an_api_server_that_is_away_when_it_is_to_be_resumed_is_asked_again(changed: Apis) -> None:
+    accepted, away = (200, {"metadata": {"name": "rayml"}}), (503, {"kind": "Status", "message": "etcd leader changed"})
+    changed.kubernetes[PATCH] = [accepted, away, accepted]
+    changed.kubernetes[RAY_CLUSTER].insert(2, changed.kubernetes[RAY_CLUSTER][2])
+    changed.kubernetes[PODS].insert(4, {"items": []})
+    result = run("rayml", "--yes")
+    assert result.exit_code == 0, result.output
+    assert changed.changes == [SUSPEND, RESUME, RESUME]
 
 
 def test_force_goes_on_whatever_runs(changed: Apis) -> None:
