@@ -4,60 +4,23 @@ import logging
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import urllib3
-
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.launch import Launch
 from rehearsal.kubernetes.podserver import ContainerRecord
+from rehearsal.kubernetes.probes import Probe
 from rehearsal.kubernetes.references import ContainerConfigError
 from rehearsal.processes import end_with_parent
 
 # Kubelet waits 10 s to 5 min; a rehearsal that ends is shown sooner, by the same status.
 _FIRST_BACK_OFF: Final = 1.0
 _LONGEST_BACK_OFF: Final = 30.0
-_FIRST_PROBES_EVERY: Final = 0.25
 
 _log = logging.getLogger(__name__)
-_http = urllib3.PoolManager(retries=False)
-
-
-class Probe:
-    """An HTTP probe against the local port that stands for the container's."""
-
-    def __init__(self, spec: Object, container: Object, ports: Launch) -> None:
-        """Raises ContainerConfigError for a probe of another kind, or of a port that the program does not open."""
-        http = spec.get("httpGet")
-        if http is None:
-            raise ContainerConfigError("the rehearsal knows httpGet probes only")
-        port = _port_number(http["port"], container)
-        if port not in ports.ports:
-            raise ContainerConfigError(f"a probe asks port {port}, but the program opens {sorted(ports.ports)} only")
-        self._url = f"{http.get('scheme', 'HTTP').lower()}://127.0.0.1:{ports.ports[port]}{http.get('path', '/')}"
-        self._timeout = float(spec.get("timeoutSeconds", 1))
-        self.initial_delay = float(spec.get("initialDelaySeconds", 0))
-        self.period = float(spec.get("periodSeconds", 10))
-        self.threshold = int(spec.get("failureThreshold", 3))
-        self.failures = 0
-        self._next = 0.0
-
-    def is_due(self, now: float) -> bool:
-        return now >= self._next
-
-    def ask(self, now: float, *, again_after: float) -> bool:
-        """Ask once; an answer of 200 to 399 is a success, as kubelet has it."""
-        self._next = now + again_after
-        try:
-            status = _http.request("GET", self._url, timeout=self._timeout).status
-        except urllib3.exceptions.HTTPError:
-            status = 0
-        succeeded = 200 <= status < 400
-        self.failures = 0 if succeeded else self.failures + 1
-        return succeeded
 
 
 class Container:
@@ -70,6 +33,8 @@ class Container:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._launch: Launch | None = None
+        self._hook: subprocess.Popen[bytes] | None = None
+        self._told = False
         self._readiness: Probe | None = None
         self._liveness: Probe | None = None
         self._started_at = ""
@@ -104,7 +69,18 @@ class Container:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process, if it runs."""
         if self._process and self._process.poll() is None:
-            self._process.send_signal(number)
+            if self._launch and self._launch.sandbox:
+                self._launch.sandbox.signal(self._process, number)
+            else:
+                self._process.send_signal(number)
+
+    def end(self) -> None:
+        """Bring an orderly end on: the preStop hook first (in a sandbox only: it may end others), then SIGTERM."""
+        if self._hook is None and self.is_running:
+            self._hook = self._start_hook()
+        if (self._hook is None or self._hook.poll() is not None) and not self._told:
+            self._told = True
+            self.signal(signal.SIGTERM)
 
     def has_ended(self) -> bool:
         """Whether no process is left."""
@@ -115,7 +91,8 @@ class Container:
         if self._launch is None:
             return None
         environment = [f"{name}={value}" for name, value in self._launch.environment.items()]
-        return ContainerRecord(str(self._log), self.is_running, (), environment, self._launch.environment["HOME"])
+        enter = tuple(self._launch.sandbox.enter) if self._launch.sandbox else ()
+        return ContainerRecord(str(self._log), self.is_running, enter, environment, self._launch.environment["HOME"])
 
     def ports(self) -> dict[int, str]:
         """Its ports → where they are on this machine."""
@@ -150,9 +127,17 @@ class Container:
             self._waiting = {"reason": "CreateContainerConfigError", "message": str(error)}
             self._start_again = now + _FIRST_BACK_OFF
             return
+        self._process = self._run(launch.argv, launch)
+        self._launch = launch
+        _log.info("started %s as process %s", self.spec["name"], self._process.pid)
+        self._starts += 1
+        self._started, self._started_at = now, timestamp()
+        self.ready = self._readiness is None
+
+    def _run(self, argv: Sequence[str], launch: Launch) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                launch.argv,
+            return subprocess.Popen(
+                argv,
                 env=dict(launch.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -160,11 +145,12 @@ class Container:
                 start_new_session=True,
                 preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call
             )
-        self._launch = launch
-        _log.info("started %s as process %s", self.spec["name"], self._process.pid)
-        self._starts += 1
-        self._started, self._started_at = now, timestamp()
-        self.ready = self._readiness is None
+
+    def _start_hook(self) -> subprocess.Popen[bytes] | None:
+        hook = self.spec.get("lifecycle", {}).get("preStop", {}).get("exec")
+        if hook is None or self._launch is None or self._launch.sandbox is None:
+            return None
+        return self._run([*self._launch.sandbox.enter, *hook["command"]], self._launch)
 
     def _probe_of(self, kind: str, launch: Launch) -> Probe | None:
         if "startupProbe" in self.spec:
@@ -174,11 +160,12 @@ class Container:
     def _probe(self, now: float) -> None:
         """Readiness is asked at once and often until it is there: the initial delay only spares a slow start."""
         probe = self._readiness
-        if probe and probe.is_due(now):
-            succeeded = probe.ask(now, again_after=probe.period if self.ready else _FIRST_PROBES_EVERY)
-            self.ready = succeeded or (self.ready and probe.failures < probe.threshold)
+        if probe:
+            succeeded = probe.ask(now, again_after=probe.period if self.ready else probe.first_period)
+            if succeeded is not None:
+                self.ready = succeeded or (self.ready and probe.failures < probe.threshold)
         probe = self._liveness
-        if probe and now >= self._started + probe.initial_delay and probe.is_due(now):
+        if probe and now >= self._started + probe.initial_delay:
             probe.ask(now, again_after=probe.period)
             if probe.failures >= probe.threshold:
                 _log.warning("%s failed its liveness probe %s times", self.spec["name"], probe.failures)
@@ -209,13 +196,3 @@ class Container:
 def timestamp() -> str:
     """Now, as Kubernetes writes times."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _port_number(port: int | str, container: Object) -> int:
-    """The number of a port that a probe gives by number or by name."""
-    if isinstance(port, int):
-        return port
-    for declared in container.get("ports", ()):
-        if declared.get("name") == port:
-            return int(declared["containerPort"])
-    raise ContainerConfigError(f"a probe asks port {port}, which the container does not declare")

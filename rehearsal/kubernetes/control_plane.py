@@ -27,9 +27,8 @@ from rehearsal.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from rehearsal.processes import Child, ProcessFailure, Supervisor, free_port
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
-# EKS's range for a VPC outside 10.0.0.0/8's upper half; the first address is the `kubernetes` service's.
+# EKS's range for a VPC outside 10.0.0.0/8's upper half; its first address is pki.SERVICE_IP.
 _SERVICES: Final = "10.100.0.0/16"
-_SERVICE_IP: Final = "10.100.0.1"
 _PODS: Final = "10.244.0.1/16"
 # Never used (nothing in the rehearsal has a pod network), but the API server insists on one that is not local;
 # 192.0.2.0/24 is kept for documentation (RFC 5737).
@@ -53,6 +52,7 @@ class ControlPlane:
         played_elsewhere: Sequence[str] = (),
         issuer: str = _DEFAULT_ISSUER,
         node_monitor_grace_period: int = 8,
+        real_ray: programs.RealRay | None = None,
     ) -> None:
         """Describe a control plane.
 
@@ -62,7 +62,7 @@ class ControlPlane:
         `authenticator_url` is asked about every bearer token that is no service account's (a TokenReview
         webhook, as EKS has for IAM; answers are kept for 5 s). `issuer` is the `iss` of service account
         tokens. `node_monitor_grace_period` is the time in seconds after which a silent node is lost (40 on
-        EKS, which for a rehearsal is long).
+        EKS, which for a rehearsal is long). With `real_ray` Ray's pods really run.
         """
         self.name = name
         self.directory = directory.resolve()
@@ -72,6 +72,7 @@ class ControlPlane:
         self._played_elsewhere = played_elsewhere
         self._issuer = issuer
         self._grace = node_monitor_grace_period
+        self._real_ray = real_ray
         self._data = self.directory / "data"
         self._port: int | None = None
         self._kubelet_port = 0
@@ -115,7 +116,7 @@ class ControlPlane:
         Raises ProcessFailure naming the component and its log; nothing is left running then.
         """
         self._data.mkdir(parents=True, exist_ok=True)
-        self._pki = pki.create(self.directory / "pki", service_ip=_SERVICE_IP)
+        self._pki = pki.create(self.directory / "pki", service_ip=pki.SERVICE_IP)
         self._port = free_port()
         self._kubelet_port = free_port()
         self._supervisor = Supervisor(self.directory)
@@ -282,7 +283,12 @@ class ControlPlane:
             f"--directory={self.directory}",
             f"--binaries={self.binaries.directory}",
             f"--port={self._kubelet_port}",
+            *self._ray_flags(),
         ]
+
+    def _ray_flags(self) -> list[str]:
+        ray = self._real_ray
+        return [f"--ray-image={ray.image}", f"--ray-environment={ray.environment}"] if ray else []
 
     @property
     def _authenticator_config(self) -> Path:
@@ -307,7 +313,7 @@ class ControlPlane:
             write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
         self._audit_policy.write_text(yaml.safe_dump(audit.POLICY))
         stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
-        query = programs.containers_query(programs.table(self.binaries), self._played_elsewhere)
+        query = programs.containers_query(programs.table(self.binaries, self._real_ray), self._played_elsewhere)
         for stage in stages:
             if stage["spec"]["resourceRef"]["kind"] == "Pod":
                 stage["spec"]["selector"]["matchExpressions"].append({"key": query, "operator": "DoesNotExist"})

@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 from rehearsal.isolation import search_path
 from rehearsal.kubernetes.api import Api, Object
 from rehearsal.kubernetes.kubeconfig import write_kubeconfig
+from rehearsal.kubernetes.pki import SERVICE_IP
 from rehearsal.kubernetes.programs import Program
 from rehearsal.kubernetes.references import ContainerConfigError, content, field
+from rehearsal.kubernetes.sandbox.pod import Sandbox
 from rehearsal.kubernetes.volumes import TOKEN_MOUNT, Volumes
 from rehearsal.processes import free_port
 
@@ -23,17 +25,14 @@ class Launch:
     environment: Mapping[str, str]
     ports: Mapping[int, int]
     """Container port → local port."""
+    sandbox: Sandbox | None = None
+    """Where it runs; None: as a plain process of this machine."""
 
 
 def prepare(api: Api, pod: Object, container: Object, program: Program, volumes: Volumes) -> Launch:
     """Work out the process of a container. Raises ContainerConfigError saying what is wrong."""
     variables = _environment(api, pod, container)
-    command = container.get("command") or [program.entrypoint]
-    words = [_expand(word, variables) for word in [*command, *container.get("args", ())]]
-    executable = program.executables.get(words[0])
-    if executable is None:
-        known = ", ".join(program.executables)
-        raise ContainerConfigError(f"{container['image']} has no {words[0]} (the rehearsal knows: {known})")
+    words, executable = _command(container, program, variables)
     mounts = volumes.mount(container)
     arguments, ports = _with_local_ports([mounts.relocate(word) for word in words[1:]], program.ports)
     arguments += [word.format(namespace=pod["metadata"]["namespace"]) for word in program.arguments]
@@ -44,6 +43,30 @@ def prepare(api: Api, pod: Object, container: Object, program: Program, volumes:
         own["KUBECONFIG"] = _kubeconfig(volumes.directory, api.server, account)
     variables = {name: mounts.relocate(value) for name, value in variables.items()}
     return Launch([str(executable), *arguments], own | variables, ports)
+
+
+def prepare_inside(sandbox: Sandbox, api: Api, pod: Object, container: Object, program: Program) -> Launch:
+    """Work out the process of a container in its pod's sandbox, where everything is as the manifest says.
+
+    Raises ContainerConfigError.
+    """
+    variables = _environment(api, pod, container)
+    words, executable = _command(container, program, variables)
+    argv = [*sandbox.enter, str(executable), *words[1:]]
+    own = {"PATH": sandbox.path, "HOSTNAME": pod["metadata"]["name"], "HOME": str(sandbox.home)}
+    own |= {"KUBERNETES_SERVICE_HOST": SERVICE_IP, "KUBERNETES_SERVICE_PORT": "443"}
+    return Launch(argv, own | variables, {}, sandbox)
+
+
+def _command(container: Object, program: Program, variables: Mapping[str, str]) -> tuple[list[str], Path]:
+    """The words of the container's command, and the program that stands for the first of them."""
+    command = container.get("command") or [program.entrypoint]
+    words = [_expand(word, variables) for word in [*command, *container.get("args", ())]]
+    executable = program.executables.get(words[0])
+    if executable is None:
+        known = ", ".join(program.executables)
+        raise ContainerConfigError(f"{container['image']} has no {words[0]} (the rehearsal knows: {known})")
+    return words, executable
 
 
 def _kubeconfig(directory: Path, server: str, account: Path) -> str:

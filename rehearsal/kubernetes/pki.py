@@ -4,6 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -11,6 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALID_FOR = timedelta(days=30)
+SERVICE_IP: Final = "10.100.0.1"
+"""Address of the `kubernetes` service, which the server's certificate names."""
 
 
 @dataclass(frozen=True)

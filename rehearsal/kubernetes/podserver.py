@@ -44,8 +44,10 @@ class PodRecord:
 class Records:
     """The records of one control plane's pods."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, program: Path) -> None:
+        """`program` is the server's own, which connects streams inside of a sandbox, too."""
         self.directory = directory
+        self.dial = (str(program), "dial")
         directory.mkdir(parents=True, exist_ok=True)
         self._written: dict[Path, PodRecord] = {}
 

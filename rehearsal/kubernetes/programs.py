@@ -31,15 +31,33 @@ class Program:
     """Appended to the container's own arguments; `{namespace}` is the pod's."""
 
 
+@dataclass(frozen=True)
+class RealRay:
+    """Ray pods that are Ray, on this machine: every pod of the table then runs in a sandbox (`sandbox`)."""
+
+    image: str
+    """Regular expression of Ray's image."""
+    environment: Path
+    """The Python environment that stands for the image's."""
+
+    @property
+    def search_path(self) -> str:
+        """PATH of the pods."""
+        return f"{self.environment / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
 _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
 IMAGE_BUILD: Final = r"(^|/)moby/buildkit([:@]|$)"
 """Image of the image build, whose pods the embedded account's stand-in plays, if there is one."""
 
 
-def table(binaries: Binaries) -> tuple[Program, ...]:
-    """The programs of a rehearsal."""
+def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]:
+    """The programs of a rehearsal; Ray's are simulated unless asked for."""
+    shells = {"/bin/bash": Path("/bin/bash"), "/bin/sh": Path("/bin/sh")}
+    real = (Program(image=ray.image, entrypoint="/bin/bash", executables=shells, ports={}),) if ray else ()
     return (
+        *real,
         Program(
             image=_KUBERAY_IMAGE,
             entrypoint="/manager",

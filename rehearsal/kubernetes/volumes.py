@@ -1,9 +1,9 @@
 """The volumes of a pod whose program really runs, as folders of this machine.
 
-Nothing is mounted, as that would need root: in a container's arguments and variables each mount path is replaced by
-the path of a folder. A program that has such a path built in does not find it; it must be told. A ConfigMap's or
-Secret's files are those of the container's start, while the service account's token is renewed. Files' modes, owners,
-sizes and media are not simulated.
+A pod in a sandbox has them mounted (`tree`). Elsewhere nothing is: in a container's arguments and variables each mount
+path is replaced by the path of a folder; a program that has such a path built in does not find it, it must be told. A
+ConfigMap's or Secret's files are those of the container's start, while the service account's token is renewed. Files'
+modes, owners and sizes are not simulated.
 """
 
 import re
@@ -15,6 +15,7 @@ from typing import Final
 
 from rehearsal.kubernetes.api import Api, ApiError, Object
 from rehearsal.kubernetes.references import ContainerConfigError, content, field
+from rehearsal.kubernetes.sandbox.pause import Mount
 
 TOKEN_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 
@@ -64,11 +65,47 @@ class Volumes:
         """Make the volumes that a container mounts. Raises ContainerConfigError saying what is wrong."""
         folders = {}
         for mount in container.get("volumeMounts", ()):
-            if unknown := mount.keys() - _MOUNT_FIELDS:
-                raise ContainerConfigError(f"the rehearsal does not know {', '.join(unknown)} of a volume mount")
+            _require_known(mount)
             folders[mount["mountPath"].rstrip("/")] = self._make(self._volumes[mount["name"]])
         self.renew()
         return Mounts(folders)
+
+    def tree(self, claims: Path) -> list[Mount]:
+        """The mounts of all containers together, for a sandbox; `claims` holds the persistent volume claims.
+
+        Raises ContainerConfigError.
+        """
+        spec, mounts = self._pod["spec"], dict[str, Mount]()
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            for mount in container.get("volumeMounts", ()):
+                made = self._mount_of(mount, claims)
+                if mounts.setdefault(made.target, made) != made:
+                    raise ContainerConfigError(f"the containers of the pod must agree on what {made.target} is")
+        self.renew()
+        return list(mounts.values())
+
+    def _mount_of(self, mount: Object, claims: Path) -> Mount:
+        _require_known(mount)
+        volume, target = self._volumes[mount["name"]], mount["mountPath"].rstrip("/")
+        read_only = bool(mount.get("readOnly"))
+        if claim := volume.get("persistentVolumeClaim"):
+            return Mount(target, str(self._claim(claim["claimName"], claims)), read_only=read_only)
+        if volume.get("emptyDir", {}).get("medium") == "Memory":
+            return Mount(target, None, size=_size(volume["emptyDir"].get("sizeLimit", "")))
+        return Mount(target, str(self._make(volume)), read_only=read_only)
+
+    def _claim(self, name: str, claims: Path) -> Path:
+        namespace = self._pod["metadata"]["namespace"]
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
+        try:
+            phase = self._api.get(path).get("status", {}).get("phase")
+        except ApiError as error:
+            raise ContainerConfigError(str(error)) from error
+        if phase != "Bound":
+            raise ContainerConfigError(f"claim {name} is {phase}, not Bound")
+        folder = claims / f"{namespace}_{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def renew(self) -> None:
         """Get the tokens that are missing or have lived most of their time. Raises ContainerConfigError."""
@@ -132,6 +169,16 @@ class Volumes:
             return str(self._api.create(path, {"spec": spec})["status"]["token"])
         except ApiError as error:
             raise ContainerConfigError(f"no token for service account {account}: {error}") from error
+
+
+def _require_known(mount: Object) -> None:
+    if unknown := mount.keys() - _MOUNT_FIELDS:
+        raise ContainerConfigError(f"the rehearsal does not know {', '.join(unknown)} of a volume mount")
+
+
+def _size(quantity: str) -> str:
+    """A quantity of memory as mount(8) takes it: `4096Mi` → `4096m`."""
+    return re.sub(r"([KMGT])i$", lambda unit: unit[1].lower(), quantity)
 
 
 def _write(path: Path, data: bytes, mode: int = 0o644) -> None:
