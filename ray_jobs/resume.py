@@ -46,13 +46,13 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import ray.train
-import torch.distributed as dist
 from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from ray.train.base_trainer import TrainingFailedError
 from ray.train.torch import TorchTrainer
 
-from checkpoints import CheckpointStore, RunInUse, Saved, StaleAttempt, Writer, as_json, now
-from run_storage import StorageError, check_writable, open_storage
+from checkpoints import CheckpointStore, RunInUse, Saved, Writer, as_json, now
+from collective import agree, by_rank_0
+from run_storage import RunStorage, StorageError, check_writable, open_storage
 
 DONE: Final = "DONE.json"
 # Ray Train counts a bug in the code like a lost node: without a bound it would run the bug for ever.
@@ -117,8 +117,32 @@ class Run:
             raise BadInput(str(error)) from error
         return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
 
-    def store(self) -> CheckpointStore:
-        return CheckpointStore(open_storage(self.storage, self.name))
+    def begin(self, settings: Mapping[str, Any]) -> RunStorage:
+        """The run's folder, once it is known that it can be written and belongs to a run with these settings.
+
+        Raises:
+            BadInput: the storage cannot be written, or the run's name is in use.
+        """
+        storage = open_storage(self.storage, self.name)
+        try:
+            check_writable(storage, self.storage)
+            CheckpointStore(storage).settle(settings)
+        except (StorageError, RunInUse) as error:
+            raise BadInput(str(error)) from error
+        return storage
+
+    def is_done(self, storage: RunStorage) -> bool:
+        """Whether an attempt has finished the run; says so."""
+        done = storage.read(DONE)
+        if done is None:
+            return False
+        print(f"run {self.name} is done since {json.loads(done)['finished']}: nothing is left to do", flush=True)
+        return True
+
+    def finish(self, storage: RunStorage, outcome: Mapping[str, Any]) -> None:
+        """Mark the run as done."""
+        storage.put(DONE, as_json({"attempt": self.attempt, "finished": now(), **outcome}))
+        print(f"run {self.name} is done (attempt {self.attempt})", flush=True)
 
 
 class Checkpoints:
@@ -133,10 +157,10 @@ class Checkpoints:
         """
         self._run = run
         self._rank = ray.train.get_context().get_world_rank()
-        self._store = run.store()
+        self._store = CheckpointStore(open_storage(run.storage, run.name))
         sees = self._store.storage.read("run.json") is not None
-        _agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
-        began: tuple[Writer, Saved | None] = _by_rank_0(lambda: self._store.begin(run.attempt))
+        agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
+        began: tuple[Writer, Saved | None] = by_rank_0(lambda: self._store.begin(run.attempt))
         self._writer, self._origin = began
 
     def restore(self, read: Callable[[Path], None]) -> int:
@@ -172,8 +196,8 @@ class Checkpoints:
         except OSError as error:
             failure = f"checkpoint of step {step}: {error}"
         try:
-            _agree(failure, OSError)
-            _by_rank_0(lambda: self._store.commit(saved, metrics))
+            agree(failure, OSError)
+            by_rank_0(lambda: self._store.commit(saved, metrics))
         except OSError:
             if self._rank == 0:
                 self._store.storage.remove(saved.folder)
@@ -229,16 +253,10 @@ def fit(
         BadInput: storage that cannot be written, or a run name in use.
         RunFailed: training failed.
     """
-    store = run.store()
-    try:
-        check_writable(store.storage, run.storage)
-        store.settle(settings)
-    except (StorageError, RunInUse) as error:
-        raise BadInput(str(error)) from error
-    done = store.storage.read(DONE)
-    if done is not None:
-        print(f"run {run.name} is done since {json.loads(done)['finished']}: nothing to train", flush=True)
+    storage = run.begin(settings)
+    if run.is_done(storage):
         return
+    store = CheckpointStore(storage)
     try:
         # Not as train_loop_config: Ray Train would restore the one of the earlier attempt.
         _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures)
@@ -247,9 +265,8 @@ def fit(
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
         raise RunFailed(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
     last = next(store.history(), None)
-    finished = {"attempt": run.attempt, "finished": now(), "checkpoint": last and last.name}
-    store.storage.put(DONE, as_json(finished | {"metrics": (store.manifest(last) or {})["metrics"] if last else {}}))
-    print(f"run {run.name} is done (attempt {run.attempt})", flush=True)
+    manifest = store.manifest(last) if last else None
+    run.finish(storage, {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}})
 
 
 def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig:
@@ -288,33 +305,6 @@ def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_fai
             failure_config=FailureConfig(max_failures=worker_failures),
         ),
     ).fit()
-
-
-def _by_rank_0(call: Callable[[], Any]) -> Any:
-    """What `call` returns or raises at rank 0, at every worker."""
-    answer: list[Any] = [None, None]
-    if not dist.is_initialized() or dist.get_rank() == 0:
-        try:
-            answer = [call(), None]
-        except (OSError, StaleAttempt) as error:
-            answer = [None, error]
-    if dist.is_initialized():
-        dist.broadcast_object_list(answer)
-    result, failure = answer
-    if failure:
-        raise failure
-    return result
-
-
-def _agree(failure: str | None, kind: type[Exception]) -> None:
-    """Raise at every worker what failed at any: nobody waits for one that has given up."""
-    failures: list[str | None] = [failure]
-    if dist.is_initialized():
-        failures = [None] * dist.get_world_size()
-        dist.all_gather_object(failures, failure)
-    first = next((f"worker {rank}: {text}" for rank, text in enumerate(failures) if text), None)
-    if first:
-        raise kind(first)
 
 
 def _cause(error: BaseException) -> str:

@@ -53,6 +53,13 @@ def load(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, 
         seed_all(reseed)
 
 
+def load_weights(directory: Path, model: nn.Module) -> None:
+    """Read the model alone, in a process that trains nothing."""
+    state = {"model": model.state_dict()}
+    dcp.load(state, checkpoint_id=directory, no_dist=True)
+    model.load_state_dict(state["model"])
+
+
 def seed_all(seed: int) -> None:
     """Seed every generator that a training step may use in this process."""
     random.seed(seed)

@@ -16,11 +16,18 @@ RAY_JOBS = REPOSITORY / "ray_jobs"
 os.environ |= {"PYTHONPATH": str(RAY_JOBS), "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
 
 
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Nodes]:
+    """One for all tests: it takes ten seconds to come up."""
+    with Nodes() as cluster:
+        yield cluster
+
+
 @pytest.fixture
-def nodes() -> Iterator[Nodes]:
+def nodes(cluster: Nodes) -> Nodes:
     """A head and two worker nodes of one CPU."""
-    with Nodes(workers=2) as nodes:
-        yield nodes
+    cluster.be(workers=2)
+    return cluster
 
 
 @pytest.fixture
@@ -31,15 +38,16 @@ def runs(nodes: Nodes, tmp_path: Path) -> Iterator[Runs]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
+def undisturbed(cluster: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
     """What a run ends with when nothing happens to it; trained once for each set of arguments."""
     known: dict[tuple[str, ...], Undisturbed] = {}
 
     def result(*arguments: str) -> Undisturbed:
         if arguments not in known:
-            directory = tmp_path_factory.mktemp("undisturbed")
-            with Nodes(workers=2) as nodes, Runs(directory, nodes) as runs:
-                assert runs.start(*arguments).wait() == 0
+            cluster.be(workers=2)
+            with Runs(tmp_path_factory.mktemp("undisturbed"), cluster) as runs:
+                job = runs.start(*arguments)
+                assert job.wait() == 0, job.output
                 known[arguments] = Undisturbed(runs.weights(), runs.final_loss(), runs.samples())
         return known[arguments]
 

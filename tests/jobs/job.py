@@ -3,7 +3,6 @@
 import argparse
 import os
 import signal
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -120,7 +119,7 @@ def main() -> None:
     try:
         run = resume.Run.from_environment("job", options.storage, every=options.every, keep=keep)
     except resume.BadInput as error:
-        sys.exit(f"job: {error}")
+        parser.exit(2, f"job: {error}\n")
 
     def loop(config: dict[str, Any]) -> None:
         train({**config, "faults": faults})

@@ -24,15 +24,12 @@ IMPATIENT = {
 class Nodes:
     """A head without CPUs, as HyperPod's, and worker nodes."""
 
-    def __init__(self, workers: int, cpus: int = 1) -> None:
-        self._cpus = cpus
+    def __init__(self) -> None:
         # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._frozen: list[int] = []
         self.workers: list[Any] = []
         self.start_head()
-        for _ in range(workers):
-            self.add()
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +57,17 @@ class Nodes:
         )
 
     def add(self) -> None:
-        self.workers.append(self._cluster.add_node(num_cpus=self._cpus))
+        """A new worker node, of one CPU."""
+        self.workers.append(self._cluster.add_node(num_cpus=1))
+
+    def be(self, workers: int) -> None:
+        """Have this many worker nodes, all well, whatever an earlier test did to them."""
+        self.thaw()
+        for index, node in reversed(list(enumerate(self.workers))):
+            if not node.remaining_processes_alive() or index >= workers:
+                self.kill(index)
+        while len(self.workers) < workers:
+            self.add()
 
     def kill(self, index: int) -> None:
         """End a node and everything on it, at once, as a power failure does."""
@@ -81,7 +88,7 @@ class Nodes:
         self._frozen = []
 
     def kill_head(self) -> None:
-        """End the head, and wait until its workers' nodes have given up."""
+        """End the head at once, and wait until its worker nodes have given up."""
         head = self._cluster.head_node
         for pid in processes_of(head):
             _signal(pid, signal.SIGKILL)

@@ -1,0 +1,49 @@
+"""The arguments that all training examples have."""
+
+from __future__ import annotations
+
+import argparse
+
+from ray.train import CheckpointConfig
+
+import resume
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: int) -> None:
+    """Add them with an example's defaults."""
+    parser.add_argument("--name", help="the run's name; RUN_NAME goes before it")
+    parser.add_argument(
+        "--storage",
+        metavar="PATH",
+        help="where runs are kept: a path that every node sees, or s3://…; RUN_STORAGE first",
+    )
+    parser.add_argument("--workers", type=positive, default=2, help="how many workers train (%(default)s)")
+    parser.add_argument("--gpus", action="store_true", help="each worker has a GPU of its own")
+    parser.add_argument("--cpus", type=float, default=1, help="CPUs of each worker (%(default)s)")
+    parser.add_argument("--batch", type=positive, default=batch, help="samples in a global batch (%(default)s)")
+    parser.add_argument("--micro-batch", type=positive, default=8, help="samples of a worker at a time (%(default)s)")
+    parser.add_argument("--epochs", type=positive, default=epochs, help="(%(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=1e-3, help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=7, help="(%(default)s)")
+    parser.add_argument("--every", type=positive, default=10, help="steps between two checkpoints (%(default)s)")
+    parser.add_argument("--keep", type=positive, default=2, help="how many checkpoints stay (%(default)s)")
+    parser.add_argument("--keep-best", action="store_true", help="those with the least loss, not the newest")
+
+
+def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default_name: str) -> resume.Run:
+    """The run that the arguments and the environment name; ends the program with one message when there is none."""
+    best = {"checkpoint_score_attribute": "loss", "checkpoint_score_order": "min"} if options.keep_best else {}
+    keep = CheckpointConfig(num_to_keep=options.keep, **best)
+    try:
+        return resume.Run.from_environment(
+            options.name or default_name, options.storage, every=options.every, keep=keep
+        )
+    except resume.BadInput as error:
+        parser.error(str(error))
+
+
+def positive(text: str) -> int:
+    """The type of an argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 1 on")
+    return int(text)

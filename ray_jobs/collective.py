@@ -1,0 +1,37 @@
+"""What the workers of a group do together: nobody waits for one that has given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+
+from checkpoints import StaleAttempt
+
+
+def by_rank_0(call: Callable[[], Any]) -> Any:
+    """What `call` returns or raises at rank 0, at every worker."""
+    answer: list[Any] = [None, None]
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        try:
+            answer = [call(), None]
+        except (OSError, StaleAttempt) as error:
+            answer = [None, error]
+    if dist.is_initialized():
+        dist.broadcast_object_list(answer)
+    result, failure = answer
+    if failure:
+        raise failure
+    return result
+
+
+def agree(failure: str | None, kind: type[Exception]) -> None:
+    """Raise at every worker what failed at any: nobody waits for one that has given up."""
+    failures: list[str | None] = [failure]
+    if dist.is_initialized():
+        failures = [None] * dist.get_world_size()
+        dist.all_gather_object(failures, failure)
+    first = next((f"worker {rank}: {text}" for rank, text in enumerate(failures) if text), None)
+    if first:
+        raise kind(first)

@@ -1,0 +1,141 @@
+"""Fine-tune a text classifier with PyTorch FSDP on Ray Train, in a run that goes on from its last checkpoint.
+
+Without arguments but --storage it trains a tiny transformer, made here, on sentences made here: for a laptop, or to see
+that a cluster works. --model and --data take a Hugging Face model's folder and a file of labelled sentences; nothing is
+ever downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
+
+    python fsdp_finetune.py --storage /fsx/runs --gpus --workers 16 --model /fsx/models/bert --data /fsx/data/cola.tsv
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from ray.train.torch import get_device
+from torch import nn
+from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, MixedPrecision
+from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+
+import resume
+import torch_state
+from arguments import add_run_arguments, run_of
+from data_order import DataOrder
+from text_data import BadData, Sentences, made_here, read_sentences
+
+WRAP_FROM_PARAMETERS = 10_000
+
+
+class TinyClassifier(nn.Module):  # type: ignore[misc]  # torch lies in the jobs' environment only
+    """A transformer of two layers over bytes."""
+
+    def __init__(self, labels: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(256, 32)
+        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(32, labels)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        hidden = self.encoder(self.embed(input_ids), src_key_padding_mask=attention_mask == 0)
+        weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
+        return self.head((hidden * weights).sum(1) / weights.sum(1))
+
+
+class LocalClassifier(nn.Module):  # type: ignore[misc]  # torch lies in the jobs' environment only
+    """A Hugging Face model of a folder."""
+
+    def __init__(self, folder: str, labels: int) -> None:
+        super().__init__()
+        from transformers import AutoModelForSequenceClassification  # noqa: PLC0415 (seconds, for a real model only)
+
+        self.model = AutoModelForSequenceClassification.from_pretrained(
+            folder, num_labels=labels, local_files_only=True
+        )
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+def train(config: dict[str, Any]) -> None:
+    """What each worker does."""
+    checkpoints = resume.Checkpoints(config["run"])
+    rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
+    sentences = _sentences(config)
+    order = DataOrder(len(sentences.labels), config["batch"], config["seed"])
+    model = _sharded(config, sentences, device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config["learning_rate"])
+    # Each worker drops out other neurons than the next.
+    torch_state.seed_all(config["seed"] + 1 + rank)
+    load = functools.partial(
+        torch_state.load, model=model, optimizer=optimizer, rank=rank, reseed=config["seed"] + 1 + rank
+    )
+    save = functools.partial(torch_state.save, model=model, optimizer=optimizer, rank=rank)
+    model.train()
+    steps = config["epochs"] * order.steps_per_epoch
+    for step in range(checkpoints.restore(load), steps):
+        optimizer.zero_grad()
+        loss = torch.zeros((), device=device)
+        for indices, weight in order.pieces(step, rank, world, config["micro_batch"]):
+            inputs, labels = sentences.batch(indices, device)
+            part = nn.functional.cross_entropy(model(*inputs).float(), labels) * weight
+            part.backward()
+            loss += part.detach()
+        model.clip_grad_norm_(1.0)
+        optimizer.step()
+        if checkpoints.due(step + 1, last=step + 1 == steps):
+            dist.all_reduce(loss)
+            checkpoints.save(step + 1, save, {"loss": loss.item() / world, "epoch": (step + 1) / order.steps_per_epoch})
+
+
+def _sentences(config: dict[str, Any]) -> Sentences:
+    if config["data"]:
+        return read_sentences(config["data"], config["model"])
+    return made_here(config["samples"], config["seed"])
+
+
+def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device) -> FullyShardedDataParallel:
+    # The same first weights at every worker, whatever their number.
+    torch_state.seed_all(config["seed"])
+    labels = sentences.label_count
+    model = LocalClassifier(config["model"], labels) if config["model"] else TinyClassifier(labels)
+    gpu = device.type == "cuda"
+    half = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, buffer_dtype=torch.bfloat16)
+    return FullyShardedDataParallel(
+        model,
+        auto_wrap_policy=functools.partial(size_based_auto_wrap_policy, min_num_params=WRAP_FROM_PARAMETERS),
+        mixed_precision=half if gpu else None,
+        cpu_offload=CPUOffload(offload_params=True) if gpu and config["cpu_offload"] else None,
+        device_id=device if gpu else None,
+        use_orig_params=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add_run_arguments(parser, batch=16, epochs=3)
+    parser.add_argument("--model", metavar="FOLDER", help="a Hugging Face model's folder; default: a tiny transformer")
+    parser.add_argument("--data", metavar="FILE", help="a line per sentence: label, tab, text; default: made here")
+    parser.add_argument("--samples", type=int, default=256, help="how many sentences to make here (%(default)s)")
+    parser.add_argument("--cpu-offload", action="store_true", help="keep parameters in the nodes' memory between uses")
+    options = parser.parse_args()
+    if options.model and not options.data:
+        parser.error("--model needs --data: sentences that are made here mean nothing to a real model")
+    try:
+        if options.data:
+            read_sentences(options.data, options.model)
+    except BadData as error:
+        parser.error(str(error))
+    run = run_of(parser, options, "fsdp-finetune")
+    names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")
+    settings = {name: getattr(options, name) for name in names}
+    resume.main(run, train, settings, resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Train a small image classifier with PyTorch DDP on Ray Train, in a run that goes on from its last checkpoint.
+
+The images are made here, nothing is downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
+
+    python pytorch_ddp.py --storage /fsx/runs --gpus --workers 8
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from ray.train.torch import get_device
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import resume
+import torch_state
+from arguments import add_run_arguments, run_of
+from data_order import DataOrder
+
+CLASSES = 10
+
+
+def images(samples: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Noise, brighter in the row of the image's class."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (samples,), generator=generator)
+    pictures = torch.randn(samples, 1, CLASSES, CLASSES, generator=generator)
+    pictures[torch.arange(samples), 0, labels] += 1.0
+    return pictures, labels
+
+
+def network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.1),
+        nn.Linear(8 * CLASSES * CLASSES, CLASSES),
+    )
+
+
+def train(config: dict[str, Any]) -> None:
+    """What each worker does."""
+    checkpoints = resume.Checkpoints(config["run"])
+    rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
+    torch_state.seed_all(config["seed"])
+    model = DistributedDataParallel(network().to(device), device_ids=[device] if device.type == "cuda" else None)
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["learning_rate"], momentum=0.9)
+    order = DataOrder(config["samples"], config["batch"], config["seed"])
+    pictures, labels = images(config["samples"], config["seed"])
+    # Each worker drops out other neurons than the next.
+    torch_state.seed_all(config["seed"] + 1 + rank)
+    load = functools.partial(
+        torch_state.load, model=model, optimizer=optimizer, rank=rank, reseed=config["seed"] + 1 + rank
+    )
+    save = functools.partial(torch_state.save, model=model, optimizer=optimizer, rank=rank)
+    steps = config["epochs"] * order.steps_per_epoch
+    for step in range(checkpoints.restore(load), steps):
+        optimizer.zero_grad()
+        loss = torch.zeros((), device=device)
+        for indices, weight in order.pieces(step, rank, world, config["micro_batch"]):
+            part = nn.functional.cross_entropy(model(pictures[indices].to(device)), labels[indices].to(device)) * weight
+            part.backward()
+            loss += part.detach()
+        optimizer.step()
+        if checkpoints.due(step + 1, last=step + 1 == steps):
+            dist.all_reduce(loss)
+            checkpoints.save(step + 1, save, {"loss": loss.item() / world, "epoch": (step + 1) / order.steps_per_epoch})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    add_run_arguments(parser, batch=32, epochs=3)
+    parser.add_argument("--samples", type=int, default=512, help="how many images to make (%(default)s)")
+    options = parser.parse_args()
+    run = run_of(parser, options, "pytorch-ddp")
+    names = ("samples", "batch", "micro_batch", "epochs", "seed", "learning_rate")
+    settings = {name: getattr(options, name) for name in names}
+    resume.main(run, train, settings, resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus))
+
+
+if __name__ == "__main__":
+    main()

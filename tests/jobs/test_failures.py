@@ -1,0 +1,102 @@
+"""What cannot work ends: bounded, with a sentence, and with the last checkpoint as it was."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.jobs.nodes import Nodes
+from tests.jobs.runs import JOB, Runs, Undisturbed
+
+ARGUMENTS = ("--steps=40", "--every=5")
+
+
+def test_fewer_workers_take_the_same_global_batches(
+    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
+) -> None:
+    """Sums in another order, and no dropout (one worker draws other numbers than two): equal to 1e-5 relative."""
+    arguments = ("--steps=40", "--every=5", "--dropout=0")
+    expected = undisturbed(*arguments)
+    first = runs.start(*arguments, "--step-seconds=0.1", attempt=1)
+    runs.wait_for_step(17)
+    first.job.kill()
+    first.wait()
+    nodes.be(workers=1)
+    second = runs.start(*arguments, "--workers=1", attempt=2)
+    assert second.wait() == 0, second.output
+    (resumed,) = second.resumed()
+    assert resumed >= 15
+    assert {entry.world for entry in runs.trained()} == {1, 2}
+    assert runs.samples() == expected.samples
+    for name, weight in runs.weights().items():
+        torch.testing.assert_close(weight, expected.weights[name], rtol=1e-5, atol=1e-6)
+
+
+def test_bug_of_the_train_function_is_tried_so_often_and_then_named(nodes: Nodes, runs: Runs) -> None:
+    job = runs.start(*ARGUMENTS, "--bug-at=12", "--worker-failures=1")
+    assert job.wait() == 1
+    assert job.resumed() == [0, 10]
+    last_line = next(line for line in job.output.splitlines() if line.startswith("job: "))
+    assert last_line == (
+        "job: attempt 1 failed; the last checkpoint is 000000010@0001.01. ValueError: a bug of the train function"
+    )
+    assert runs.weights(), "the last checkpoint can be loaded"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["/usr/bin/mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", directory], check=True)
+    yield directory
+    subprocess.run(["/usr/bin/umount", "--lazy", directory], check=True)
+
+
+def test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole(
+    nodes: Nodes, runs: Runs, small_disk: Path
+) -> None:
+    runs.storage = small_disk
+    job = runs.start(*ARGUMENTS, "--keep=100", "--fill=150000", "--worker-failures=1")
+    assert job.wait() == 1
+    last_line = next(line for line in job.output.splitlines() if line.startswith("job: "))
+    assert "No space left on device" in last_line
+    saved = runs.store.committed()
+    assert saved
+    assert all(runs.store.is_whole(one) for one in saved)
+    assert runs.weights(), "the last checkpoint can be loaded"
+
+
+BAD_CALLS = {
+    "storage that is a file": (["--storage", "/etc/passwd"], {}, "storage path '/etc/passwd' cannot be written"),
+    "relative storage": (["--storage", "runs"], {}, "an absolute path that every node sees"),
+    "unknown scheme": (["--storage", "gs://bucket/runs"], {}, "an absolute path that every node sees"),
+    "run name with a slash": ([], {"RUN_NAME": "a/b"}, "run name 'a/b'"),
+    "run name that climbs": ([], {"RUN_NAME": ".."}, "run name '..'"),
+    "attempt that is no number": ([], {"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two': a whole number from 1 on"),
+    "attempt zero": ([], {"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0': a whole number from 1 on"),
+    "run name in use": ([], {"RUN_NAME": "used"}, "steps 7 then, 60 now"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "variables", "message"), BAD_CALLS.values(), ids=BAD_CALLS)
+def test_bad_call_ends_with_one_message(
+    tmp_path: Path, arguments: list[str], variables: dict[str, str], message: str
+) -> None:
+    """Before Ray is asked for anything: there is no cluster here."""
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "run.json").write_text(json.dumps({"steps": 7}))
+    argv = [str(JOB), "--storage", str(tmp_path), *arguments, "--trace", str(tmp_path)]
+    env = {**os.environ, **variables, "RAY_ADDRESS": "127.0.0.1:1"}
+    ended = subprocess.run([sys.executable, *argv], env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
