@@ -16,6 +16,8 @@ PAUSE_SECONDS: Final = 15
 
 def play(stage: ClusterStage) -> None:
     """Kill the API server, start it again, and look whether all that works through it still does."""
+    # On a slow machine all nodes are lost for a moment, and Kubernetes gives those that really are a new 300 seconds.
+    stage.wait_for_stock()
     sides = (stage.here, stage.stock())
     before = {side: set(names(side.pods())) for side in sides}
     stage.mark(f"the API server is killed, and started again {AWAY_SECONDS} s later")

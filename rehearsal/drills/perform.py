@@ -34,6 +34,8 @@ def perform(drills: Sequence[Drill[Any]], environment_name: str, console: Consol
 
 
 def _perform(drills: Sequence[Drill[S]], stage: S) -> bool:
+    stage.console.print(f"[bold]Real:[/] {stage.REAL}", highlight=False)
+    stage.console.print(f"[bold]Simulated:[/] {stage.SIMULATED}", highlight=False)
     try:
         stage.set_up()
         broken = [drill for drill in drills if not play(drill, stage)]
@@ -67,9 +69,5 @@ def play(drill: Drill[S], stage: S) -> bool:
 
 def _verdict(stage: S, drill: Drill[S], reason: str, seconds: float) -> None:
     kept = "[bold red]✘ promise broken[/]" if reason else "[bold green]✔ promise kept[/]"
-    lines = [f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s"]
-    lines += [f"  {escape(reason)}"] if reason else []
-    lines += [f"  [dim]real: {stage.REAL}[/]", f"  [dim]simulated: {stage.SIMULATED}[/]"]
-    for line in lines:
-        stage.console.print(line, highlight=False)
-    stage.console.print()
+    told = f": {escape(reason)}" if reason else ""
+    stage.console.print(f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s{told}\n", highlight=False)

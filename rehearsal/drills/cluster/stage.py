@@ -33,7 +33,7 @@ DEPLOYMENTS: Final = "replicaset-controller"
 class ClusterStage:
     """One control plane for all drills of a call, and a stock RayCluster for each of them."""
 
-    REAL = "control plane, KubeRay, the reaper with its own rights, the environment's manifests and values"
+    REAL = "the control plane, KubeRay, the reaper with its own rights, the environment's manifests and values"
     SIMULATED = "nodes and kubelets (kwok), the operator's chart (a stand-in); in Ray's pods nothing runs"
 
     def __init__(self, environment: Environment, console: Console) -> None:
@@ -81,11 +81,7 @@ class ClusterStage:
 
     def finish(self) -> None:
         """Wait for the stock RayClusters that are still watched, and show all times side by side."""
-        if waiting := [each for each in self._recoveries if each.is_alive()]:
-            with self.cluster.narrator.step(f"stock KubeRay is watched for {STOCK_SECONDS} s") as step:
-                for each in waiting:
-                    each.join()
-                    step.see(f"{each.drill}: {each.outcome()}")
+        self.wait_for_stock()
         if self._recoveries:
             self.console.print(summary(self._recoveries))
             self.console.print(
@@ -95,6 +91,14 @@ class ClusterStage:
             )
 
     # -- acting
+
+    def wait_for_stock(self) -> None:
+        """Wait until stock RayClusters of earlier drills are whole, or have been watched for long enough."""
+        if waiting := [each for each in self._recoveries if each.is_alive()]:
+            with self.cluster.narrator.step(f"stock KubeRay is watched for {STOCK_SECONDS} s") as step:
+                for each in waiting:
+                    each.join()
+                    step.see(f"{each.drill}: {each.outcome()}")
 
     def mark(self, what: str) -> None:
         """Put on the timeline what is done to both sides now."""

@@ -120,7 +120,7 @@ def _node_state(node: Object) -> str:
     health = (node["metadata"].get("labels") or {}).get(NODE_HEALTH_LABEL, NODE_SCHEDULABLE)
     conditions = node.get("status", {}).get("conditions") or []
     ready = next((item["status"] for item in conditions if item["type"] == "Ready"), "new")
-    said = {"True": "Ready", "False": "not Ready", "Unknown": "silent: Ready is Unknown"}.get(ready, ready)
+    said = {"True": "Ready", "False": "not Ready", "Unknown": "Ready is Unknown"}.get(ready, ready)
     return said if health == NODE_SCHEDULABLE else f"{said}, {health}"
 
 
