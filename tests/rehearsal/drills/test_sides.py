@@ -105,9 +105,7 @@ def test_the_timeline_says_whose_doing_it_was() -> None:
         happening(1, "w-abc", "Terminating"),
         happening(2, "w-abc", "gone", before="Terminating"),
         happening(3, "w-def", "Running", before="Pending"),
-        Happening(
-            4, "node", "", "node-1", "Ready", "Ready is Unknown", "node-1", {"topology.kubernetes.io/zone": "zone"}
-        ),
+        Happening(4, "node", "", "node-1", "Ready", "Ready is Unknown", "node-1", zone),
     ]
     users = {"w-abc": ["node-controller", "ray-reaper"]}
     lines = report.lines(told, [side(FakeWorld())], lambda pod: users.get(pod.name, []))
