@@ -18,6 +18,8 @@ JOBS: Final = DIRECTORY.parent / "ray_jobs"
 LARGEST: Final = 1_000_000
 """Bytes of a package: it travels in a ConfigMap, which Kubernetes limits to 1 MiB, and so outlives the head."""
 
+# No code packs that well: such a file is not even read.
+_HOPELESS: Final = 50 * LARGEST
 _NEVER: Final = (".git", "__pycache__", "*.pyc", ".venv", "node_modules", ".ipynb_checkpoints", ".mypy_cache")
 # The first that a zip file can say: what was packed, and not when, makes the name.
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
@@ -73,23 +75,28 @@ def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Pa
     buffer, largest = io.BytesIO(), (0, "")
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files(folder, folder, (*_NEVER, *exclude)):
-            name = path.relative_to(folder).as_posix()
-            before = buffer.tell()
+            name, before, status = path.relative_to(folder).as_posix(), buffer.tell(), path.stat()
+            if status.st_size > _HOPELESS:
+                raise _too_large(folder, name)
             info = zipfile.ZipInfo(name, _NO_TIME)
-            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (path.stat().st_mode & 0o777) << 16
+            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (status.st_mode & 0o777) << 16
             archive.writestr(info, path.read_bytes())
             largest = max(largest, (buffer.tell() - before, name))
             if path.resolve() == wanted:
                 wanted = None
             if buffer.tell() > LARGEST:
-                raise EntryError(
-                    f"{folder} is larger than {LARGEST / 1e6:g} MB when packed (largest: {largest[1]}): leave data "
-                    "out with --exclude, choose another --working-dir, or start code that lies on the file system"
-                )
+                raise _too_large(folder, largest[1])
     if wanted:
         raise EntryError(f"--exclude leaves {wanted.name} itself out")
     content = buffer.getvalue()
     return Package(f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:16]}.zip", content)
+
+
+def _too_large(folder: Path, largest: str) -> EntryError:
+    return EntryError(
+        f"{folder} is larger than {LARGEST / 1e6:g} MB when packed (largest: {largest}): leave data out with "
+        "--exclude, choose another --working-dir, or start code that lies on the file system"
+    )
 
 
 def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
