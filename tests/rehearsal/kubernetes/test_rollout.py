@@ -100,7 +100,7 @@ class Ray:
     def roll_out(self) -> Said:
         """Carry out what is needed, and return what was said."""
         said: Said = []
-        rollouts.carry_out(self.plan(), self.api, said.append, timeout=40, interval=0.2)
+        rollouts.carry_out(self.plan(), self.api, said.append, timeout=90, interval=0.2)
         return said
 
     def service(self) -> str:
@@ -155,7 +155,7 @@ def _volumes(chart: ProjectChart) -> str:
 def ray(made: Ray, kubectl: Kubectl) -> Iterator[Ray]:
     """A RayCluster of a head and two groups of one worker, whole and up to date."""
     made.deploy(environment(*GROUPS))
-    wait_until(lambda: made.groups() == {"headgroup": 1, "first": 1, "second": 1}, "RayCluster")
+    wait_until(lambda: made.groups() == {"headgroup": 1, "first": 1, "second": 1}, "RayCluster", seconds=60)
     wait_until(lambda: made.status().state is State.READY, "its status")
     yield made
     kubectl("-n", NAMESPACE, "delete", "raycluster", "rayml", "--timeout=20s")
@@ -214,7 +214,7 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rollouts.carry_out(ray.plan(), ray.api, interrupt, timeout=40, interval=0.2)
+        rollouts.carry_out(ray.plan(), ray.api, interrupt, timeout=90, interval=0.2)
     assert "may be suspended now" in said[-1]
     wait_until(lambda: not ray.pods(), "end of all pods")
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="INFO"))
