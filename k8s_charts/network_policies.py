@@ -24,6 +24,7 @@ _METRICS_PORT = 8080
 # Prometheus; Grafana's container, and its Service: the VPC CNI looks before a Service's address is translated (EKS
 # user guide, network policies: "the service port must be the same as the container port").
 _CHARTS_PORTS = (9090, 3000, 80)
+_ANYWHERE = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0"))
 
 
 class RayPoliciesChart(ProjectChart):
@@ -71,13 +72,15 @@ class OperatorPoliciesChart(ProjectChart):
 
 
 class ImageBuildPoliciesChart(ProjectChart):
-    """Policies of the image build's namespace: nothing in; out to registries and package indexes by https."""
+    """Policies of the image build's namespace: nothing in; out to registries and package indexes."""
 
     def __init__(self, scope: Construct, id: str, *, namespace: str) -> None:
         super().__init__(scope, id)
         policies = _Policies(self, namespace)
         policies.deny_all()
         policies.allow_dns_and_https()
+        # Ubuntu's archives are signed and served without TLS: EFA's installer takes what it needs from there.
+        policies.allow("http", {}, to=[_ANYWHERE], ports=[80])
 
 
 class _Policies:
@@ -91,8 +94,7 @@ class _Policies:
     def allow_dns_and_https(self, pods: Mapping[str, str] = MappingProxyType({})) -> None:
         """Allow names, and https to anywhere: no policy knows a host by its name, nor EKS's API server."""
         self.allow("dns", pods, to=[_namespace(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})], ports=[53], udp=True)
-        anywhere = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0"))
-        self.allow("https", pods, to=[anywhere], ports=[443])
+        self.allow("https", pods, to=[_ANYWHERE], ports=[443])
 
     def allow(
         self,

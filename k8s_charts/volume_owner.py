@@ -5,7 +5,7 @@ volume that many nodes write (the FSx CSI driver's `fsGroupPolicy`). So root mus
 root. A static volume is therefore claimed a second time in a namespace of its own, where nothing else lives and no
 traffic is allowed, and Ray's namespace stays `restricted`. The volume of a dynamic claim is not known before it is
 made and only pods beside the claim can mount it: there the Job runs in Ray's own namespace, which then enforces
-`baseline` and warns of what is not `restricted` (docs/adr/0023).
+`baseline` and warns of what is not `restricted` (docs/adr/0025).
 """
 
 import hashlib
@@ -28,7 +28,7 @@ SCRIPT: Final = Path(__file__).with_name("scripts") / "own_directory.py"
 # The second claim of a static volume.
 OWN_CLAIM: Final = "file-system"
 
-_ROOT: Final = "only root may give a directory of a new file system away: docs/adr/0023"
+_ROOT: Final = "only root may give a directory of a new file system away: docs/adr/0025"
 _EXCEPTIONS: Final = {
     "CKV_K8S_11": "it runs for a second, once; its memory is limited",
     **PULL_IF_ABSENT,

@@ -19,7 +19,7 @@ REAL: Final = (
 SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
     "kubelets (kwok): containers do not run, GPUs, EFA and FSx are not there",
-    "the image build: its Job is marked complete, no image is made",
+    "the image build: a stand-in within its role reads the context and puts a labelled tag into ECR; no image is made",
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",
     "the FSx CSI driver: nothing is mounted; dynamic file systems by a stand-in within the driver's own role",
     "NetworkPolicies: accepted, not enforced",

@@ -22,6 +22,7 @@ rayml-head other-head                         | prometheus grafana              
 @ray-nodes submitter ray-pod operator builder | dns                                             | 53 53/UDP
 @ray-nodes submitter ray-pod operator builder | @outside                                        | 443
 reaper                                        | @outside                                        | 443
+builder                                       | @outside                                        | 80
 """
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
