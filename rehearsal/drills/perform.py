@@ -10,6 +10,7 @@ from rich.table import Table
 
 import config
 from rehearsal.drills.drill import Drill, S
+from rehearsal.kubernetes.api import ApiError
 from rehearsal.story.cdk import CommandFailure
 from rehearsal.story.cluster import NotReached
 from rehearsal.story.steps import Broken
@@ -40,7 +41,7 @@ def _perform(drills: Sequence[Drill[S]], stage: S) -> bool:
         stage.set_up()
         broken = [drill for drill in drills if not play(drill, stage)]
         stage.finish()
-    except (Broken, CommandFailure, NotReached) as failure:
+    except (Broken, CommandFailure, NotReached, ApiError) as failure:
         stage.console.print(f"[bold red]The drills could not begin:[/] {escape(str(failure))}", soft_wrap=True)
         return False
     finally:
@@ -59,7 +60,7 @@ def play(drill: Drill[S], stage: S) -> bool:
         stage.begin(drill.name)
         drill.play(stage)
         stage.end()
-    except (Broken, CommandFailure, NotReached) as failure:
+    except (Broken, CommandFailure, NotReached, ApiError) as failure:
         reason = str(failure)
     console.print("[bold]Timeline[/]")
     stage.show()

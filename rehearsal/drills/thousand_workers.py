@@ -72,7 +72,7 @@ class ThousandStage:
         with self.cluster.narrator.step(f"{side.title}: {WORKERS} workers") as step:
             since = time.time()
             self.cluster.kubectl.apply([manifest])
-            seconds = wait(f"{side.name}, whole", side.is_whole, timeout=_PATIENCE) - since
+            seconds = wait(f"{side.name}, whole", side.is_whole, timeout=_PATIENCE, every=0.5) - since
             self.times[side.title].append(seconds)
             step.see(f"whole after {seconds:.1f} s")
             self.cluster.kubectl.delete([manifest])

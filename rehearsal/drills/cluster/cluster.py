@@ -35,7 +35,10 @@ PATIENCE_SECONDS: Final = 180
 class Cluster:
     """A cluster in a directory of its own; `start` fills it, `stop` ends every process."""
 
-    def __init__(self, environment: Environment, directory: Path, console: Console) -> None:
+    def __init__(
+        self, environment: Environment, directory: Path, console: Console, plane: ControlPlane | None = None
+    ) -> None:
+        """`plane` is a control plane of `directory` that has not been started, where the usual one does not do."""
         ray = environment.ray.model_copy(update={"clusters": environment.ray.clusters[:1]})
         self.environment = environment.model_copy(update={"ray": ray})
         self.platform = objects.platform_objects(self.environment)
@@ -44,8 +47,12 @@ class Cluster:
         self.narrator = Narrator(console)
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
-        built = binaries.ensure(BINARIES, console.print)
-        self.plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=DETECTION_SECONDS)
+        self.plane = plane or ControlPlane(
+            directory,
+            binaries.ensure(BINARIES, console.print),
+            name="drills",
+            node_monitor_grace_period=DETECTION_SECONDS,
+        )
         self.kubectl = Kubectl(self.plane, directory / "charts")
 
     def start(self, *, workers: int) -> None:

@@ -12,6 +12,9 @@ from rehearsal.drills.cluster.auditor import ADMINISTRATOR, Deleters
 from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side
 from rehearsal.drills.cluster.world import GONE, RUNNING, TERMINATING, Happening
 
+EKS_DETECTION_SECONDS: Final = (40, 50)
+"""After how long EKS notices a silent node; nobody can change it there."""
+
 # What happens to several pods in one second is one line.
 _TOGETHER_SECONDS: Final = 1.0
 _TOLD: Final = (RUNNING, TERMINATING, GONE, "Failed", "Succeeded")
@@ -51,21 +54,33 @@ def timeline(told: Sequence[Line], began: float) -> Table:
     return drawn
 
 
-def summary(recoveries: Sequence[Recovery]) -> Table:
-    """Draw the time until whole of each drill, beside what is promised and beside stock KubeRay's."""
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Whole again after", title_justify="left")
+def summary(recoveries: Sequence[Recovery], detection: float) -> Table:
+    """Draw the time until whole of each drill, beside what is promised and beside stock KubeRay's.
+
+    `detection` is after how many seconds a silent node is noticed here.
+    """
+    least, most = EKS_DETECTION_SECONDS
+    caption = (
+        f"A silent node is noticed (its Ready condition leaves True) {detection:.0f} s after its last heart-beat here, "
+        f"{least} to {most} s on EKS. The times begin when it has been."
+    )
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Whole again after", caption=caption)
+    drawn.title_justify = drawn.caption_justify = "left"
     drawn.add_column("drill", no_wrap=True)
-    for column in ("promised", HERE):
-        drawn.add_column(column, justify="right", no_wrap=True)
+    for column in ("promised", HERE, "after the last heart-beat"):
+        drawn.add_column(column, justify="right")
     drawn.add_column(STOCK, overflow="fold")
     by_drill: dict[str, dict[str, Recovery]] = {}
     for each in recoveries:
         by_drill.setdefault(each.drill, {})[each.side.title] = each
     for drill, of in by_drill.items():
-        own = of[HERE]
+        own, whole = of[HERE], ""
+        if own.detection and own.seconds is not None:
+            on_eks = f"EKS {own.seconds + least:.0f}-{own.seconds + most:.0f} s"
+            whole = f"{own.seconds + detection:.0f} s; {on_eks}"
         style = "green" if own.kept else "bold red"
         promised = "" if own.limit is None else f"{own.limit:.0f} s"
-        drawn.add_row(drill, promised, f"[{style}]{own.outcome()}[/]", of[STOCK].outcome())
+        drawn.add_row(drill, promised, f"[{style}]{own.outcome()}[/]", whole, of[STOCK].outcome())
     return drawn
 
 

@@ -86,6 +86,8 @@ class Recovery(threading.Thread):
     patience: float
     limit: float | None
     """In seconds: what is promised; None where nothing is."""
+    detection: bool = False
+    """Whether `since` is when a silent node was noticed, some time after its last heart-beat."""
     whole_at: float | None = field(default=None, init=False)
     state: str = field(default="", init=False)
 
@@ -121,13 +123,13 @@ def names(pods: Sequence[Object]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods]
 
 
-def wait(what: str, reached: Callable[[], bool], *, timeout: float) -> float:
+def wait(what: str, reached: Callable[[], bool], *, timeout: float, every: float = _EVERY) -> float:
     """Wait until `reached`; return when. Raises NotReached, naming `what`, after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not reached():
         if time.monotonic() > deadline:
             raise NotReached(f"{what}: not within {timeout:.0f} s")
-        time.sleep(_EVERY)
+        time.sleep(every)
     return time.time()
 
 

@@ -17,7 +17,9 @@ from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, PATIENCE_SECONDS, Cluster
 from rehearsal.drills.cluster.report import Line, lines, summary, timeline
 from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, names, wait
+from rehearsal.drills.cluster.world import World
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
+from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import run_directory
 from rehearsal.story.steps import Broken
 
@@ -39,7 +41,14 @@ class ClusterStage:
     def __init__(self, environment: Environment, console: Console) -> None:
         self.console = console
         self.cluster = Cluster(environment, run_directory("drills") / "cluster", console)
+        self.world: World
+        self.nodes: Nodes
+        self.here: Side
         self._recoveries: list[Recovery] = []
+        self._drill = ""
+        self._began = 0.0
+        self._marks: list[Line] = []
+        self._sides: list[Side] = []
 
     # -- what every stage does
 
@@ -62,7 +71,7 @@ class ClusterStage:
         """A drill begins with a RayCluster that is whole. Raises NotReached when an earlier drill left it otherwise."""
         self._drill = drill
         self._began = time.time()
-        self._marks: list[Line] = []
+        self._marks = []
         self._sides = [self.here]
         self.cluster.auditor.begin(self._began)
         wait("the RayCluster, whole before the drill", self.here.is_whole, timeout=PATIENCE_SECONDS)
@@ -83,12 +92,7 @@ class ClusterStage:
         """Wait for the stock RayClusters that are still watched, and show all times side by side."""
         self.wait_for_stock()
         if self._recoveries:
-            self.console.print(summary(self._recoveries))
-            self.console.print(
-                f"A node counts as lost {DETECTION_SECONDS} s after its last heart-beat here, 40 to 50 s on EKS. The "
-                "times begin when that has been noticed (its Ready condition leaves True).",
-                highlight=False,
-            )
+            self.console.print(summary(self._recoveries, DETECTION_SECONDS))
 
     # -- acting
 
@@ -120,10 +124,12 @@ class ClusterStage:
         lost = {side: pod["spec"]["nodeName"] for side, pod in pods.items()}
         for node in lost.values():
             self.nodes.stop_heartbeat(node)
-        since = {side: self._unhealthy_since(node) for side, node in lost.items()}
-        self.recover({side: ([pods[side]], since[side]) for side in pods}, limit=limit)
+        noticed = {side: self._unhealthy_since(node) for side, node in lost.items()}
         node = lost[self.here]
-        self.nodes.resume_heartbeat(node)
+        try:
+            self.recover({side: ([pods[side]], noticed[side]) for side in pods}, limit=limit, detection=True)
+        finally:
+            self.nodes.resume_heartbeat(node)
         wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes(), timeout=PATIENCE_SECONDS)
 
     def fail(self, pod: Object) -> None:
@@ -165,11 +171,12 @@ class ClusterStage:
         limit: float,
         part: str = "",
         both: bool = False,
+        detection: bool = False,
     ) -> None:
         """Wait until the environment's RayCluster is whole without the pods that broke at a time; `part` says how.
 
-        Stock ones are watched on while other drills are played, or, with `both`, waited for. Raises Broken when the
-        environment's is not whole `limit` seconds after that time.
+        Stock ones are watched on while other drills are played, or, with `both`, waited for. With `detection` the time
+        is when a silent node was noticed. Raises Broken when the environment's is not whole `limit` seconds later.
         """
         started = {
             side: Recovery(
@@ -179,6 +186,7 @@ class ClusterStage:
                 without=names(pods),
                 patience=STOCK_SECONDS if side.title == STOCK else 2 * limit,
                 limit=limit if side.title == HERE else None,
+                detection=detection,
             )
             for side, (pods, moment) in broken.items()
         }
