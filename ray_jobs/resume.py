@@ -113,8 +113,10 @@ class Run:
         try:
             store = CheckpointStore(open_storage(storage, name))
             number = int(attempt) if attempt else max((writer.attempt for writer in store.writers()), default=0) + 1
-        except (StorageError, OSError) as error:
+        except StorageError as error:
             raise BadInput(str(error)) from error
+        except OSError as error:
+            raise BadInput(f"storage path {storage!r} cannot be read: {error.strerror or error}") from error
         return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
 
     def begin(self, settings: Mapping[str, Any]) -> RunStorage:

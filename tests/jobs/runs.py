@@ -18,7 +18,7 @@ from run_storage import open_storage
 from tests.jobs.nodes import Nodes, wait_until
 
 JOB = Path(__file__).parent / "job.py"
-PATIENCE = 240
+PATIENCE = 600
 
 
 @dataclass(frozen=True)

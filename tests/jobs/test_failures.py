@@ -1,9 +1,7 @@
 """What cannot work ends: bounded, with a sentence, and with the last checkpoint as it was."""
 
-import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import torch
 
 from tests.jobs.nodes import Nodes
-from tests.jobs.runs import JOB, Runs, Undisturbed
+from tests.jobs.runs import Runs, Undisturbed
 
 ARGUMENTS = ("--steps=40", "--every=5")
 
@@ -72,31 +70,3 @@ def test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole(
     assert saved
     assert all(runs.store.is_whole(one) for one in saved)
     assert runs.weights(), "the last checkpoint can be loaded"
-
-
-BAD_CALLS = {
-    "storage that is a file": (["--storage", "/etc/passwd"], {}, "storage path '/etc/passwd' cannot be written"),
-    "relative storage": (["--storage", "runs"], {}, "an absolute path that every node sees"),
-    "unknown scheme": (["--storage", "gs://bucket/runs"], {}, "an absolute path that every node sees"),
-    "run name with a slash": ([], {"RUN_NAME": "a/b"}, "run name 'a/b'"),
-    "run name that climbs": ([], {"RUN_NAME": ".."}, "run name '..'"),
-    "attempt that is no number": ([], {"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two': a whole number from 1 on"),
-    "attempt zero": ([], {"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0': a whole number from 1 on"),
-    "run name in use": ([], {"RUN_NAME": "used"}, "steps 7 then, 60 now"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "variables", "message"), BAD_CALLS.values(), ids=BAD_CALLS)
-def test_bad_call_ends_with_one_message(
-    tmp_path: Path, arguments: list[str], variables: dict[str, str], message: str
-) -> None:
-    """Before Ray is asked for anything: there is no cluster here."""
-    (tmp_path / "used").mkdir()
-    (tmp_path / "used" / "run.json").write_text(json.dumps({"steps": 7}))
-    argv = [str(JOB), "--storage", str(tmp_path), *arguments, "--trace", str(tmp_path)]
-    env = {**os.environ, **variables, "RAY_ADDRESS": "127.0.0.1:1"}
-    ended = subprocess.run([sys.executable, *argv], env=env, capture_output=True, text=True, check=False, timeout=120)
-    assert ended.returncode == 2
-    assert message in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1

@@ -1,0 +1,119 @@
+"""A job that is called wrongly ends with one message, before anything is asked of Ray."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import resume
+from tests.jobs.conftest import RAY_JOBS
+
+BAD_STORAGE = {
+    "a file": ("/etc/passwd", "storage path '/etc/passwd' cannot be read: Not a directory"),
+    "a path that cannot be made": (
+        "/proc/runs",
+        "storage path '/proc/runs' cannot be written: No such file or directory",
+    ),
+    "a relative path": ("runs", "storage path 'runs': an absolute path that every node sees"),
+    "another scheme": ("gs://bucket/runs", "an absolute path that every node sees"),
+    "nothing": (None, "no storage path: give --storage or RUN_STORAGE"),
+}
+BAD_VARIABLES = {
+    "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b': at most 63"),
+    "name that climbs": ({"RUN_NAME": ".."}, "run name '..'"),
+    "name that is too long": ({"RUN_NAME": "a" * 64}, "at most 63"),
+    "attempt that is no number": ({"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two': a whole number from 1 on"),
+    "attempt zero": ({"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0': a whole number from 1 on"),
+}
+BAD_ARGUMENTS = {
+    "workers": (["--workers", "0"], "'0': a whole number from 1 on"),
+    "missing data": (["--data", "/nowhere.tsv"], "data file /nowhere.tsv: No such file or directory"),
+    "data of another form": (["--data", "{tmp}/other.tsv"], "line 2: label (0, 1, …), tab, text is expected"),
+    "missing model": (
+        ["--data", "{tmp}/good.tsv", "--model", "/nowhere"],
+        "model folder /nowhere: there is no config.json",
+    ),
+    "model without data": (["--model", "/nowhere"], "--model needs --data"),
+    "no storage": ([], "no storage path: give --storage or RUN_STORAGE"),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RUN_NAME", "RUN_ATTEMPT", "RUN_STORAGE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(("storage", "message"), BAD_STORAGE.values(), ids=BAD_STORAGE)
+def test_storage_that_cannot_be_used_is_named(storage: str | None, message: str) -> None:
+    with pytest.raises(resume.BadInput) as refused:
+        resume.Run.from_environment("job", storage, every=5).begin({})
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(("variables", "message"), BAD_VARIABLES.values(), ids=BAD_VARIABLES)
+def test_variable_that_cannot_be_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(resume.BadInput) as refused:
+        resume.Run.from_environment("job", str(tmp_path), every=5)
+    assert message in str(refused.value)
+
+
+def test_run_name_in_use_is_refused(tmp_path: Path) -> None:
+    run = resume.Run.from_environment("job", str(tmp_path), every=5)
+    run.begin({"steps": 7})
+    with pytest.raises(resume.BadInput, match="steps 7 then, 60 now"):
+        run.begin({"steps": 60})
+
+
+def test_variables_go_before_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUN_NAME", "supervised")
+    monkeypatch.setenv("RUN_ATTEMPT", "3")
+    monkeypatch.setenv("RUN_STORAGE", str(tmp_path))
+    run = resume.Run.from_environment("job", "/elsewhere", every=5)
+    assert (run.name, run.attempt, run.storage) == ("supervised", 3, str(tmp_path))
+
+
+def test_attempt_without_a_number_is_the_next(tmp_path: Path) -> None:
+    run = resume.Run.from_environment("job", str(tmp_path), every=5)
+    assert run.attempt == 1
+    storage = run.begin({})
+    storage.put("attempts/0004.02.json", json.dumps({"resumed_from": None}).encode())
+    assert resume.Run.from_environment("job", str(tmp_path), every=5).attempt == 5
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)
+def test_bad_argument_of_an_example_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    import fsdp_finetune
+
+    (tmp_path / "good.tsv").write_text("1\tgood\n0\tbad\n")
+    (tmp_path / "other.tsv").write_text("1\tgood\nbad\n")
+    monkeypatch.setattr(sys, "argv", ["fsdp_finetune.py", *(one.format(tmp=tmp_path) for one in arguments)])
+    with pytest.raises(SystemExit) as ended:
+        fsdp_finetune.main()
+    assert ended.value.code == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert message in told[-1]
+    assert len([line for line in told if "error:" in line]) == 1
+
+
+def test_a_job_that_cannot_work_ends_with_2(tmp_path: Path) -> None:
+    argv = [sys.executable, str(RAY_JOBS / "pytorch_ddp.py"), "--storage", "/etc/passwd"]
+    env = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=200)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1] == (
+        "pytorch_ddp.py: error: storage path '/etc/passwd' cannot be read: Not a directory"
+    )
