@@ -1,0 +1,158 @@
+"""The image build from its Job to what `ops wait` says, on a real control plane."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from config import Environment, labels, load, naming
+from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, platform_objects, ray_objects
+from k8s_charts.base import ProjectChart
+from rehearsal import isolation, paths
+from rehearsal.account.context import Account
+from rehearsal.account.services.eks.host import ClusterHost
+from rehearsal.kubernetes import binaries
+from rehearsal.kubernetes.control_plane import ControlPlane
+from tests.charts.conftest import FILE_SYSTEM, PLATFORM_FACTS
+from tests.rehearsal.account.conftest import Clients
+from tests.rehearsal.account.eks_setup import set_up
+from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+
+pytestmark = pytest.mark.slow
+
+DEV = load("dev")
+CLUSTER = naming.eks_cluster(DEV)
+ADMIN = "PlatformAdmin"
+ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+SYSTEM_NODE = {"cpu": "4", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
+
+
+class Builds:
+    """A cluster in which the environment's builds run, and `ops` beside it."""
+
+    def __init__(self, account: Account, clients: Clients, directory: Path) -> None:
+        self._account = account
+        self._clients = clients
+        self._directory = directory
+        plane = account.clusters.get(CLUSTER).control_plane
+        assert isinstance(plane, ControlPlane)
+        self._kubectl = Kubectl(plane)
+
+    def start(self, environment: Environment) -> None:
+        """Apply the environment's build, which is tried once."""
+        facts = ImageBuildFacts(f"arn:aws:iam::{self._account.account_id}:role/builder", "s3://bucket/context.zip")
+        objects = ray_objects(environment, RayFacts(FILE_SYSTEM, "role", facts))
+        assert objects.image_builder_account
+        assert objects.image_build
+        self.apply(objects.image_builder_account)
+        [job] = objects.image_build.to_json()
+        self._create({**job, "spec": {**job["spec"], "backoffLimit": 0}})
+
+    def apply(self, chart: ProjectChart) -> None:
+        self._kubectl.apply(*chart.to_json())
+
+    def _create(self, item: Object) -> None:
+        self._kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(item))
+
+    def let_fail(self, log: str) -> None:
+        """Let the builds that follow fail with this log."""
+        route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
+        assert urllib3.request("POST", route, json={"log": log}).status == 200
+
+    def ops_wait(self, timeout: float) -> subprocess.CompletedProcess[str]:
+        """Run `ops wait` as the environment's admin, for so many minutes at most."""
+        session = {"RoleArn": f"arn:aws:iam::{self._account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
+        keys = self._clients("sts").assume_role(**session)["Credentials"]
+        names = {
+            "AccessKeyId": "ACCESS_KEY_ID",
+            "SecretAccessKey": "SECRET_ACCESS_KEY",
+            "SessionToken": "SESSION_TOKEN",
+        }
+        env = isolation.child_environment(
+            self._directory,
+            endpoint=self._account.endpoint,
+            region=DEV.region,
+            account_id=DEV.account,
+            extra={f"AWS_{name}": keys[key] for key, name in names.items()} | {"COLUMNS": "200"},
+        )
+        command = [sys.executable, "-m", "ops", "wait", "--env", "dev", "--timeout", str(timeout), "--interval", "1"]
+        return subprocess.run(command, env=env, cwd=paths.REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def give_role(clients: Clients, issuer: str) -> None:
+    """The builder's role, which trusts the cluster's issuer, and the admin's."""
+    iam = clients("iam")
+    host = issuer.removeprefix("https://")
+    provider = iam.create_open_id_connect_provider(Url=issuer, ClientIDList=["sts.amazonaws.com"])
+    conditions = {f"{host}:sub": "system:serviceaccount:image-build:image-builder", f"{host}:aud": "sts.amazonaws.com"}
+    trust = {
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Principal": {"Federated": provider["OpenIDConnectProviderArn"]},
+        "Condition": {"StringEquals": conditions},
+    }
+    iam.create_role(RoleName="builder", AssumeRolePolicyDocument=policy(trust))
+    report = {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/image-build/*"}
+    iam.put_role_policy(RoleName="builder", PolicyName="access", PolicyDocument=policy(*ALL, report))
+    people = {"Action": "sts:AssumeRole", "Principal": {"AWS": DEV.account}}
+    iam.create_role(RoleName=ADMIN, AssumeRolePolicyDocument=policy(people))
+    iam.attach_role_policy(RoleName=ADMIN, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+
+
+@pytest.fixture
+def builds(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Builds]:
+    """The environment's registry, buckets, cluster and namespace, and one system node."""
+    monkeypatch.setattr(account, "binaries", binaries.ensure(paths.BINARIES, print).directory)
+    monkeypatch.setattr(account, "clusters", ClusterHost(account))
+    clients("ecr").create_repository(
+        repositoryName="aws-ray-custom",
+        imageTagMutability="IMMUTABLE_WITH_EXCLUSION",
+        imageTagMutabilityExclusionFilters=[{"filterType": "WILDCARD", "filter": "cache*"}],
+    )
+    for bucket in ("bucket", BUCKET):
+        clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
+    put_context(clients, "Dockerfile")
+    eks = set_up(account, clients)
+    try:
+        issuer = eks.create(name=CLUSTER)["identity"]["oidc"]["issuer"]
+        give_role(clients, issuer)
+        principal = f"arn:aws:iam::{account.account_id}:role/{ADMIN}"
+        eks.api.create_access_entry(clusterName=CLUSTER, principalArn=principal)
+        eks.api.associate_access_policy(
+            clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
+        )
+        own = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
+        account.clusters.get(CLUSTER).nodes.add("system-1", labels=own, capacity=SYSTEM_NODE, allocatable=SYSTEM_NODE)
+        builds = Builds(account, clients, tmp_path)
+        platform = platform_objects(DEV, PLATFORM_FACTS)
+        for chart in (platform.image_build_namespace, platform.image_build_policies):
+            assert chart
+            builds.apply(chart)
+        yield builds
+    finally:
+        urllib3.request("POST", f"{account.endpoint}/_rehearsal/image-build/fault", json={})
+        clients("eks").delete_cluster(name=CLUSTER)
+
+
+def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds: Builds) -> None:
+    builds.start(DEV)
+    waited = builds.ops_wait(timeout=0.3)
+    tag = image_build(DEV, context="").tag
+    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited
+    # All else is not there.
+    assert waited.returncode == 1
+
+    builds.let_fail("#12 ERROR: failed to solve: process did not complete successfully: exit code: 1")
+    another = DEV.model_copy(update={"image": DEV.image.model_copy(update={"pip": ("einops==0.8.1",)})})
+    builds.start(another)
+    waited = builds.ops_wait(timeout=2)
+    assert waited.returncode == 3, waited
+    said = waited.stderr + waited.stdout
+    assert "dev does not become ready: Ray image aws-ray-custom: Job has reached the specified backoff limit" in said
+    assert f"the end of {image_build(another, context='').log}" in said
+    assert "| #12 ERROR: failed to solve" in said
+    assert "| [rehearsal: a stand-in of the image build, no image is made]" in said
