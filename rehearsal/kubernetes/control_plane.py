@@ -34,7 +34,7 @@ _PODS: Final = "10.244.0.1/16"
 # 192.0.2.0/24 is kept for documentation (RFC 5737).
 _ADVERTISED: Final = "192.0.2.1"
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-_START_TIMEOUT: Final = 90.0
+_START_TIMEOUT: Final = 180.0
 # Kubernetes' defaults of 20 to 50 requests a second alone would make the start four seconds longer.
 _REQUEST_RATE: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
