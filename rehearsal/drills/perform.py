@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,9 +11,12 @@ from rich.table import Table
 import config
 from rehearsal.drills.drill import Drill, S
 from rehearsal.kubernetes.api import ApiError
+from rehearsal.processes import ProcessFailure
 from rehearsal.story.cdk import CommandFailure
 from rehearsal.story.cluster import NotReached
 from rehearsal.story.steps import Broken
+
+_FAILURES: Final = (Broken, CommandFailure, NotReached, ApiError, ProcessFailure)
 
 
 def listing(drills: Sequence[Drill[Any]]) -> Table:
@@ -41,7 +44,7 @@ def _perform(drills: Sequence[Drill[S]], stage: S) -> bool:
         stage.set_up()
         broken = [drill for drill in drills if not play(drill, stage)]
         stage.finish()
-    except (Broken, CommandFailure, NotReached, ApiError) as failure:
+    except _FAILURES as failure:
         stage.console.print(f"[bold red]The drills could not begin:[/] {escape(str(failure))}", soft_wrap=True)
         return False
     finally:
@@ -60,7 +63,7 @@ def play(drill: Drill[S], stage: S) -> bool:
         stage.begin(drill.name)
         drill.play(stage)
         stage.end()
-    except (Broken, CommandFailure, NotReached, ApiError) as failure:
+    except _FAILURES as failure:
         reason = str(failure)
     console.print("[bold]Timeline[/]")
     stage.show()
