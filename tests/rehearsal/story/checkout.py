@@ -16,7 +16,7 @@ from rehearsal.processes import is_alive
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "pyproject.toml", "setup.sh"),
     *("config", "controllers", "environments", "handlers", "k8s_charts"),
-    *("lifecycle_scripts", "ops", "ray_image", "rehearsal"),
+    *("lifecycle_scripts", "ops", "ray_image", "ray_jobs", "rehearsal"),
     "stacks",
 )
 

@@ -1,0 +1,80 @@
+"""The examples are called as a user calls them, on nodes that do not last."""
+
+import json
+import secrets
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from tests.jobs.conftest import RAY_JOBS
+from tests.jobs.nodes import Nodes, wait_until
+from tests.jobs.runs import PATIENCE, Runs
+
+
+def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs) -> None:
+    job = runs.start("--epochs=4", "--every=4", script=RAY_JOBS / "fsdp_finetune.py")
+    at = 4 * (1 + secrets.randbelow(5))
+    wait_until(lambda: f"checkpoint of step {at} written" in job.output, PATIENCE)
+    nodes.kill(secrets.randbelow(2))
+    nodes.add()
+    assert job.wait() == 0, job.output
+    first, resumed = job.resumed()
+    assert first == 0
+    assert resumed >= at
+    done = json.loads((runs.storage / "fsdp-finetune" / "DONE.json").read_text())
+    assert done["checkpoint"].startswith("000000064@0001.02")
+    assert done["metrics"]["loss"] < 0.6, "guessing is 0.69"
+
+
+def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Runs) -> None:
+    trained = runs.start("--epochs=8", "--learning-rate=0.02", script=RAY_JOBS / "pytorch_ddp.py")
+    assert trained.wait() == 0, trained.output
+    arguments = (f"--trained={runs.storage / 'pytorch-ddp'}", "--samples=200", "--parts=4", "--workers=1")
+    script = RAY_JOBS / "batch_inference.py"
+    first = runs.start(*arguments, attempt=1, script=script)
+    wait_until(lambda: "part 1 of 4 done" in first.output, PATIENCE)
+    first.job.kill()
+    first.wait()
+    second = runs.start(*arguments, attempt=2, script=script)
+    assert second.wait() == 0, second.output
+    assert "part 1 of 4 done" not in second.output
+    assert rows(runs.storage / "batch-inference") == list(range(200))
+    third = runs.start(*arguments, attempt=3, script=script)
+    assert third.wait() == 0
+    assert "nothing is left to do" in third.output
+
+
+def rows(run: Path) -> list[int]:
+    """The ids of all rows that the parts' records name."""
+    records = [json.loads(record.read_text()) for record in (run / "parts").glob("*.json")]
+    return sorted(
+        one
+        for record in records
+        for file in (run / record["output"]).glob("*.parquet")
+        for one in pyarrow.parquet.read_table(file)["id"].to_pylist()
+    )
+
+
+def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
+    nodes: Nodes, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, data = tmp_path / "model", tmp_path / "data.tsv"
+    make_model(model)
+    data.write_text("".join(f"{number % 2}\ta {'good' if number % 2 else 'bad'} sentence\n" for number in range(32)))
+    job = runs.start(
+        f"--model={model}", f"--data={data}", "--epochs=1", "--batch=8", script=RAY_JOBS / "fsdp_finetune.py"
+    )
+    assert job.wait() == 0, job.output
+
+
+def make_model(folder: Path) -> None:
+    """A BERT of a few thousand weights, and its tokenizer."""
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "sentence"]
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(words))
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    BertForSequenceClassification(BertConfig(vocab_size=len(words), **shape)).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
