@@ -24,7 +24,8 @@ _METRICS_PORT = 8080
 # Prometheus; Grafana's container, and its Service: the VPC CNI looks before a Service's address is translated (EKS
 # user guide, network policies: "the service port must be the same as the container port").
 _CHARTS_PORTS = (9090, 3000, 80)
-_ANYWHERE = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0"))
+# But not the link-local addresses, where instance metadata gives a node's credentials to who asks.
+_ANYWHERE = k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0", except_=["169.254.0.0/16"]))
 
 
 class RayPoliciesChart(ProjectChart):
@@ -52,7 +53,7 @@ class RayClusterPoliciesChart(ProjectChart):
         super().__init__(scope, id)
         members = {"ray.io/cluster": cluster}
         inside = [_pods(members)]
-        _Policies(self, namespace).allow(f"{cluster}-inside", members, from_=inside, to=inside)
+        _Policies(self, namespace).allow(f"inside-{cluster}", members, from_=inside, to=inside)
         head_budget(self, namespace=namespace, cluster=cluster)
 
 

@@ -81,7 +81,7 @@ class ReaperChart(ProjectChart):
 
 def _policy() -> dict[str, Any]:
     """Out to the API server only, whose addresses are known after the deployment. Metrics: the namespace's policy."""
-    anywhere = [{"ipBlock": {"cidr": "0.0.0.0/0"}}]
+    anywhere = [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}]
     return {
         "podSelector": {"matchLabels": _LABELS},
         "policyTypes": ["Egress"],

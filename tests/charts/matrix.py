@@ -7,23 +7,13 @@ from config import Environment
 from k8s_charts.assembly import platform_objects, ray_objects
 from k8s_charts.base import ProjectChart
 from k8s_charts.names import IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE, REAPER, SUBMITTER_LABEL, SYSTEM_NAMESPACE
+from rehearsal.paths import REPOSITORY
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
 from tests.charts.policies import INTERNET, Pod
 
 # From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP). All
-# other connections from or to a pod of the project's namespaces are denied. `@outside`: whatever is not in them.
-# A pod's row with itself means another pod like it.
-ALLOWED = """
-rayml-head rayml-worker                       | rayml-head rayml-worker                         | *
-other-head other-worker                       | other-head other-worker                         | *
-submitter operator                            | rayml-head other-head                           | 8265
-prometheus grafana                            | @ray-nodes operator reaper kuberay-pod          | 8080
-rayml-head other-head                         | prometheus grafana                              | 80 3000 9090
-@ray-nodes submitter ray-pod operator builder | dns                                             | 53 53/UDP
-@ray-nodes submitter ray-pod operator builder | @outside                                        | 443
-reaper                                        | @outside                                        | 443
-builder                                       | @outside                                        | 80
-"""
+# other connections from or to a pod of the project's namespaces are denied.
+TABLE = (REPOSITORY / "docs" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
 PORTS = (22, 53, 80, 443, 3000, 8080, 8082, 9090, 10250, 12345, *RAY_PORTS)
@@ -63,14 +53,14 @@ class Matrix:
     def allowed(self) -> set[Connection]:
         """The connections that the table allows; of pods that the environment does not have, none."""
         groups = {
-            "@outside": self.pods.keys() - self.own,
+            "@outside": self.pods.keys() - self.own - {"instance-metadata"},
             "@ray-nodes": {name for name in self.own if "ray.io/cluster" in self.pods[name].labels},
         }
 
         def named(cell: str) -> list[str]:
             return [name for word in cell.split() for name in groups.get(word, {word}) if name in self.pods]
 
-        rows = [line.split("|") for line in ALLOWED.strip().splitlines()]
+        rows = [line.split("|") for line in TABLE.splitlines()[1:]]
         return {
             (source, target, port, protocol)
             for sources, targets, ports in rows
@@ -95,6 +85,7 @@ class Matrix:
             "internet": INTERNET,
             # EKS's API server is an address of the VPC.
             "api-server": replace(INTERNET, address="10.192.1.20"),
+            "instance-metadata": replace(INTERNET, address="169.254.169.254"),
             "another-node": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-proxy"}, address="10.192.64.5", host_network=True),
         }
         for cluster in self.of_kind("RayCluster"):
@@ -105,6 +96,8 @@ class Matrix:
             namespace = job["metadata"]["namespace"]
             name = "builder" if namespace == IMAGE_BUILD_NAMESPACE else "directory-owner"
             found[name] = Pod(namespace, _labels(job["spec"]))
+        for template in self.of_kind("CronJob"):
+            found["supervisor"] = Pod(ray, _labels(template["spec"]["jobTemplate"]["spec"]))
         # Pods of another namespace that carry the same labels.
         roles = ("rayml-head", "submitter", "operator", "prometheus", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}

@@ -12,8 +12,8 @@ from tests.charts.matrix import Matrix
 # Namespaces that allow more than `restricted`, by what needs it.
 LEVELS = {"image-build": "privileged", "ray-volume": "baseline"}
 
-# Pods that get a token for the Kubernetes API: Deployment or Job, and why there is one at all.
-WITH_TOKEN = {"ray-reaper"}
+# What makes pods that get a token for the Kubernetes API.
+WITH_TOKEN = {"ray-reaper", "job-supervisor"}
 
 
 @pytest.fixture(scope="module", params=available())
@@ -34,6 +34,7 @@ def pod_specs(objects: list[Object]) -> Iterator[tuple[str, Object]]:
     """Each pod template with the name of what makes pods of it."""
     for item in objects:
         name, spec = item["metadata"]["name"], item.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
         if item["kind"] == "RayCluster":
             for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
                 yield name, group["template"]["spec"]

@@ -3,6 +3,7 @@
 import pytest
 
 from config import available, load
+from ops.isolation_plan import plan
 from tests.charts.conftest import Object
 from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_two_ray_clusters
 from tests.charts.policies import Pod, connects
@@ -39,7 +40,7 @@ def test_ports_that_run_code_are_reached_by_members_and_the_dashboard_by_submitt
     """Without the table: what must hold, however the table is edited."""
     reached = {connection for connection in open_connections if connection[2] in RAY_PORTS}
     from_others = {c[:3] for c in reached if c[1].startswith("rayml-") and not c[0].startswith("rayml-")}
-    assert from_others == {("submitter", "rayml-head", 8265), ("operator", "rayml-head", 8265)}
+    assert from_others == {(source, "rayml-head", 8265) for source in ("submitter", "supervisor", "operator")}
 
 
 def test_two_ray_clusters_never_reach_each_other(open_connections: set[Connection]) -> None:
@@ -67,6 +68,22 @@ def test_every_policy_is_needed() -> None:
         if all(passes(matrix, others, connection) == (connection in expected) for connection in matrix.connections):
             surplus.append((policy["metadata"]["namespace"], policy["metadata"]["name"]))
     assert surplus == []
+
+
+def test_the_check_of_a_live_cluster_expects_what_the_policies_say() -> None:
+    dev = load("dev")
+    matrix = Matrix(dev)
+    hosts = {
+        "head": matrix.pods["rayml-head"],
+        "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
+        "169.254.169.254": Pod(None, address="169.254.169.254"),
+    }
+    planned = plan(dev, {"rayml": "head"})
+    for origin in planned:
+        source = Pod(origin.namespace, origin.labels)
+        for tried in origin.connections:
+            assert connects(matrix.policies, source, hosts[tried.host], tried.port) is tried.open, tried
+    assert {tried.open for origin in planned for tried in origin.connections} == {True, False}
 
 
 class TestEvaluation:
