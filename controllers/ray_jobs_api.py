@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -14,6 +15,9 @@ NOT_FOUND: Final = 404
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 """Ray's terminal job statuses."""
 
+_AGENT: Final = re.compile(r"Request failed with status code ([0-9]{3})")
+# Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
+_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "ray-on-hyperpod"}
 _TIMEOUT: Final = 5.0
 # Ray itself waits 10 seconds for the agent that starts the job.
 _SUBMIT_TIMEOUT: Final = 15.0
@@ -114,7 +118,7 @@ class RayJobs:
     def _request(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> bytes:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            connection.request(method, path, body, _HEADERS)
             response = connection.getresponse()
             content = response.read()
         except (OSError, HTTPException) as error:
@@ -122,7 +126,10 @@ class RayJobs:
         finally:
             connection.close()
         if response.status >= 400:
-            raise RayError(response.status, last_line(content.decode(errors="replace")))
+            text = content.decode(errors="replace")
+            # The head hides what its agent refuses in a 500 of its own.
+            inner = _AGENT.search(text)
+            raise RayError(int(inner[1]) if inner else response.status, last_line(text))
         return content
 
 
@@ -143,5 +150,5 @@ def submission(
 
 def last_line(text: str) -> str:
     """What a traceback says in the end."""
-    lines: Sequence[str] = [line for line in text.strip().splitlines() if line.strip()]
+    lines: Sequence[str] = [line for line in text.splitlines() if any(map(str.isalnum, line))]
     return lines[-1].strip()[:500] if lines else "no reason given"

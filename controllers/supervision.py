@@ -26,7 +26,7 @@ _LOOK: Final = 2.0
 _LAST_OUTPUT: Final = 15.0
 _STOP_AGAIN: Final = 30.0
 _SILENT: Final = 120.0
-_REFUSALS: Final = 5
+_REFUSALS: Final = 2
 # More than a submission takes: nobody else can hold the Lease before Ray has answered.
 _SAFE: Final = 20.0
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
@@ -94,9 +94,11 @@ class Supervisor:
             except HeadAway as error:
                 self._enter("waiting for the head", str(error))
             except RayError as error:
-                self._enter("refused by Ray", str(error))
-                refusals += 1
-                if error.status < 500 or refusals >= _REFUSALS:
+                # A young head has no agent yet to start a job with, and answers 500. What was submitted meanwhile is
+                # refused too, and found by the next look.
+                self._enter("waiting for Ray", str(error))
+                refusals += error.status < 500
+                if refusals >= _REFUSALS:
                     return Ending("FAILED", message=str(error))
             except ApiError as error:
                 say("no answer", error=str(error))

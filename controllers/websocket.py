@@ -52,6 +52,7 @@ class WebSocket:
         lines = (
             f"GET {path} HTTP/1.1",
             f"Host: {host}",
+            "User-Agent: ray-on-hyperpod",
             "Upgrade: websocket",
             "Connection: Upgrade",
             f"Sec-WebSocket-Key: {key}",

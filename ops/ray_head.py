@@ -14,6 +14,8 @@ from ops.clients import REQUEST_TIMEOUT
 
 _DASHBOARD: Final = 8265
 _UPLOAD_SECONDS: Final = 300
+# Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
+_HEADERS: Final = {"Content-Type": "application/json", "Connection": "close", "User-Agent": "ray-on-hyperpod"}
 
 ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
 """Ray's JobStatus of a job that is over; RayJob's jobStatus uses the same words."""
@@ -84,7 +86,11 @@ class Head:
         try:
             forward = self._forward()
             forward.settimeout(REQUEST_TIMEOUT[1])
-            client.connect(f"ws://localhost/api/jobs/{submission_id}/logs/tail", socket=forward)
+            client.connect(
+                f"ws://localhost/api/jobs/{submission_id}/logs/tail",
+                socket=forward,
+                header={"User-Agent": _HEADERS["User-Agent"]},
+            )
             forward.settimeout(None)
             while text := client.recv():
                 yield str(text)
@@ -107,7 +113,7 @@ class Head:
             connection = HTTPConnection("localhost", timeout=seconds)
             connection.sock = self._forward()
             connection.sock.settimeout(seconds)
-            connection.request(method, path, body, {"Content-Type": "application/json", "Connection": "close"})
+            connection.request(method, path, body, _HEADERS)
             answer: HTTPResponse = connection.getresponse()
             content = answer.read()
         except (ApiException, HTTPException, OSError) as error:

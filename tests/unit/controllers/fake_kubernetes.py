@@ -64,8 +64,9 @@ class FakeKubernetes:
             return self._create(path, body)
         if path in self.collections:
             return self._list(path, query)
+        collection, _, name = path.rpartition("/")
         with self.lock:
-            return self._on_one(method, *path.rsplit("/", 1), body)
+            return self._on_one(method, collection, name, body)
 
     def _on_one(self, method: str, collection: str, name: str, body: Object) -> tuple[int, Object]:
         found = self.collections[collection].get(name)

@@ -90,7 +90,8 @@ class FakeRay:
             return 400, f"Traceback\nTypeError: got an unexpected keyword argument {unknown}"
         id = request["submission_id"]
         if id in self.jobs:
-            return 500, f"Traceback\nRuntimeError: Job with submission_id {id} already exists."
+            inner = f"Traceback\nValueError: Job with submission_id {id} already exists.\n."
+            return 500, f"Traceback\nRuntimeError: Request failed with status code 400: {inner}"
         working_dir = request["runtime_env"].get("working_dir", "")
         if working_dir and working_dir.removeprefix("gcs://") not in self.packages:
             return 500, f"Traceback\nValueError: {working_dir} is not there"
@@ -136,7 +137,9 @@ def serve() -> Iterator[FakeRay]:
             if fake.away:
                 self.close_connection = True
                 return
-            status, content = fake.answer(self.command, self.path, body)
+            status, content = 500, "500 Internal Server Error\n\nServer got itself in trouble"
+            if "User-Agent" in self.headers:
+                status, content = fake.answer(self.command, self.path, body)
             data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

@@ -208,6 +208,15 @@ def test_request_that_ray_refuses_ends_the_run_with_its_words(run: Supervised, r
     assert "no such thing" in run.state["reason"]
 
 
+def test_head_that_is_too_young_to_take_a_job_is_waited_for(run: Supervised, ray: FakeRay) -> None:
+    ray.refuse = (500, "No available agent to submit job, please try again later.")
+    run.start()
+    wait_until(lambda: run.state.get("phase") == "waiting for Ray", "its phase")
+    ray.refuse = None
+    submitted(ray, "train-1").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
 def test_run_that_is_over_is_not_begun_again(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1").end("FAILED", 3)

@@ -1,0 +1,204 @@
+"""The job supervisor against the Jobs API of a real head: the API server beside it is a fake, Ray is not."""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+from zipfile import ZipFile
+
+import pytest
+
+from controllers.ray_jobs_api import HeadAway, RayError, RayJobs
+from rehearsal.kubernetes import pki
+from rehearsal.processes import free_port
+from tests.jobs.nodes import wait_until
+from tests.unit.controllers.fake_kubernetes import serve
+from tests.unit.controllers.supervised import Supervised
+
+RAY: Final = Path(sys.executable).with_name("ray")
+RESUMES_WITHIN: Final = 60
+# For what a machine under load does slowly.
+PATIENCE: Final = 180
+JOB: Final = """
+import os, pathlib, sys, time
+runs = pathlib.Path(os.environ["RUN_STORAGE"], os.environ["RUN_NAME"])
+runs.mkdir(parents=True, exist_ok=True)
+attempt = os.environ["RUN_ATTEMPT"]
+(runs / f"began-{attempt}").touch(exist_ok=False)
+print("begins", flush=True)
+step = 10 * int(attempt)
+if "silent" not in sys.argv:
+    print(f"run x attempt {attempt}: checkpoint of step {step} written in 0.1 s", flush=True)
+while not (runs / "go").exists():
+    time.sleep(0.1)
+print("ends", flush=True)
+sys.exit(int((runs / "go").read_text()))
+"""
+
+
+class Head:
+    """A head on a loopback address of its own, whose dashboard is on Ray's port: a pod of a RayCluster."""
+
+    def __init__(self) -> None:
+        self.address = ".".join(["127", *(str(secrets.randbelow(250) + 2) for _ in range(3))])
+        # Short: a socket's path has 107 characters at most.
+        self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start it and wait until it takes jobs."""
+        words = {
+            "node-ip-address": self.address,
+            "dashboard-host": self.address,
+            "dashboard-port": 8265,
+            "port": 6379,
+            "num-cpus": 1,
+            "object-store-memory": 100_000_000,
+            "temp-dir": self._directory,
+            # Ray looks whether these are free on all addresses: other tests' Rays may have the usual ones.
+            **{f"{name}-port": free_port() for name in ("dashboard-agent-listen", "dashboard-agent-grpc")},
+            **{f"{name}-port": free_port() for name in ("metrics-export", "ray-client-server", "runtime-env-agent")},
+        }
+        argv = [
+            str(RAY),
+            "start",
+            "--head",
+            "--block",
+            "--disable-usage-stats",
+            *(f"--{k}={v}" for k, v in words.items()),
+        ]
+        with (self._directory / "head.log").open("ab") as log:
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_until(self._takes_jobs, PATIENCE)
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End it and everything on it, at once."""
+        if self._process:
+            for pid in _family(self._process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def jobs(self) -> list[str]:
+        """Submission ids that it knows."""
+        return [job.submission_id for job in RayJobs(self.address).list()]
+
+    def _takes_jobs(self) -> bool:
+        try:
+            return RayJobs(self.address).list() == []
+        except (HeadAway, RayError):
+            return False
+
+
+def _family(root: int) -> list[int]:
+    """A process with all that came of it; Ray's own have sessions of their own."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+@pytest.fixture
+def head() -> Iterator[Head]:
+    with Head() as made:
+        yield made
+
+
+@pytest.fixture
+def run(head: Head, tmp_path: Path) -> Iterator[Supervised]:
+    certificates = pki.create(tmp_path / "pki", service_ip="10.100.0.1")
+    with serve(certificates, tmp_path / "account") as kubernetes:
+        made = Supervised(kubernetes, head.address, tmp_path)
+        yield made
+        made.end()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Where the run keeps what it writes."""
+    return tmp_path / "runs" / "train"
+
+
+def start(run: Supervised, directory: Path, *words: str, name: str = "train-abcde") -> None:
+    """Start a supervisor of the job above, whose code travels in a package."""
+    package = directory / "_ray_pkg_0123456789abcdef.zip"
+    with ZipFile(package, "w") as archive:
+        archive.writestr("train.py", JOB)
+    arguments = (f"--package={package}", f"--storage={directory / 'runs'}")
+    run.start(*arguments, name=name, entrypoint=" ".join([sys.executable, "train.py", *words]), hurried=False)
+
+
+def test_job_runs_to_its_end_with_its_output_and_exit_code(run: Supervised, runs: Path, tmp_path: Path) -> None:
+    start(run, tmp_path, "silent")
+    wait_until((runs / "began-1").exists, PATIENCE)
+    (runs / "go").write_text("7")
+    assert run.exit_code(PATIENCE) == 7
+    lines = run.log.read_text().splitlines()
+    assert [line for line in lines if line in ("begins", "ends")] == ["begins", "ends"]
+    assert run.state["phase"] == "failed"
+
+
+def test_killed_supervisor_is_succeeded_without_a_second_submission(
+    run: Supervised, runs: Path, head: Head, tmp_path: Path
+) -> None:
+    start(run, tmp_path)
+    wait_until((runs / "began-1").exists, PATIENCE)
+    run.kill()
+    start(run, tmp_path, name="train-fghij")
+    wait_until(lambda: run.said("found"), PATIENCE)
+    assert run.said("waiting for the lease"), "the one that was killed held it"
+    assert head.jobs() == ["train-1"]
+    (runs / "go").write_text("0")
+    assert run.exit_code(PATIENCE) == 0
+    assert not (runs / "began-2").exists()
+
+
+def test_lost_head_is_followed_by_the_next_attempt_within_a_minute_of_its_return(
+    run: Supervised, runs: Path, head: Head, tmp_path: Path
+) -> None:
+    start(run, tmp_path)
+    wait_until(lambda: run.state.get("progress") == 10, PATIENCE)
+    head.kill()
+    wait_until(lambda: run.state.get("phase") == "waiting for the head", PATIENCE)
+    head.start()
+    back = time.monotonic()
+    wait_until((runs / "began-2").exists, RESUMES_WITHIN)
+    print(f"attempt 2 began {time.monotonic() - back:.1f} s after the head was back")
+    assert head.jobs() == ["train-2"]
+    (runs / "go").write_text("0")
+    assert run.exit_code(PATIENCE) == 0
+    assert run.state["progress"] == 20
+
+
+def test_run_that_is_told_to_stop_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_path: Path) -> None:
+    start(run, tmp_path)
+    wait_until((runs / "began-1").exists, PATIENCE)
+    run.stop()
+    assert run.exit_code(PATIENCE) == 130
+    [job] = RayJobs(head.address).list()
+    assert job.status == "STOPPED"
