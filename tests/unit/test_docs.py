@@ -82,7 +82,7 @@ def test_every_call_of_ops_is_one_that_it_takes(command: str) -> None:
 @pytest.mark.parametrize("command", commands("make", *PAGES))
 def test_every_target_of_make_exists(command: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    words = [word for word in command.split()[1:] if "=" not in word]
+    words = [word for word in shlex.split(command)[1:] if "=" not in word]
     assert words
     assert set(words) <= targets
 
