@@ -34,7 +34,7 @@ class ThousandStage:
 
     def __init__(self, environment: Environment, console: Console) -> None:
         self.console = console
-        self.cluster = Cluster(_with_workers(environment, WORKERS), run_directory("drills") / "cluster", console)
+        self.cluster = Cluster(with_workers(environment, WORKERS), run_directory("drills") / "cluster", console)
         self.times: dict[str, list[float]] = {HERE: [], STOCK: []}
 
     def set_up(self) -> None:
@@ -92,7 +92,7 @@ def play(stage: ThousandStage) -> None:
         raise Broken(f"at most {MOST} x the time of the stock manifest was promised, it was {ratio:.2f} x")
 
 
-def _with_workers(environment: Environment, count: int) -> Environment:
+def with_workers(environment: Environment, count: int) -> Environment:
     """The environment with so many workers in its first RayCluster's first group, and as many nodes."""
     cluster = environment.ray.clusters[0]
     group = cluster.workers[0].model_copy(update={"replicas": count, "min_replicas": 0, "max_replicas": count})
