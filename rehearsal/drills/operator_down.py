@@ -3,7 +3,8 @@
 import time
 from typing import Final
 
-from rehearsal.drills.cluster.stage import DEPLOYMENTS, MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.auditor import DEPLOYMENTS
+from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
 from rehearsal.drills.drill import Drill
 from rehearsal.story.steps import Broken
 

@@ -10,6 +10,8 @@ from rehearsal.kubernetes import audit
 
 ADMINISTRATOR: Final = "rehearsal-admin"
 """The account of kubectl, and of kwok and the rehearsal's own kubelet."""
+DEPLOYMENTS: Final = "replicaset-controller"
+"""The account that deletes a Deployment's pods."""
 SETTLED_SECONDS: Final = 0.5
 """Pods and nodes are two watches: of who acts on a node's label one can hear before one hears of the label."""
 

@@ -29,7 +29,6 @@ SPARE_WORKERS: Final = 2
 """Nodes beyond those for a RayCluster that doubles."""
 STOCK_SECONDS: Final = 315
 """Stock KubeRay gets five minutes, and some more in which its pod, Terminating by then, could still be replaced."""
-DEPLOYMENTS: Final = "replicaset-controller"
 
 
 class ClusterStage:
