@@ -7,7 +7,7 @@ kinds that a plain `helm install` of KubeRay left behind, which the release woul
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -95,8 +95,8 @@ class Kind:
         if before["spec"] == after["spec"]:
             return f"as in KubeRay {version}"
         have, get = set(_fields(before)), set(_fields(after))
-        told = f"KubeRay {version}'s differs: {len(get - have)} fields come, {len(have - get)} go"
-        gone = sorted(have - get)
+        come, gone = _outermost(get - have), _outermost(have - get)
+        told = f"KubeRay {version}'s differs: {len(come)} fields come, {len(gone)} go"
         more = ", …" if len(gone) > _LONGEST else ""
         return f"{told} ({', '.join(gone[:_LONGEST])}{more})" if gone else told
 
@@ -157,6 +157,11 @@ def adopt(api: kubernetes.client.ApiClient, kinds: Sequence[Kind]) -> Iterator[s
             _request_timeout=REQUEST_TIMEOUT,
         )
         yield f"{kind.name}: adopted"
+
+
+def _outermost(fields: Set[str]) -> list[str]:
+    """Leave out what lies below another of them."""
+    return sorted(field for field in fields if field.rpartition(".")[0].rstrip("[]") not in fields)
 
 
 def _fields(definition: Json) -> Iterator[str]:
