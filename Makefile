@@ -43,6 +43,10 @@ setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' 
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
 
+.PHONY: rehearse-job
+rehearse-job: setup setup-jobs ## lose a node under a job on real Ray, in pods that run on this machine
+	@$(RUN) $(VENV)/python -m rehearsal job
+
 .PHONY: rehearse-down
 rehearse-down: ## end a rehearsal that KEEP=1 left running
 	@$(RUN) $(VENV)/python -m rehearsal down

@@ -66,6 +66,17 @@ def drill(
 
 
 @app.command()
+def job() -> None:
+    """Lose a node under a job on real Ray, in pods that run on this machine. Exit code 1: the job did not survive."""
+    from rehearsal.job.story import DIRECTORY, rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+
+    with _orderly(), _alone(DIRECTORY):
+        _end_earlier(run_directory(DIRECTORY))
+        code = rehearse_job(console)
+    raise typer.Exit(code)
+
+
+@app.command()
 def down() -> None:
     """End what a kept rehearsal left running."""
     ended = [name for directory in sorted(ROOT.glob("*/")) for name in _end_earlier(directory)]

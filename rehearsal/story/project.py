@@ -24,6 +24,7 @@ _PARTS: Final = (
     "lifecycle_scripts",
     "ops",
     "ray_image",
+    "ray_jobs",
     "stacks",
 )
 

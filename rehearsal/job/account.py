@@ -1,0 +1,147 @@
+"""The account around the cluster: EKS's endpoint, and the people who come in."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from config import Environment, naming
+from k8s_charts.names import submitters_group
+from rehearsal.account.context import Account
+from rehearsal.account.server import AccountServer, make_account
+from rehearsal.account.services.eks.host import ClusterHost
+from rehearsal.account.services.eks.service import service_of
+from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment, enter
+from rehearsal.kubernetes.api import Api
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.processes import free_port
+
+_CLOCK_SCALE = 300
+
+
+class Running:
+    """A control plane that was started before its cluster was made, and is ended by whoever started it."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self.admin_kubeconfig = plane.admin_kubeconfig
+
+    @property
+    def endpoint(self) -> str:
+        return self._plane.endpoint
+
+    @property
+    def ca_pem(self) -> bytes:
+        return self._plane.ca_pem
+
+    @property
+    def api(self) -> Api:
+        return self._plane.api
+
+    def start(self) -> None:
+        """It runs."""
+
+    def stop(self) -> None:
+        """It goes on."""
+
+
+class JobAccount:
+    """An embedded account in this process, with one EKS cluster and one submitter."""
+
+    def __init__(self, environment: Environment, directory: Path, binaries: Path) -> None:
+        self._environment = environment
+        self._directory = directory
+        self.cluster = naming.eks_cluster(environment)
+        account = make_account(
+            account_id=environment.account,
+            region=environment.region,
+            port=free_port(),
+            directory=directory,
+            binaries=binaries,
+            clock_scale=_CLOCK_SCALE,
+        )
+        self._server = AccountServer(account)
+
+    @property
+    def authenticator_url(self) -> str:
+        """Where the control plane asks whose a token is."""
+        return f"{self._account.endpoint}/_rehearsal/authenticate/{self.cluster}"
+
+    def start(self) -> None:
+        """Serve, with nothing of the caller's AWS configuration in this process."""
+        enter(self._child_environment({}))
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # each request is a line otherwise
+        self._server.start()
+
+    def stop(self) -> None:
+        """Serve no longer."""
+        self._server.stop()
+
+    def adopt(self, plane: ControlPlane) -> None:
+        """Make the EKS cluster whose control plane runs already, and let the environment's submitters in."""
+        self._account.clusters = ClusterHost(self._account, make=lambda *_: Running(plane))
+        ec2, iam, eks = (self._client(service) for service in ("ec2", "iam", "eks"))
+        vpc = ec2.create_vpc(CidrBlock=str(self._environment.network.vpc_cidr))["Vpc"]["VpcId"]
+        blocks = list(self._environment.network.vpc_cidr.subnets(new_prefix=20))[:2]
+        subnets = [
+            ec2.create_subnet(VpcId=vpc, CidrBlock=str(block), AvailabilityZoneId=zone)["Subnet"]["SubnetId"]
+            for block, zone in zip(blocks, self._environment.network.zones, strict=True)
+        ]
+        role = iam.create_role(RoleName="cluster", AssumeRolePolicyDocument=_trust({"Service": "eks.amazonaws.com"}))
+        iam.attach_role_policy(RoleName="cluster", PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+        eks.create_cluster(
+            name=self.cluster,
+            version=self._environment.eks.version,
+            roleArn=role["Role"]["Arn"],
+            resourcesVpcConfig={"subnetIds": subnets},
+            accessConfig={"authenticationMode": "API"},
+        )
+        service_of(self._account).wait_until_active(self.cluster)
+        [submitter] = self._environment.access.submitters
+        name = submitter.rsplit("/", 1)[1]
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=_trust({"AWS": self._environment.account}))
+        allowed = {"Effect": "Allow", "Action": "eks:DescribeCluster", "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+        iam.put_role_policy(RoleName=name, PolicyName="find-the-cluster", PolicyDocument=policy)
+        group = submitters_group(self._environment.ray.namespace)
+        eks.create_access_entry(clusterName=self.cluster, principalArn=submitter, kubernetesGroups=[group])
+
+    def submitters_environment(self) -> dict[str, str]:
+        """The environment of a process that has the credentials of the submitter."""
+        [submitter] = self._environment.access.submitters
+        keys = self._client("sts").assume_role(RoleArn=submitter, RoleSessionName="rehearsal")["Credentials"]
+        return self._child_environment(
+            {
+                "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
+                "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
+                "AWS_SESSION_TOKEN": keys["SessionToken"],
+            }
+        )
+
+    @property
+    def _account(self) -> Account:
+        return self._server.account
+
+    def _child_environment(self, extra: dict[str, str]) -> dict[str, str]:
+        return child_environment(
+            self._directory,
+            endpoint=self._account.endpoint,
+            region=self._environment.region,
+            account_id=self._environment.account,
+            extra=extra,
+        )
+
+    def _client(self, service: str) -> Any:
+        session: Any = boto3.Session(
+            aws_access_key_id=DUMMY_ACCESS_KEY,
+            aws_secret_access_key=DUMMY_SECRET_KEY,
+            region_name=self._environment.region,
+        )
+        return session.client(service, endpoint_url=self._account.endpoint)
+
+
+def _trust(principal: dict[str, str]) -> str:
+    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
