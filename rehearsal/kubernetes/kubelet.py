@@ -13,6 +13,7 @@ import itertools
 import logging
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -64,13 +65,16 @@ class Kubelet:
             self._api, "/api/v1/nodes", lambda _: True, labelSelector=f"{KUBELET_LABEL}={KUBELET_VALUE}"
         )
 
-    def run(self, ending: threading.Event) -> None:
-        """Work until `ending` is set, then kill what runs."""
+    def run(self, ending: threading.Event, server: subprocess.Popen[bytes]) -> None:
+        """Work until `ending` is set or the nodes' server has ended, then kill what runs."""
         self._pods.start()
         if self._sandboxes:
             self._services.start()
         self._nodes.start()
         while not ending.wait(_EVERY):
+            if server.poll() is not None:
+                _log.error("podserver ended with code %s", server.returncode)
+                break
             self._step()
         for uid in list(self._runners):
             self._forget(uid)
@@ -139,7 +143,7 @@ def main() -> None:
     log = folder / "logs" / "podserver.log"
     server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
     try:
-        kubelet.run(ending)
+        kubelet.run(ending, server)
     finally:
         server.kill()
         server.wait()
