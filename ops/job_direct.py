@@ -59,12 +59,12 @@ def follow(head: Head, name: str, console: Console) -> int:
 
 def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: Request) -> int:
     """Run `ray job submit` in the head pod, show what it prints, return its exit code."""
-    script, package = _script(request), request.package
+    package = request.package
     shell = stream(
         core.connect_get_namespaced_pod_exec,
         pod,
         namespace,
-        command=["/bin/bash", "-lc", script],
+        command=["/bin/bash", "-lc", script(request)],
         stdin=True,
         stdout=True,
         stderr=True,
@@ -83,7 +83,7 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
     return int(shell.returncode or 0)
 
 
-def _script(request: Request) -> str:
+def script(request: Request) -> str:
     """A line for the head's shell; the package comes in at its standard input, whose end exec cannot tell."""
     variables = {"env_vars": _variables(request)}
     words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(variables)]

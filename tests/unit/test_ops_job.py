@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import secrets
+import subprocess
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops import job_package
+from ops import job_direct, job_follow, job_package
 from ops.__main__ import app
 from ops.job_package import EntryError, entry, pack
+from ops.job_runs import Request
 from tests.unit.fake_apis import Apis
 
 RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
@@ -213,6 +216,42 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
 def test_role_that_may_not_submit_is_told_where_it_belongs(cluster: Apis, script: Path) -> None:
     cluster.refuse(403, "rayclusters is forbidden")
     assert "your IAM role must be under access.submitters" in refused("submit", str(script), code=2)
+
+
+def test_ctrl_c_ends_the_looking_and_says_how_to_come_back(
+    cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job_follow, "follow", interrupted)
+    message = refused("submit", str(script), "--name", "train", code=130)
+    assert "the job goes on" in message
+    assert "`ops job logs train --env dev`" in message
+    assert not [change for change, _ in cluster.changes if change.startswith(("DELETE", "PATCH"))]
+
+
+def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(script: Path, tmp_path: Path) -> None:
+    """The line for the head's shell, in a real one, with a `ray` that says how it was called."""
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "ray").write_text('#!/bin/sh\nls\nfor word in "$@"; do echo "<$word>"; done\nexit 7\n')
+    (bin / "ray").chmod(0o755)
+    made = entry(str(script), ["--text", "it's"], None, ["bin"])
+    assert made.package is not None
+    request = Request("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1)
+    done = subprocess.run(
+        ["/bin/bash", "-c", job_direct.script(request)],
+        input=base64.b64encode(made.package.content),
+        env={"PATH": f"{bin}:{os.environ['PATH']}"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    words = done.stdout.decode().splitlines()
+    assert words[:2] == ["helper.py", "train.py"]
+    assert words[-4:] == ["<python>", "<train.py>", "<--text>", "<it's>"]
+    assert "<--submission-id>" in words
 
 
 def test_runs_are_listed_with_what_their_supervisors_say(cluster: Apis) -> None:
