@@ -22,6 +22,7 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
 from config.naming import STAND_IN_IMAGE
+from k8s_charts.names import IMAGE_BUILD_NAMESPACE
 from rehearsal.account.context import Account
 from rehearsal.account.services.api_model import client
 from rehearsal.account.services.pod_role import PodRole, Rejected, take_role
@@ -29,6 +30,7 @@ from rehearsal.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
 from rehearsal.kubernetes.programs import is_image_build
 
 _EVERY: Final = 0.5
+_PODS: Final = f"/api/v1/namespaces/{IMAGE_BUILD_NAMESPACE}/pods"
 _PULL: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 _PUSH: Final = (*_PULL, "ecr:InitiateLayerUpload", "ecr:UploadLayerPart", "ecr:CompleteLayerUpload", "ecr:PutImage")
 _MARK: Final = "[rehearsal: a stand-in of the image build, no image is made]"
@@ -72,21 +74,21 @@ class ImageBuilder:
 
     def step(self, api: Api) -> None:
         """Bring the build's pods of a cluster on. Raises ApiError."""
-        for pod in api.get("/api/v1/pods", fieldSelector="spec.nodeName!=")["items"]:
+        for pod in api.get(_PODS, fieldSelector="spec.nodeName!=")["items"]:
             if not is_image_build(pod["spec"]):
                 continue
-            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+            path = f"{_PODS}/{pod['metadata']['name']}"
             if "deletionTimestamp" in pod["metadata"]:
                 api.delete(path, {"gracePeriodSeconds": 0})
             elif pod.get("status", {}).get("phase") == "Pending":
-                ended = self._build(api, pod)
-                api.patch(f"{path}/status", {"status": _status(pod, failed=ended)}, STRATEGIC_PATCH)
+                failed = self._build(api, pod)
+                api.patch(f"{path}/status", {"status": _status(pod, failed=failed)}, STRATEGIC_PATCH)
 
     def _build(self, api: Api, pod: Object) -> bool:
         """Build; return whether it failed."""
-        namespace, values = pod["metadata"]["namespace"], _variables(pod)
+        values = _variables(pod)
         try:
-            role = take_role(self._account, api, namespace, pod["spec"]["serviceAccountName"])
+            role = take_role(self._account, api, IMAGE_BUILD_NAMESPACE, pod["spec"]["serviceAccountName"])
         except (Rejected, ServiceException) as error:
             # Without a role there is no way to S3 either.
             self._record("failed", values, message=str(getattr(error, "message", error)))
