@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from ray.train.torch import get_device
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, MixedPrecision
 from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 
@@ -109,7 +110,9 @@ def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device)
         auto_wrap_policy=functools.partial(size_based_auto_wrap_policy, min_num_params=WRAP_FROM_PARAMETERS),
         mixed_precision=half if gpu else None,
         cpu_offload=CPUOffload(offload_params=True) if gpu and config["cpu_offload"] else None,
-        device_id=device if gpu else None,
+        # With a mesh the checkpoint's parts are DTensors: a sharded tensor of before cannot be empty at a worker.
+        device_mesh=init_device_mesh(device.type, (dist.get_world_size(),)),
+        device_id=device,
         use_orig_params=True,
     )
 
