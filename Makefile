@@ -91,8 +91,9 @@ manifests: setup ## render manifests/ anew for every environment
 	@$(RUN) ops manifests
 
 .PHONY: bench
-bench: setup ## what synth and the rehearsal cost, as ratios
+bench: setup setup-jobs ## what synth and the rehearsal cost, as ratios; what checkpoints and a lost node cost a job
 	@$(RUN) $(VENV)/python -m bench
+	@PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs
 
 .PHONY: lock
 lock: setup ## lock the Python dependencies anew from requirements*.in
