@@ -31,6 +31,7 @@ NOT_TYPED: Final = {
     "make drill NAME=capacity": "CI runs it with the other drills",
     "ops scale worker-group-1 2 --env dev": "the drill scale-down does it",
     "ops update-software --env dev --group worker-group-1": "the unit tests of `ops update-software` do it",
+    "ops rollout rayml --env dev": "tests/rehearsal/kubernetes/test_rollout.py does it with the real operator",
     "ops isolation-check --env dev": "a rehearsal enforces no policies; test_isolation_check lets the pods connect",
     FORWARD: "there is nothing behind a port of a pod that kwok plays; that the service has it is looked at",
     PROD_DESTROY: "`make rehearse ENV=prod` does it, with these stacks",
