@@ -40,10 +40,10 @@ _SUBMITTER: Final = "arn:aws:iam::{account}:role/Researcher"
 _NODES: Final = 3
 _JOB: Final = "pytorch_ddp"
 # Each training worker needs a pod of its own (the trainer itself takes a CPU beside one of them): no loss is for
-# nothing. Half a minute of training on a quiet machine, a checkpoint every few seconds.
+# nothing. 240 steps; the node is lost when the first checkpoint is there.
 _POD_CPUS: Final = 3
-_JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "40", "--every", "20")
-_PATIENCE: Final = 400.0
+_JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "20")
+_PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` as a submitter, Ray and PyTorch in sandboxed pods
 simulated: nodes and their loss (processes killed, heart-beats stopped), images, the file system (a folder)"""
