@@ -6,7 +6,7 @@ from typing import Final
 
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
-from rehearsal.story.cluster import has, is_whole, wait_for
+from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
 from rehearsal.story.steps import Broken
 
 COMMAND: Final = re.compile(r"aws sagemaker batch-replace-cluster-nodes --cluster-name (\S+) --node-ids ([\w-]+)")
@@ -19,26 +19,37 @@ def play(stage: Stage) -> None:
     stage.deploy()
     stage.ops("wait", "--timeout", "2", "--interval", "1")
     cluster = stage.story.cluster()
-    before = cluster.ray_pods(ray.name)["headgroup"]
+    look = partial(_heads, cluster, ray.name)
+    before = look()
 
-    stage.faults("the head's node falls silent", fail_node={"group": ray.head.instance_group, "heartbeat": False})
+    with stage.audited():
+        _lose_and_replace(stage, cluster, before[0])
+        with stage.step("the RayCluster is whole again") as step:
+            wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers), timeout=90)
+            heads = wait_for("a head elsewhere", look, lambda found: len(found) == 1 and found != before, timeout=90)
+            step.see(f"its head is on {heads[0]}, was on {before[0]}")
+        stage.ops("wait", "--timeout", "2", "--interval", "1")
+
+
+def _heads(cluster: Cluster, name: str) -> list[str]:
+    """Nodes of the RayCluster's heads."""
+    return cluster.ray_pods(name).get("headgroup", [])
+
+
+def _lose_and_replace(stage: Stage, cluster: Cluster, lost: str) -> None:
+    """Silence the head's node, and do what `ops status` says of it."""
+    group = stage.environment.ray.clusters[0].head.instance_group
+    nodes = partial(cluster.group_nodes, group)
+    stage.faults("the head's node falls silent", fail_node={"group": group, "heartbeat": False})
     with stage.step("its Ready condition leaves True"):
-        nodes = partial(cluster.group_nodes, ray.head.instance_group)
-        wait_for("the loss of the head's node, noticed,", nodes, lambda ready: before[0] not in ready, timeout=60)
-    printed = stage.ops("status", expect=(1,))
-    command = COMMAND.search(printed)
-    if command is None or not before[0].endswith(command[2]):
-        raise Broken(f"`ops status` must name the command that replaces {before[0]}")
-
+        wait_for("the loss of the head's node, noticed,", nodes, lambda ready: lost not in ready, timeout=60)
+    command = COMMAND.search(stage.ops("status", expect=(1,)))
+    if command is None or not lost.endswith(command[2]):
+        raise Broken(f"`ops status` must name the command that replaces {lost}")
     with stage.step(f"what it says is done: {command[0]}"):
         name, node = command.groups()
         stage.story.account.client("sagemaker").batch_replace_cluster_nodes(ClusterName=name, NodeIds=[node])
         wait_for("a new node for the head", nodes, has(1), timeout=60)
-    with stage.step("the RayCluster is whole again") as step:
-        wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers), timeout=90)
-        heads = wait_for("a head", lambda: cluster.ray_pods(ray.name).get("headgroup", []), has(1), timeout=90)
-        step.see(f"its head is on {heads[0]}, was on {before[0]}")
-    stage.ops("wait", "--timeout", "2", "--interval", "1")
 
 
 DRILL: Final = Drill(
