@@ -87,15 +87,18 @@ class Nodes:
             _signal(pid, signal.SIGCONT)
         self._frozen = []
 
-    def kill_head(self) -> None:
-        """End the head at once, and wait until its worker nodes have given up."""
-        head = self._cluster.head_node
-        for pid in processes_of(head):
+    def lose_head(self) -> None:
+        """End the head at once. Its worker nodes are left alone: they give up later, or never."""
+        for pid in processes_of(self._cluster.head_node):
             _signal(pid, signal.SIGKILL)
-        workers = self.workers
+
+    def replace_head(self) -> None:
+        """A new head after a lost one; Kubernetes has ended the worker pods of the old one meanwhile."""
+        for pid in [pid for node in self.workers for pid in processes_of(node)]:
+            _signal(pid, signal.SIGKILL)
         self.workers = []
-        wait_until(lambda: not any(node.any_processes_alive() for node in workers), 60)
         self._cluster.shutdown()
+        self.start_head()
 
 
 def processes_of(node: Any) -> list[int]:

@@ -1,0 +1,88 @@
+"""A run in a bucket, over real S3 requests to an embedded S3 (moto, from the project's own environment)."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.fs
+import pytest
+
+from checkpoints import CheckpointStore, Saved, StaleAttempt, Writer
+from run_storage import StorageError, check_writable, open_storage
+from tests.jobs.conftest import REPOSITORY
+from tests.jobs.nodes import wait_until
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = (tmp_path_factory.mktemp("s3") / "log.txt").open("wb")
+    argv = [str(REPOSITORY / ".venv" / "bin" / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: _listens(port), 120)
+        store = pyarrow.fs.S3FileSystem(
+            endpoint_override=f"127.0.0.1:{port}",
+            scheme="http",
+            access_key="testing",
+            secret_key="testing",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        store.create_dir("bucket")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+        log.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    variables = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    for name, value in (variables | {"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}).items():
+        monkeypatch.setenv(name, value)
+    return "s3://bucket/runs"
+
+
+def test_run_in_a_bucket_keeps_the_same_promises(bucket: str) -> None:
+    store = CheckpointStore(open_storage(bucket, "run"))
+    assert store.begin(1) == (Writer(1, 1), None)
+    store.settle({"steps": 5})
+    store.settle({"steps": 5})
+    saved, torn = Saved(5, Writer(1, 1)), Saved(10, Writer(1, 1))
+    for one in (saved, torn):
+        with store.storage.writing(one.folder) as directory:
+            (directory / "part").write_text("weights")
+            (directory / ".metadata").write_text("about")
+    store.commit(saved, {"loss": 0.5})
+    assert store.committed() == [saved]
+    assert store.is_whole(saved)
+
+    assert store.begin(2) == (Writer(2, 1), saved)
+    assert store.storage.names("checkpoints") == [saved.name], "what was torn is gone"
+    with pytest.raises(StaleAttempt):
+        store.commit(torn, {})
+    with store.storage.reading(saved.folder) as directory:
+        assert (directory / "part").read_text() == "weights"
+        assert (directory / ".metadata").read_text() == "about"
+
+
+def test_bucket_that_is_not_there_is_named(bucket: str) -> None:
+    with pytest.raises(StorageError, match="storage path 's3://nowhere/runs' cannot be written"):
+        check_writable(open_storage("s3://nowhere/runs", "run"), "s3://nowhere/runs")
+
+
+def test_two_runs_of_a_bucket_know_nothing_of_each_other(bucket: str, tmp_path: Path) -> None:
+    one, other = (CheckpointStore(open_storage(bucket, name)) for name in ("one", "two"))
+    one.begin(3)
+    assert other.writers() == []
+    assert other.begin(1) == (Writer(1, 1), None)
