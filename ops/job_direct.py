@@ -41,9 +41,14 @@ def submit(head: Head, request: Request) -> None:
 
 def follow(head: Head, name: str, console: Console) -> int:
     """Show a job's output until it is over; return its exit code. Raises NotTold and RayRefused."""
+    shown = 0
     while True:
+        told = 0
         for text in head.tail(name):
-            console.print(text, end="", soft_wrap=True, markup=False, highlight=False)
+            told += len(text)
+            new = text[max(0, len(text) - (told - shown)) :] if told > shown else ""
+            console.print(new, end="", soft_wrap=True, markup=False, highlight=False)
+            shown = max(shown, told)
         job = head.job(name)
         if job["status"] in ENDED:
             break

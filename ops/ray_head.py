@@ -80,7 +80,7 @@ class Head:
             self._request("PUT", path, content, seconds=_UPLOAD_SECONDS)
 
     def tail(self, submission_id: str) -> Iterator[str]:
-        """Yield a job's output from its beginning to its end, as it comes."""
+        """Yield a job's output from its beginning as it comes, until its end or that of the connection."""
         # The library has no types for what is called.
         client: Any = websocket.WebSocket()
         try:
@@ -91,15 +91,17 @@ class Head:
                 socket=forward,
                 header={"User-Agent": _HEADERS["User-Agent"]},
             )
-            forward.settimeout(None)
-            while text := client.recv():
-                yield str(text)
-        except websocket.WebSocketConnectionClosedException:
-            return
         except (websocket.WebSocketException, ApiException, OSError) as error:
             raise NotTold(f"the head {self.name} does not tell more: {_reason(error)}") from error
+        forward.settimeout(None)
+        try:
+            while text := client.recv():
+                yield str(text)
+        except (websocket.WebSocketException, OSError):
+            # It ends with the answer to Ray's farewell, which Ray does not wait for.
+            return
         finally:
-            client.close()
+            client.shutdown()
 
     def _json(self, method: str, path: str, body: bytes | None = None) -> Any:
         text = self._request(method, path, body)

@@ -8,7 +8,9 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import cdk8s
 import kubernetes
@@ -19,17 +21,33 @@ from config import labels
 from config.versions import PYTHON_IMAGE
 from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.names import RUN_LABEL, submitters_group
-from ops import job_follow
+from ops import job_direct, job_follow
 from ops.job_package import Package
 from ops.job_runs import Request, RunError, Runs, as_submitter
+from ops.ray_head import Head, NotTold
 from ops.refusals import Unreachable
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod, ray_cluster, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod, ray_cluster, wait_until
 from tests.unit.controllers.fake_ray import FakeRay, serve
 
 NAMESPACE = "submitted"
+ROOT = Path(__file__).resolve().parents[3]
+# Each job prints two lines and succeeds, unless it is told to last.
+RAY = """
+import sys, time
+from tests.unit.controllers import fake_ray
+host, _, port = sys.argv[1].partition("=")[2].rpartition(":")
+with fake_ray.serve(host, int(port)) as ray:
+    while True:
+        time.sleep(0.2)
+        for job in list(ray.jobs.values()):
+            if not job.output:
+                job.output = "epoch 1\\nepoch 2\\n"
+            elif job.status == "RUNNING" and "last" not in job.request["entrypoint"]:
+                job.end("FAILED", 4)
+"""
 PACKAGE = Package("_ray_pkg_0123456789abcdef.zip", b"a zip file")
 
 
@@ -66,8 +84,10 @@ def place(
     nodes: Nodes, kubectl: Kubectl, binaries: Binaries, control_plane: ControlPlane, ray: FakeRay
 ) -> Iterator[None]:
     """The namespace as the ray stack leaves it, with a RayCluster whose head is there."""
-    kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    kinds = kuberay_module_directory(binaries) / "config/crd/bases"
+    kubectl("apply", "--server-side", "-f", kinds / "ray.io_rayclusters.yaml")
+    served = ("api-resources", "--api-group=ray.io", "-o", "name")
+    wait_until(lambda: "rayclusters" in kubectl(*served), "RayCluster's kind", seconds=120)
     place = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
     nodes.add("supervisors-1", labels=place, allocatable=GENERAL, capacity=GENERAL)
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -78,7 +98,7 @@ def place(
     cluster["metadata"]["namespace"] = NAMESPACE
     kubectl.apply(cluster)
     kubectl.apply(head())
-    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/rayml-head", "--timeout=20s")
+    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/rayml-head", "--timeout=60s")
     status = f'{{"status": {{"podIP": "{ray.host}", "podIPs": [{{"ip": "{ray.host}"}}]}}}}'
     kubectl("-n", NAMESPACE, "patch", "pod", "rayml-head", "--subresource=status", "--type=merge", "-p", status)
     yield
@@ -86,7 +106,7 @@ def place(
     nodes.remove("supervisors-1")
 
 
-def head() -> dict[str, object]:
+def head() -> Object:
     safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container = {"name": "ray-head", "image": "example.invalid/ray:2.42.1", "securityContext": safe}
     own = pod(
@@ -179,6 +199,49 @@ def test_run_that_a_submitter_stops_ends_in_ray(ann: Runs, ray: FakeRay) -> None
     assert ray.stops == ["stopped-1"]
 
 
+@pytest.fixture
+def pod_of_ray(place: None, kubectl: Kubectl) -> Iterator[str]:
+    """A pod whose port 8265 answers as Ray's dashboard would, to be reached through the API server only."""
+    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {
+        "name": "ray",
+        "image": PYTHON_IMAGE,
+        "command": ["python", "-c", RAY],
+        "args": ["--listen=:8265"],
+        "env": [{"name": "PYTHONPATH", "value": str(ROOT)}],
+        "securityContext": safe,
+    }
+    own = pod("answers", containers=[container], terminationGracePeriodSeconds=1)
+    own["spec"]["securityContext"] = head()["spec"]["securityContext"]
+    own["metadata"]["namespace"] = NAMESPACE
+    kubectl.apply(own)
+    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/answers", "--timeout=60s")
+    yield "answers"
+    kubectl("-n", NAMESPACE, "delete", "pod", "answers", "--timeout=20s")
+
+
+def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: Runs, pod_of_ray: str) -> None:
+    """As the administrator: the client's web sockets leave impersonation out. Who may is in the table below."""
+    ray = Head(ann.core, NAMESPACE, pod_of_ray)
+    wait_until(lambda: _answers(ray), "Ray", seconds=60)
+    job_direct.submit(ray, request("direct"))
+    with pytest.raises(RunError, match="the run name direct is in use"):
+        job_direct.submit(ray, request("direct"))
+    shown = io.StringIO()
+    assert job_direct.follow(ray, "direct", Console(file=shown)) == 4
+    assert shown.getvalue() == "epoch 1\nepoch 2\n"
+    job_direct.submit(ray, replace(request("lasts"), command="last"))
+    ray.stop("lasts")
+    assert job_direct.follow(ray, "lasts", Console(file=shown)) == 130
+
+
+def _answers(ray: Head) -> bool:
+    try:
+        return ray.jobs() == []
+    except NotTold:
+        return False
+
+
 def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: Kubectl, ray: FakeRay) -> None:
     for attempt in (
         partial(bob.cluster, None),
@@ -198,6 +261,8 @@ def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: 
 @pytest.mark.parametrize(
     ("verb", "what", "ann_may"),
     [
+        ("get", "pods/portforward", True),
+        ("get", "pods/exec", True),
         ("create", "pods/portforward", True),
         ("create", "pods/exec", True),
         ("get", "pods/log", True),

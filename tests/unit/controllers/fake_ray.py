@@ -108,14 +108,14 @@ def _details(id: str, job: FakeJob) -> dict[str, Any]:
         "message": job.message,
         "driver_exit_code": job.exit_code,
         "entrypoint": job.request["entrypoint"],
-        "metadata": job.request["metadata"],
+        "metadata": job.request.get("metadata"),
         "error_type": None,
     }
 
 
 @contextmanager
-def serve() -> Iterator[FakeRay]:
-    """Serve until the block ends, on an address of its own: the port is always Ray's."""
+def serve(host: str | None = None, port: int = PORT) -> Iterator[FakeRay]:
+    """Serve until the block ends, by default on an address of its own: the port is always Ray's."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -176,9 +176,9 @@ def serve() -> Iterator[FakeRay]:
             """Keep the tests' output clean."""
 
     ending = threading.Event()
-    host = ".".join(["127", *(str(secrets.randbelow(250) + 2) for _ in range(3))])
+    host = host or ".".join(["127", *(str(secrets.randbelow(250) + 2) for _ in range(3))])
     fake = FakeRay(host)
-    with ThreadingHTTPServer((host, PORT), Handler) as server:
+    with ThreadingHTTPServer((host, port), Handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield fake
