@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -190,8 +191,7 @@ class Story:
 
     def _attempts(self) -> list[int]:
         """The step that each start of the training went on from, in order."""
-        records = [json.loads(file.read_text()) for file in sorted(self._run.glob("attempts/*.json"))]
-        return [_step(record["resumed_from"] or "0") for record in records]
+        return [step for _, step in starts(self._run)]
 
     def show(self, verdict: str) -> None:
         """Show when what happened, as far as the story went, and a verdict."""
@@ -202,6 +202,7 @@ class Story:
         drawn.add_column("s", justify="right", no_wrap=True)
         drawn.add_column("what happened", overflow="fold")
         told = [(line.at, line.text, "") for line in happened] + [(at, what, "bold") for at, what in self._marks]
+        told += [(at, f"training begins at step {step}", "bold") for at, step in starts(self._run)]
         for at, what, style in sorted(told):
             drawn.add_row(f"{at - self._began:.1f}", escape(what), style=style)
         self.console.print(drawn)
@@ -227,6 +228,12 @@ def _folder_of_claim(cluster: Cluster) -> Path:
     pod = cluster.manifest["spec"]["headGroupSpec"]["template"]["spec"]
     [claim] = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
     return cluster.plane.directory / "claims" / f"{cluster.manifest['metadata']['namespace']}_{claim['claimName']}"
+
+
+def starts(run: Path) -> list[tuple[float, int]]:
+    """When each group of training workers began (seconds since the epoch), and at which step, in order."""
+    records = [json.loads(file.read_text()) for file in sorted(run.glob("attempts/*.json"))]
+    return [(datetime.fromisoformat(each["began"]).timestamp(), _step(each["resumed_from"] or "0")) for each in records]
 
 
 def _step(checkpoint: str) -> int:
