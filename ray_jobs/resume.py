@@ -262,7 +262,8 @@ def fit(
     try:
         # Not as train_loop_config: Ray Train would restore the one of the earlier attempt.
         _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures)
-    except TrainingFailedError as error:
+    except (TrainingFailedError, *_TORN) as error:
+        # Not Ray Train's own error when it cannot read back what it wrote of the failure: on a full file system.
         last = next(store.history(), None)
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
         raise RunFailed(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
@@ -296,6 +297,10 @@ def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_fai
     except DeprecationWarning:
         pass  # Ray Train V2 finds the run by its name.
     except _TORN as error:
+        if any(
+            writer.attempt == run.attempt for writer in CheckpointStore(open_storage(run.storage, run.name)).writers()
+        ):
+            raise
         # Its files are not written atomically: whoever wrote them may have been killed at it.
         print(f"run {run.name}: Ray Train's record of the earlier attempts is unreadable, a new one begins ({error!r})")
     TorchTrainer(
