@@ -117,7 +117,8 @@ def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.M
     monkeypatch.setattr("time.sleep", lambda _: None)
     ready = apis.aws["DescribeCluster"]
     throttled = aws_error("ThrottlingException", "Rate exceeded")
-    building = {"items": [{"metadata": {"name": "b", "creationTimestamp": "2026-11-01T10:00:00Z"}, "status": {}}]}
+    made = {"name": "b", "namespace": "image-build", "creationTimestamp": "2026-11-01T10:00:00Z"}
+    building = {"items": [{"metadata": made, "status": {}}]}
     jobs = apis.kubernetes["/apis/batch/v1/namespaces/image-build/jobs"]
     apis.kubernetes["/apis/batch/v1/namespaces/image-build/jobs"] = [building, jobs]
     apis.kubernetes["/api/v1/nodes"] *= 2
