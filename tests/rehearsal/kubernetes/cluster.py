@@ -149,3 +149,9 @@ def ray_cluster(name: str, *, workers: int) -> Object:
             ],
         },
     }
+
+
+def is_established(definition: Object) -> bool:
+    """Whether a CustomResourceDefinition is served; `kubectl wait` fails on one that has no conditions yet."""
+    conditions = definition.get("status", {}).get("conditions") or []
+    return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)

@@ -18,6 +18,7 @@ from tests.rehearsal.kubernetes.cluster import (
     OPERATOR_NAMESPACE,
     Kubectl,
     Object,
+    is_established,
     operator_objects,
     wait_until,
 )
@@ -104,7 +105,7 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
 def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Iterator[Object]:
     """KubeRay installed and available; yields its ClusterRole."""
     kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds", seconds=60)
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     objects = operator_objects(binaries)
     kubectl.apply(*objects)

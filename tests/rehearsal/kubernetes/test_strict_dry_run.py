@@ -17,7 +17,7 @@ from ops.manifests import DIRECTORY
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established, wait_until
 
 STRICT = ("--dry-run=server", "--validate=strict", "-f", "-")
 
@@ -71,11 +71,6 @@ def api(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterato
         yield api
     finally:
         plane.stop()
-
-
-def is_established(definition: Object) -> bool:
-    conditions = definition.get("status", {}).get("conditions") or []
-    return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
 
 
 def documents(environment: str) -> list[tuple[Path, Object]]:
