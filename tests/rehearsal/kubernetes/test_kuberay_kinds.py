@@ -17,7 +17,7 @@ from ops import kuberay
 from ops.kuberay import Kind, Owner
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established, wait_until
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
 
 VERSION = "1.2.0"
@@ -150,11 +150,13 @@ def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
 
 
 def test_another_releases_kinds_are_named_with_it_and_never_adopted(
-    empty: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment
+    empty: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
 ) -> None:
     other = HelmRelease(CHART, "another", "default", {}, only_crds=True)
     helm.install(other)
     kinds = kuberay.look(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
     assert "another Helm release's (default/another)" in said(kinds)[CLUSTERS]
+    # What goes before it is served goes after minutes.
+    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds", seconds=60)
     helm.uninstall(other)

@@ -3,6 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import urllib3
@@ -104,7 +105,9 @@ def test_port_that_nothing_listens_on_is_refused(talking: Kubectl) -> None:
         local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
         with socket.create_connection(("127.0.0.1", local), timeout=5) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            assert connection.recv(100) == b""
+            # An end in order or not: kubectl closes with what was sent unread, or after it.
+            with suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
         _, refusal = forwarding.communicate(timeout=10)
     assert "nothing of pod talker listens on port 9" in refusal
 

@@ -33,7 +33,7 @@ NOT_TYPED: Final = {
     "ops update-software --env dev --group worker-group-1": "the unit tests of `ops update-software` do it",
     "ops rollout rayml --env dev": "tests/rehearsal/kubernetes/test_rollout.py does it with the real operator",
     "ops isolation-check --env dev": "a rehearsal enforces no policies; test_isolation_check lets the pods connect",
-    "ops job submit fsdp_finetune --env dev -- --epochs 3": "`make rehearse-job` submits one to real Ray, as a submitter",
+    "ops job submit fsdp_finetune --env dev -- --epochs 3": "`make rehearse-job` submits a job so, to real Ray",
     "ops job list --env dev": "tests/rehearsal/kubernetes/test_submitters.py does it on a real control plane",
     "make rehearse-job": "CI runs it as it stands there",
     FORWARD: "there is nothing behind a port of a pod that kwok plays; that the service has it is looked at",

@@ -9,15 +9,23 @@ from rehearsal.paths import REPOSITORY
 from rehearsal.story.steps import PROTECTED, UNPROTECTED
 from tests.rehearsal.story.readme import NOT_TYPED, PROD_DESTROY, PROD_UNPROTECTED, TYPED, readme_commands
 
+LONGEST = "thousand-workers"
+"""Half an hour, of the 90 minutes that CI has."""
+
 
 def test_every_command_of_the_readme_is_typed_here_or_said_why_not() -> None:
     assert set(readme_commands()) == TYPED | set(NOT_TYPED)
 
 
-def test_ci_runs_the_readme_s_own_two_commands_then_types_the_others() -> None:
-    tiers = re.findall(r"^tier '[^']+' (.+)$", (REPOSITORY / ".ci" / "run").read_text(), re.MULTILINE)
-    drills = f"make drill NAME='{' '.join(DRILLS)}'"
-    assert tiers == ["make setup", "make test", "make rehearse", drills, "make test-readme"]
+def test_ci_runs_the_readme_s_own_two_commands_all_drills_but_the_longest_then_types_the_others() -> None:
+    script = (REPOSITORY / ".ci" / "run").read_text().replace("\\\n", "")
+    tiers = [" ".join(tier.split()) for tier in re.findall(r"^tier '[^']+' (.+)$", script, re.MULTILINE)]
+    drills = [tier for tier in tiers if tier.startswith("make drill ")]
+    assert sorted(" ".join(re.findall(r"NAME='(.+)'", "\n".join(drills))).split()) == sorted({*DRILLS} - {LONGEST})
+    assert [tier for tier in tiers if tier not in drills] == [
+        *("make setup", "make test", "make rehearse", "make test-readme"),
+        *("make setup-jobs", "make test-jobs", "make rehearse-job"),
+    ]
     assert {"make test", "make rehearse"} <= set(readme_commands())
     workflow = (REPOSITORY / ".github" / "workflows" / "ci.yml").read_text()
     assert re.findall(r"run: (.*\.ci/run.*)", workflow) == ["bash .ci/run"]
