@@ -7,6 +7,7 @@ import argparse
 from ray.train import CheckpointConfig
 
 import resume
+from watchdog import PATIENCE
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: int) -> None:
@@ -27,6 +28,14 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
     parser.add_argument("--seed", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--every", type=positive, default=10, help="steps between two checkpoints (%(default)s)")
     parser.add_argument("--keep", type=positive, default=2, help="how many checkpoints stay (%(default)s)")
+    parser.add_argument(
+        "--patience",
+        metavar="SECONDS",
+        type=positive,
+        default=round(PATIENCE),
+        help="end an attempt that stands still for so long; more than the longest time between two checkpoints and a "
+        "restart together (%(default)s)",
+    )
     parser.add_argument("--keep-best", action="store_true", help="those with the least loss, not the newest")
 
 

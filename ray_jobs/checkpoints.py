@@ -78,6 +78,19 @@ class CheckpointStore:
         names = (name.removesuffix(".json").split(".") for name in self.storage.names("attempts"))
         return sorted(Writer(int(attempt), int(group)) for attempt, group in names)
 
+    def left_by(self, attempt: int) -> dict[str, int]:
+        """Bytes of each file that an attempt's workers left: that they began, and their checkpoints, whole or not.
+
+        What workers of an earlier attempt still do is not among it.
+        """
+        began = {f"{writer}.json" for writer in self.writers() if writer.attempt == attempt}
+        left = {f"attempts/{name}": size for name, size in self.storage.sizes("attempts").items() if name in began}
+        for name in self.storage.names("checkpoints"):
+            saved = Saved.parse(name)
+            if saved and saved.writer.attempt == attempt:
+                left |= {f"{saved.folder}/{file}": size for file, size in self.storage.sizes(saved.folder).items()}
+        return left
+
     def settle(self, settings: Mapping[str, Any]) -> None:
         """Write down what must stay the same for the whole run.
 

@@ -137,7 +137,8 @@ def main() -> None:
     run = run_of(parser, options, "fsdp-finetune")
     names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}
-    resume.main(run, train, settings, resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus))
+    workers = resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
+    resume.main(run, train, settings, workers, patience=options.patience)
 
 
 if __name__ == "__main__":

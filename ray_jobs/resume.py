@@ -6,9 +6,9 @@ The contract with whatever starts a job (the job supervisor does; a person may):
     RUN_ATTEMPT   1, 2, 3, …: which attempt this is; unset, one more than the newest attempt that began
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/runs) or s3://bucket/prefix
 
-A job ends with 0 when the run is done, also when it was done before; 1 when training failed, and another attempt would
-go on from the last checkpoint; 2 when it cannot work (a wrong argument, storage that cannot be written, a run name in
-use), and another attempt would end the same way.
+A job ends with 0 when the run is done, also when it was done before; 1 when training failed or stood still
+(watchdog.py), and another attempt would go on from the last checkpoint; 2 when it cannot work (a wrong argument,
+storage that cannot be written, a run name in use), and another attempt would end the same way.
 
     <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
     <RUN_STORAGE>/<RUN_NAME>/attempts/                               who began, and from which checkpoint
@@ -53,6 +53,7 @@ from ray.train.torch import TorchTrainer
 from checkpoints import CheckpointStore, RunInUse, Saved, Writer, as_json, now
 from collective import agree, by_rank_0
 from run_storage import RunStorage, StorageError, check_writable, open_storage
+from watchdog import PATIENCE, Watchdog
 
 DONE: Final = "DONE.json"
 # Ray Train counts a bug in the code like a lost node: without a bound it would run the bug for ever.
@@ -222,6 +223,7 @@ def main(
     scaling: ScalingConfig,
     *,
     worker_failures: int = WORKER_FAILURES,
+    patience: float = PATIENCE,
 ) -> NoReturn:
     """Train until the run is done and end the program: 0 done, 1 failed, 2 bad input.
 
@@ -229,9 +231,14 @@ def main(
         train: the train function; its argument is `settings` and, as "run", the run.
         settings: what must stay the same for the whole run, as JSON can hold it.
         worker_failures: how often Ray Train starts the workers anew within this attempt.
+        patience: seconds after which an attempt of which nothing new has come ends with 1: no workers began, no file
+            of a checkpoint appeared or grew. It must exceed the time between two checkpoints and a restart together:
+            noticing the loss, waiting for nodes, starting the workers, reading the checkpoint.
     """
+    store = CheckpointStore(open_storage(run.storage, run.name))
     try:
-        fit(run, train, settings, scaling, worker_failures=worker_failures)
+        with Watchdog(f"{run.name}: attempt {run.attempt}", partial(store.left_by, run.attempt), patience):
+            fit(run, train, settings, scaling, worker_failures=worker_failures)
     except BadInput as error:
         print(f"{run.name}: {error}", file=sys.stderr, flush=True)
         sys.exit(2)

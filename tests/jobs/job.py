@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 import resume
 import torch_state
 from data_order import DataOrder
+from watchdog import PATIENCE
 
 
 def dataset(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,11 +89,10 @@ def save(
 def fail_on_purpose(faults: dict[str, Any], step: int, rank: int) -> None:
     if step == faults["bug_at"]:
         raise ValueError("a bug of the train function")
-    if step == faults["die_at"] and rank == 1:
-        died = Path(faults["trace"]) / "died"
-        if not died.exists():
-            died.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+    hung = Path(faults["trace"]) / "hung"
+    if step == faults["hang_at"] and rank == 1 and not hung.exists():
+        hung.touch()
+        time.sleep(3600)
 
 
 def main() -> None:
@@ -106,16 +105,19 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=90)
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--worker-failures", type=int, default=3)
+    parser.add_argument("--patience", type=float, default=PATIENCE)
     parser.add_argument("--keep", type=int, default=2)
     parser.add_argument("--best")
     parser.add_argument("--step-seconds", type=float, default=0.0)
     parser.add_argument("--fill", type=int, default=0)
-    for fault in ("tear-at", "bug-at", "die-at"):
+    for fault in ("tear-at", "bug-at", "hang-at"):
         parser.add_argument(f"--{fault}", type=int, default=-1)
     options = parser.parse_args()
     keep = CheckpointConfig(options.keep, checkpoint_score_attribute=options.best, checkpoint_score_order="min")
     settings = {name: getattr(options, name) for name in ("steps", "samples", "dropout")} | {"batch": 12, "seed": 7}
-    faults = {name: getattr(options, name) for name in ("trace", "step_seconds", "fill", "tear_at", "bug_at", "die_at")}
+    faults = {
+        name: getattr(options, name) for name in ("trace", "step_seconds", "fill", "tear_at", "bug_at", "hang_at")
+    }
     try:
         run = resume.Run.from_environment("job", options.storage, every=options.every, keep=keep)
     except resume.BadInput as error:
@@ -124,7 +126,14 @@ def main() -> None:
     def loop(config: dict[str, Any]) -> None:
         train({**config, "faults": faults})
 
-    resume.main(run, loop, settings, resume.workers(options.workers), worker_failures=options.worker_failures)
+    resume.main(
+        run,
+        loop,
+        settings,
+        resume.workers(options.workers),
+        worker_failures=options.worker_failures,
+        patience=options.patience,
+    )
 
 
 if __name__ == "__main__":

@@ -85,6 +85,10 @@ class Runs:
             for step, rank, world, samples in lines
         ]
 
+    def workers(self) -> list[int]:
+        """The processes that trained and still live."""
+        return [int(file.stem) for file in self.trace.glob("*.txt") if _is_rays(file.stem)]
+
     def wait_for_step(self, step: int) -> None:
         """Wait until a worker has trained this step (from 0)."""
         wait_until(lambda: any(entry.step >= step for entry in self.trained()), PATIENCE)
@@ -146,3 +150,10 @@ class Attempt:
         """The steps that its groups of workers went on from."""
         found = re.findall(r"attempt \d+\.\d+: (?:goes on from|starts at) step (\d+)", self.output)
         return [int(step) for step in found]
+
+
+def _is_rays(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "cmdline").read_bytes().startswith(b"ray::")
+    except (FileNotFoundError, ProcessLookupError):
+        return False

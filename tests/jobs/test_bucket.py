@@ -66,6 +66,11 @@ def test_run_in_a_bucket_keeps_the_same_promises(bucket: str) -> None:
     store.commit(saved, {"loss": 0.5})
     assert store.committed() == [saved]
     assert store.is_whole(saved)
+    assert [name.rpartition("/")[2] for name in store.left_by(1)] == [
+        "0001.01.json",
+        *(".metadata", "manifest.json", "part"),
+        *(".metadata", "part"),
+    ]
 
     assert store.begin(2) == (Writer(2, 1), saved)
     assert store.storage.names("checkpoints") == [saved.name], "what was torn is gone"

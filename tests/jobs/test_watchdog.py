@@ -1,0 +1,92 @@
+"""An attempt of which nothing new comes ends, whatever its threads are at; one of which something comes does not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkpoints import CheckpointStore, Saved, Writer
+from controllers.job_decision import Cause, Ending, Limits, decide
+from run_storage import open_storage
+from tests.jobs.conftest import RAY_JOBS
+
+# With a thread that an interpreter's end would wait for, and output that is not flushed yet.
+PROGRAM = """
+import itertools, os, sys, threading, time
+from watchdog import Watchdog
+count = itertools.count()
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("said before")
+with Watchdog("job: attempt 1", lambda: LOOK, 1.0):
+    time.sleep(SECONDS)
+print("went on", flush=True)
+os._exit(0)
+"""
+STILL = {
+    "the same": '{"attempts/0001.01.json": 90}',
+    "nothing": "{}",
+    "less and less": '{f"checkpoints/{number}": 1 for number in range(1000 - next(count))}',
+    "a look that hangs": "time.sleep(60)",
+}
+NEWS = {
+    "more and more": '{f"checkpoints/{number}": 1 for number in range(next(count))}',
+    "a file that grows": '{"checkpoints/000000005@0001.01/part": next(count)}',
+}
+
+
+def run(look: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    program = PROGRAM.replace("LOOK", look).replace("SECONDS", str(seconds))
+    env = {**os.environ, "PYTHONPATH": str(RAY_JOBS)}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=50
+    )
+
+
+@pytest.mark.parametrize("look", STILL.values(), ids=STILL)
+def test_attempt_that_stands_still_ends_with_1_and_a_line(look: str) -> None:
+    ended = run(look, 60)
+    assert ended.returncode == 1
+    assert ended.stdout == "said before\n"
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("job: attempt 1 stood still: ")
+    assert " for 1 s" in line
+
+
+@pytest.mark.parametrize("look", NEWS.values(), ids=NEWS)
+def test_attempt_of_which_something_comes_is_let_alone(look: str) -> None:
+    ended = run(look, 3)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "said before\nwent on\n", "")
+
+
+def test_folder_that_cannot_be_read_is_named() -> None:
+    ended = run('open("/nowhere")', 60)
+    assert ended.returncode == 1
+    assert "; its folder cannot be read: [Errno 2] No such file or directory: '/nowhere'" in ended.stderr
+
+
+def test_supervisor_tries_an_attempt_that_stood_still_again_as_often_as_may_stall() -> None:
+    ending = Ending("FAILED", exit_code=1, output=run("{}", 60).stderr.splitlines())
+    first, last = (decide(ending, attempts=1, stalled=stalled, limits=Limits(100, 5)) for stalled in (0, 4))
+    assert first.cause is Cause.INFRASTRUCTURE
+    assert first.again
+    assert not last.again
+
+
+def test_only_what_the_attempts_own_workers_left_is_news(tmp_path: Path) -> None:
+    store = CheckpointStore(open_storage(str(tmp_path), "run"))
+    store.begin(1)
+    old = store.left_by(1)
+    store.begin(2)
+    assert (list(old), list(store.left_by(2))) == (["attempts/0001.01.json"], ["attempts/0002.01.json"])
+    assert store.left_by(1) == old
+    with store.storage.writing(Saved(5, Writer(1, 1)).folder) as directory:
+        (directory / "late").write_text("late")
+    with store.storage.writing(Saved(5, Writer(2, 1)).folder) as directory:
+        (directory / "part").write_text("half")
+        half = store.left_by(2)
+        (directory / "part").write_text("whole")
+    assert half["checkpoints/000000005@0002.01/part"] == 4
+    assert store.left_by(2)["checkpoints/000000005@0002.01/part"] == 5
+    assert not any("late" in name for name in store.left_by(2))
