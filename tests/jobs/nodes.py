@@ -6,9 +6,11 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Self
 
+from ray._private.services import write_node_ip_address
 from ray.cluster_utils import Cluster
 
 # Ray's own patience with a silent node is half a minute, with a lost head one minute.
@@ -28,6 +30,7 @@ class Nodes:
         # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._frozen: list[int] = []
+        self._added = 0
         self.workers: list[Any] = []
         self.start_head()
 
@@ -57,8 +60,14 @@ class Nodes:
         )
 
     def add(self) -> None:
-        """A new worker node, of one CPU."""
-        self.workers.append(self._cluster.add_node(num_cpus=1))
+        """A new worker node, of one CPU, on a loopback address of its own."""
+        self._added += 1
+        address = str(IPv4Address("127.0.1.0") + self._added)
+        self.workers.append(self._cluster.add_node(num_cpus=1, node_ip_address=address))
+        # A job joins a node of the address that the machine's last node wrote down. It belongs to the head, where Ray
+        # Jobs starts it: once the node that it joined is lost, Ray starts nothing for it any more, and does not say so.
+        head = self._cluster.head_node
+        write_node_ip_address(head.get_session_dir_path(), head.node_ip_address)
 
     def be(self, workers: int) -> None:
         """Have this many worker nodes, all well, whatever an earlier test did to them."""

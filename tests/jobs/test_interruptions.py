@@ -117,3 +117,17 @@ def test_node_lost_while_a_checkpoint_is_written_leaves_none_that_is_torn(
     assert job.resumed() == [0, 20]
     assert not torn.exists()
     assert_as_undisturbed(runs, expected)
+
+
+def test_run_that_stands_still_ends_with_its_workers_and_the_next_attempt_goes_on(
+    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
+) -> None:
+    expected = undisturbed(*ARGUMENTS)
+    first = runs.start(*SLOW, "--hang-at=17", "--patience=60", attempt=1)
+    assert first.wait() == 1
+    assert "job: attempt 1 stood still" in first.output
+    wait_until(lambda: not runs.workers(), 60)
+    second = runs.start(*SLOW, attempt=2)
+    assert second.wait() == 0, second.output
+    assert_resumed(second, 17)
+    assert_as_undisturbed(runs, expected)
