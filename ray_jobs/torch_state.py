@@ -56,7 +56,7 @@ def load(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, 
 def load_weights(directory: Path, model: nn.Module) -> None:
     """Read the model alone, in a process that trains nothing."""
     state = {"model": model.state_dict()}
-    dcp.load(state, checkpoint_id=directory, no_dist=True)
+    dcp.load(state, checkpoint_id=directory)
     model.load_state_dict(state["model"])
 
 
