@@ -46,7 +46,6 @@ class Watchdog:
         self._over = threading.Event()
 
     def __enter__(self) -> None:
-        self._news = time.monotonic()
         # Two threads: a look at a file system that hangs does not come back.
         for task in (self._watch, self._wait):
             threading.Thread(target=task, name="watchdog", daemon=True).start()
