@@ -33,7 +33,8 @@ def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Ru
     arguments = (f"--trained={runs.storage / 'pytorch-ddp'}", "--samples=200", "--parts=4", "--workers=1")
     script = RAY_JOBS / "batch_inference.py"
     first = runs.start(*arguments, attempt=1, script=script)
-    wait_until(lambda: "part 1 of 4 done" in first.output, PATIENCE)
+    wait_until(lambda: "part 1 of 4 done" in first.output or first.job.poll() is not None, PATIENCE)
+    assert first.job.poll() is None, first.output
     first.job.kill()
     first.wait()
     second = runs.start(*arguments, attempt=2, script=script)
