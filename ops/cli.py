@@ -35,6 +35,11 @@ def load(name: str) -> Environment:
         fail(str(error))
 
 
+def say(line: str) -> None:
+    """Print a line as it is, however wide the terminal."""
+    console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
 def fail(message: str, code: int = 2) -> NoReturn:
     """Say why the command ends with `code`."""
     errors.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)

@@ -8,6 +8,7 @@ import kubernetes
 from kubernetes.client import ApiException
 
 from ops.clients import REQUEST_TIMEOUT
+from ops.conditions import is_ready
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a pod that the kubelet runs by itself (Kubernetes docs: static pods)."""
@@ -75,7 +76,7 @@ def _evict(core: kubernetes.client.CoreV1Api, pod: Any) -> str:
 
 def _is_ready(core: kubernetes.client.CoreV1Api, node: str) -> bool:
     found = _unless_gone(lambda: core.read_node(node, _request_timeout=REQUEST_TIMEOUT))
-    return found is not None and any(c.type == "Ready" and c.status == "True" for c in found.status.conditions or [])
+    return found is not None and is_ready(found)
 
 
 def _unless_gone(call: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ from config import Environment
 from k8s_charts.names import SYSTEM_NAMESPACE
 from ops import probe
 from ops.clients import REQUEST_TIMEOUT
+from ops.conditions import is_ready_to_stay
 from ops.isolation_plan import SUBMITTER, Connection, Origin, job
 from ops.refusals import in_plain_words
 from ops.workloads import hindrance
@@ -168,7 +169,7 @@ def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[st
     for cluster in environment.ray.clusters:
         selector = f"ray.io/cluster={cluster.name},ray.io/node-type=head"
         pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        ready = [pod.status.pod_ip for pod in pods if _is_ready(pod)]
+        ready = [pod.status.pod_ip for pod in pods if is_ready_to_stay(pod)]
         if not ready:
             raise NotTried(
                 f"RayCluster {namespace}/{cluster.name} has no ready head, and a port that nobody listens on is closed "
@@ -224,8 +225,3 @@ def _outcome(connection: Connection, code: int) -> Outcome:
     if code not in _SAID:
         raise NotTried(f"the probe {connection.container} of {connection.origin} ended with code {code}")
     return Outcome(connection, code)
-
-
-def _is_ready(pod: Any) -> bool:
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
-    return ready and not pod.metadata.deletion_timestamp

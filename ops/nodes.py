@@ -11,6 +11,7 @@ from config import Environment
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
+from ops.conditions import is_ready
 from ops.events import last_word
 from ops.items import Item, Require, State, clock, counts, spoken
 
@@ -135,7 +136,7 @@ def _hindrance(node: Any) -> str:
         return "in deep health checks"
     if labels.get(DEEP_HEALTH_LABEL) == "Failed":
         return "failed deep health checks"
-    if not any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or []):
+    if not is_ready(node):
         return _LOST
     health = labels.get(NODE_HEALTH_LABEL, "without a health status")
     if health != NODE_SCHEDULABLE:

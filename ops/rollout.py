@@ -15,6 +15,7 @@ from kubernetes.client import ApiException
 
 from config import Environment
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.conditions import is_ready_to_stay
 from ops.drain import Say
 from ops.items import State
 from ops.one_off import image
@@ -154,7 +155,7 @@ def _not_ready(api: kubernetes.client.ApiClient, made: Rollout) -> str:
     cluster, pods = _cluster(api, made.namespace, made.name), _pods(api, made.namespace, made.name)
     stale = outdated(cluster, pods)
     current = [pod for pod in pods if not any(pod is each for each in (*stale.old, *stale.orphans))]
-    ready = sum(map(_is_ready, current))
+    ready = sum(map(is_ready_to_stay, current))
     wanted = 1 + sum(map(_replicas, cluster["spec"].get("workerGroupSpecs", [])))
     return "" if ready >= wanted and len(current) == len(pods) else f"{ready} of {wanted} pods are ready"
 
@@ -162,11 +163,6 @@ def _not_ready(api: kubernetes.client.ApiClient, made: Rollout) -> str:
 def _replicas(group: Json) -> int:
     """Within the group's bounds, as KubeRay takes them (utils.GetWorkerGroupDesiredReplicas)."""
     return int(min(max(group.get("replicas", 0), group["minReplicas"]), group["maxReplicas"]))
-
-
-def _is_ready(pod: Any) -> bool:
-    conditions = pod.status.conditions or []
-    return not pod.metadata.deletion_timestamp and any(c.type == "Ready" and c.status == "True" for c in conditions)
 
 
 def _until(missing: Callable[[], str], say: Say, *, deadline: float, interval: float) -> str:

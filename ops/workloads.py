@@ -11,6 +11,7 @@ from config import Environment
 from config.model import RayCluster
 from k8s_charts.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
+from ops.conditions import is_ready
 from ops.items import Item, Require, State, spoken
 from ops.outdated import is_suspended, outdated
 
@@ -106,8 +107,7 @@ def _ray_cluster(
 
 
 def _is_ready_head(pod: Any) -> bool:
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
-    return ready and (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
+    return is_ready(pod) and (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
 
 
 def hindrance(pod: Any) -> str:

@@ -11,7 +11,7 @@ import config
 from config.findings import Severity
 from config.rules import findings, findings_beside
 from ops.check import plan, said
-from ops.cli import EnvName, OptionalEnv, app, charts_app, console, errors, fail, load
+from ops.cli import EnvName, OptionalEnv, app, charts_app, console, errors, fail, load, say
 
 NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account, twelve digits.")]
 NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
@@ -85,9 +85,7 @@ def schema(
 
     stale = files.stale() if check_only else files.write()
     for path in stale:
-        console.print(
-            f"{path} {'is stale' if check_only else 'written'}", soft_wrap=True, markup=False, highlight=False
-        )
+        say(f"{path} {'is stale' if check_only else 'written'}")
     if check_only and stale:
         fail("run `ops schema` and commit what it writes", code=1)
 
@@ -109,7 +107,7 @@ def write_manifests(
         stale += manifests.stale(environment) if check_only else manifests.write(environment)
     for path in stale:
         verb = "is stale" if check_only else "written" if path.exists() else "removed"
-        console.print(f"{path} {verb}", soft_wrap=True, markup=False, highlight=False)
+        say(f"{path} {verb}")
     if check_only and stale:
         fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
 
@@ -171,7 +169,7 @@ def review(
 
 
 def _written(file: Path, placeholders: list[str]) -> None:
-    console.print(f"{file} written", soft_wrap=True, markup=False, highlight=False)
+    say(f"{file} written")
     if placeholders:
         console.print(f"fill in: {', '.join(placeholders)}", markup=False, highlight=False)
     console.print(f"next: `ops check --env {file.stem}`", markup=False, highlight=False)

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from config import versions
-from ops.cli import EnvName, app, console, fail, load
+from ops.cli import EnvName, app, console, fail, load, say
 
 if TYPE_CHECKING:
     from ops.isolation_plan import Connection, Origin
@@ -37,16 +37,16 @@ def isolation_check(
     try:
         with connect(environment) as clients:
             origins = plan(environment, checking.heads(environment, clients.kubernetes))
-            _say(checking.enforcement(clients.kubernetes))
+            say(checking.enforcement(clients.kubernetes))
             prober = checking.Prober(clients.kubernetes, image, timeout * 60)
             if dry_run:
                 prober.rehearse(origins)
                 console.print(
                     _table(origins, lambda connection: "must be open" if connection.open else "must be closed")
                 )
-                _say("dry run: the cluster would take these pods; none was made")
+                say("dry run: the cluster would take these pods; none was made")
                 return
-            outcomes = prober.try_all(origins, _say)
+            outcomes = prober.try_all(origins, say)
     except checking.NotTried as error:
         fail(str(error), code=1)
     except Unreachable as error:
@@ -70,7 +70,3 @@ def _table(origins: "list[Origin]", state: "Callable[[Connection], str]") -> Tab
         for connection in origin.connections:
             drawn.add_row(origin.name, origin.namespace, connection.target, str(connection.port), state(connection))
     return drawn
-
-
-def _say(line: str) -> None:
-    console.print(line, soft_wrap=True, markup=False, highlight=False)

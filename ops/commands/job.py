@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from config import Environment
 from k8s_charts.names import RAY_DIRECTORY
-from ops.cli import EnvName, app, console, fail, load
+from ops.cli import EnvName, app, console, fail, load, say
 
 if TYPE_CHECKING:
     from ops.job_runs import Request, Run, Runs
@@ -134,7 +134,7 @@ def stop(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: D
             _head(runs, environment, cluster).stop(name)
         else:
             runs.stop(name)
-    _say(f"{name} is told to end; `ops job list --env {env}` shows when it has")
+    say(f"{name} is told to end; `ops job list --env {env}` shows when it has")
 
 
 def _submit_as(
@@ -149,7 +149,7 @@ def _submit_as(
 ) -> int:
     from ops import job_direct, job_follow  # noqa: PLC0415
 
-    _say(f"{request.name}: {request.command} on RayCluster {request.cluster} of {environment.name}")
+    say(f"{request.name}: {request.command} on RayCluster {request.cluster} of {environment.name}")
     if in_head:
         pod = job_direct.head_of(runs.core, environment.ray.namespace, request.cluster)
         return job_direct.submit_in_head(runs.core, environment.ray.namespace, pod, request)
@@ -159,7 +159,7 @@ def _submit_as(
         return 0 if detach else job_direct.follow(head, request.name, console)
     runs.create(request, again=again)
     if detach:
-        _say(f"submitted; `ops job logs {request.name} --env {environment.name}` shows its output")
+        say(f"submitted; `ops job logs {request.name} --env {environment.name}` shows its output")
         return 0
     return job_follow.follow(runs, request.name, console)
 
@@ -225,7 +225,3 @@ def _rays_table(jobs: list[dict[str, Any]]) -> Table:
     for job in jobs:
         drawn.add_row(str(job.get("submission_id") or job.get("job_id")), job["status"], job["entrypoint"])
     return drawn
-
-
-def _say(text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
