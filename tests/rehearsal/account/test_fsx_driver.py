@@ -175,7 +175,7 @@ def test_claim_gets_a_file_system_with_the_drivers_and_the_environments_tag(
     assert cluster.events == []
 
 
-def test_released_volume_takes_its_file_system_with_it_a_while_later(
+def test_volume_is_forgotten_before_its_file_system_is_gone(
     account: Account, deploy: Deploy, fsx: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = deploy()
@@ -183,10 +183,20 @@ def test_released_volume_takes_its_file_system_with_it_a_while_later(
     until(cluster.volumes, driver)
     cluster.bind()["status"]["phase"] = "Released"
     cluster.delete(f"{CLAIMS}/fsx-claim")
-    monkeypatch.setattr(account.clock, "scale", 300.0)
+    monkeypatch.setattr(account.clock, "scale", 1.0)
     driver.step()
     assert cluster.volumes() == []
     assert fsx.describe_file_systems()["FileSystems"][0]["Lifecycle"] == "DELETING"
+
+
+def test_released_volume_takes_its_file_system_with_it_a_while_later(
+    account: Account, deploy: Deploy, fsx: Any
+) -> None:
+    cluster = deploy()
+    driver = driver_of(account, cluster)
+    until(cluster.volumes, driver)
+    cluster.bind()["status"]["phase"] = "Released"
+    cluster.delete(f"{CLAIMS}/fsx-claim")
     until(lambda: fsx.describe_file_systems()["FileSystems"] == [], driver)
 
 
