@@ -1,34 +1,40 @@
 """What checkpoints and failures cost a job, on real Ray: `PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs`.
 
 Checkpoints are measured against torch.save with fsync on the same disk, in one process. A failure is a worker node
-killed right after a checkpoint of ray_jobs/pytorch_ddp.py, on two nodes of this machine: seconds until the next
-checkpoint, less those that it takes undisturbed. On a cluster the node's replacement comes on top (docs/recovery.md).
+killed under ray_jobs/pytorch_ddp.py, on two nodes of this machine: seconds between the last checkpoint before and the
+first after it, less those between two undisturbed. On a cluster the node's replacement comes on top (docs/recovery.md).
 """
 
 import argparse
+import itertools
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
-from ray.cluster_utils import Cluster
 
 import torch_state
 from checkpoints import CheckpointStore, Saved
 from run_storage import open_storage
+from tests.jobs.nodes import Nodes
 
 REPOSITORY: Final = Path(__file__).parents[1]
 RAY_JOBS: Final = REPOSITORY / "ray_jobs"
 HOURS_BETWEEN_FAILURES: Final = (1, 3, 24)
+_FAILURES: Final = 3
+_UNDISTURBED: Final = 6
+"""Checkpoints before each failure: what an interval takes."""
+_GOES_ON: Final = "goes on from step"
 _WRITTEN: Final = re.compile(r"checkpoint of step (\d+) written")
 
 
@@ -38,11 +44,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--directory", type=Path, help="where to write (a temporary directory)")
     options = parser.parse_args()
+    # What PyTorch says of its own deprecations would stand between the figures.
+    warnings.filterwarnings("ignore", module="torch")
     # Ray's processes inherit these.
     os.environ |= {"PYTHONPATH": str(RAY_JOBS), "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         _checkpoints(Path(directory), options.megabytes, options.rounds)
-        _failure(Path(directory))
+        _failures(Path(directory))
 
 
 def _checkpoints(directory: Path, megabytes: int, rounds: int) -> None:
@@ -90,55 +98,79 @@ def _actions(directory: Path, weights: int) -> dict[str, Callable[[], object]]:
     return {"torch.save and fsync": plain, "checkpoint written": write, "checkpoint read": read}
 
 
-def _failure(directory: Path) -> None:
-    with _nodes() as cluster:
-        victim = [cluster.add_node(num_cpus=1) for _ in range(2)][-1]
-        lines = _job(directory, str(cluster.address))
-        undisturbed = []
-        before = next(lines)
-        for _ in range(6):
-            now = next(lines)
-            undisturbed.append(now - before)
-            before = now
-        cluster.remove_node(victim, allow_graceful=False)
-        cluster.add_node(num_cpus=1)
-        interval = statistics.median(undisturbed)
-        lost = next(lines) - before - interval
-        for _ in lines:
-            pass
-    print(
-        f"seconds lost by a killed worker node, replaced at once: {lost:.1f}, and half a checkpoint interval on average"
-    )
-    shares = ", ".join(f"{lost / 3600 / hours:.2%} every {hours} h" for hours in HOURS_BETWEEN_FAILURES)
-    print(f"share of the time lost at one failure: {shares}")
+def _failures(directory: Path) -> None:
+    # As patient with a silent node as Ray is by itself.
+    with Nodes(system_config={}) as nodes:
+        nodes.be(workers=2)
+        with _training(directory, nodes.address) as training:
+            lost = [_lose_a_node(nodes, training) for _ in range(_FAILURES)]
+    median = statistics.median(lost)
+    told = ", ".join(f"{seconds:.1f}" for seconds in lost)
+    print(f"seconds lost by a killed worker node, replaced at once: {median:.1f} (median of {told})")
+    shares = ", ".join(f"{median / 3600 / hours:.2%} every {hours} h" for hours in HOURS_BETWEEN_FAILURES)
+    print(f"share of the time lost at one failure: {shares}; half a checkpoint interval on average comes on top")
+
+
+def _lose_a_node(nodes: Nodes, training: "_Training") -> float:
+    training.wait_for(len(training.checkpoints()) + _UNDISTURBED)
+    nodes.kill(0)
+    nodes.add()
+    return training.seconds_lost()
+
+
+class _Training:
+    """A training in a process of its own; what it printed, and when."""
+
+    def __init__(self, job: "subprocess.Popen[str]") -> None:
+        self._job = job
+        self._lines: list[tuple[float, str]] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def checkpoints(self) -> list[float]:
+        """When each was written."""
+        return [at for at, line in list(self._lines) if _WRITTEN.search(line)]
+
+    def wait_for(self, checkpoints: int) -> None:
+        """Wait until there are so many. Ends the program when the job ends before."""
+        self._wait(lambda: len(self.checkpoints()) >= checkpoints)
+
+    def seconds_lost(self) -> float:
+        """Wait until it went on after a failure and wrote a checkpoint; return what that took beyond an interval."""
+        known = self._restarts()
+        self._wait(lambda: len(self._restarts()) > len(known))
+        restarted = self._restarts()[-1]
+        self._wait(lambda: self.checkpoints()[-1] > restarted)
+        written = self.checkpoints()
+        after = next(place for place, at in enumerate(written) if at > restarted)
+        intervals = [b - a for a, b in itertools.pairwise(written[after - _UNDISTURBED : after])]
+        return written[after] - written[after - 1] - statistics.median(intervals)
+
+    def _restarts(self) -> list[float]:
+        return [at for at, line in list(self._lines) if _GOES_ON in line]
+
+    def _read(self) -> None:
+        for line in self._job.stdout or ():
+            self._lines.append((time.monotonic(), line))
+
+    def _wait(self, reached: Callable[[], bool]) -> None:
+        while not reached():
+            if self._job.poll() is not None:
+                tail = "".join(line for _, line in self._lines[-20:])
+                sys.exit(f"{tail}the job ended with {self._job.returncode} before it was to be measured")
+            time.sleep(0.05)
 
 
 @contextmanager
-def _nodes() -> Iterator[Any]:
-    # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
-    scratch = tempfile.mkdtemp(prefix="ray-")
-    head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": scratch}
-    cluster = Cluster(initialize_head=True, shutdown_at_exit=False, head_node_args=head)
-    try:
-        yield cluster
-    finally:
-        cluster.shutdown()
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _job(directory: Path, address: str) -> Iterator[float]:
-    """The time of each checkpoint of a training."""
+def _training(directory: Path, address: str) -> Iterator[_Training]:
     argv = [sys.executable, str(RAY_JOBS / "pytorch_ddp.py"), "--storage", str(directory)]
-    argv += ["--epochs", "400", "--every", "100", "--samples", "320"]
+    argv += ["--epochs", "100000", "--patience", "300", "--every", "100", "--samples", "320"]
     env = {**os.environ, "RAY_ADDRESS": address, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(argv, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
-        output: list[str] = []
-        for line in job.stdout or ():
-            output.append(line)
-            if _WRITTEN.search(line):
-                yield time.monotonic()
-        if job.wait():
-            sys.exit("".join(output[-20:]) + f"the job ended with {job.returncode}")
+        try:
+            yield _Training(job)
+        finally:
+            job.kill()
 
 
 if __name__ == "__main__":

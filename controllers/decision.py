@@ -1,4 +1,4 @@
-"""The reaper's rule: what becomes of a Ray pod, given the pod, its node and the time."""
+"""The reaper's rule: what becomes of a pod of Ray's namespace, given the pod, its node and the time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +12,12 @@ Object = dict[str, Any]
 # evicts nothing: the label comes without a NoExecute taint.
 HEALTH_LABEL: Final = "sagemaker.amazonaws.com/node-health-status"
 PENDING: Final = frozenset({"UnschedulablePendingReplacement", "UnschedulablePendingReboot"})
+
+LABELS: Final = ("ray.io/cluster", "ray-on-hyperpod/submitter")
+"""Labels of Ray's pods and of the job supervisors'. Two of a kind at a time do no harm: Ray knows its workers by their
+address, a supervisor acts under a Lease. Whoever runs anything else here may count on one at most: it is left alone."""
+
+_JOBS_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 
 PATIENCE_SECONDS: Final = 5.0
 """What a deletion gets beyond what it is due, so that a kubelet that is only slow does it in order."""
@@ -68,6 +74,10 @@ class Pod:
     owner: Owner | None
     deletion: Deletion | None
     """None when nobody asked for it."""
+    ours: bool
+    """Whether it has one of `LABELS`."""
+    counted: bool
+    """Whether a Job holds its object until it has counted how it ended."""
     shuns: frozenset[str]
     """Those of `PENDING` that its own placement excludes: its replacement cannot come back to such a node."""
 
@@ -82,6 +92,8 @@ class Pod:
             node=spec.get("nodeName", ""),
             owner=_owner(metadata),
             deletion=_deletion(metadata),
+            ours=any(label in (metadata.get("labels") or {}) for label in LABELS),
+            counted=_JOBS_FINALIZER in metadata.get("finalizers", ()),
             shuns=frozenset(health for health in PENDING if not _admits(spec, health)),
         )
 
@@ -116,6 +128,8 @@ def decide(pod: Pod, node: Node | None, now: float, unready_seconds: float) -> V
 
     `unready_seconds` is how long a node must be NotReady or Unknown before it counts as lost: what the pods tolerate.
     """
+    if not pod.ours:
+        return Verdict(Action.KEEP, "it is neither Ray's nor a job supervisor's")
     if not pod.node:
         return Verdict(Action.KEEP, "it was never placed on a node")
     if pod.deletion is None:

@@ -70,10 +70,6 @@ class Lease:
     def save(self, state: Object) -> None:
         """Renew it with a state. Raises LeaseLost, and ApiError when there is no answer."""
         self._lease["metadata"].setdefault("annotations", {})[STATE] = json.dumps(state)
-        self.renew()
-
-    def renew(self) -> None:
-        """Raises LeaseLost, and ApiError when there is no answer."""
         try:
             self._write(self._holder)
         except ApiError as error:

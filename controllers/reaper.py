@@ -1,7 +1,8 @@
-"""Force-deletes Ray pods that are stuck on a lost node, so that KubeRay replaces them.
+"""Force-deletes pods of Ray and of job supervisors that are stuck on a lost node, so that others take their place.
 
 KubeRay 1.2.0 counts a Terminating pod as live (kuberay#4078), and a pod on a node that is lost stays Terminating: its
-worker is never replaced. `python -m controllers.reaper --help` says how it is told what to do.
+worker is never replaced. Nor is a job's supervisor, whose Job waits until its pod is over. `python -m
+controllers.reaper --help` says how it is told what to do.
 
 Watches rather than polls: a look every second is free, while a list of 1,000 nodes is 15 MB. Two replicas work side by
 side without a leader: every deletion names the uid and the resourceVersion that it was decided on, so that the slower
@@ -24,7 +25,6 @@ from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, Clust
 from controllers.telemetry import Metrics, log, serve
 
 NAME: Final = "ray-reaper"
-RAY_LABEL: Final = "ray.io/cluster"
 
 _EVERY: Final = 1.0
 _RETRY: Final = 5.0
@@ -45,12 +45,13 @@ class Permission(NamedTuple):
 PERMISSIONS: Final = (
     *(Permission(verb, "nodes", False) for verb in ("get", "list", "watch")),
     *(Permission(verb, "pods", True) for verb in ("get", "list", "watch", "delete")),
+    Permission("update", "pods/status", True),
     Permission("create", "events", True),
 )
 
 
 class Reaper:
-    """Looks at all Ray pods of a namespace again and again, and acts on those that `decide` says."""
+    """Looks at all pods of Ray's namespace again and again, and acts on those that `decide` says."""
 
     def __init__(
         self, cluster: Cluster, metrics: Metrics, *, namespace: str, unready_seconds: float, dry_run: bool
@@ -61,9 +62,7 @@ class Reaper:
         self._path = f"/api/v1/namespaces/{namespace}"
         self._unready_seconds = unready_seconds
         self._dry_run = dry_run
-        self._pods = Mirror(
-            cluster, f"{self._path}/pods", Pod.of, partial(self._failed, "watch"), labelSelector=RAY_LABEL
-        )
+        self._pods = Mirror(cluster, f"{self._path}/pods", Pod.of, partial(self._failed, "watch"))
         self._nodes = Mirror(cluster, "/api/v1/nodes", Node.of, partial(self._failed, "watch"))
         self._missing: list[str] | None = None
         self._ask_at = 0.0
@@ -128,7 +127,8 @@ class Reaper:
         self._missing = spoken
 
     def _may(self, permission: Permission) -> bool:
-        attributes = {"verb": permission.verb, "resource": permission.resource}
+        resource, _, subresource = permission.resource.partition("/")
+        attributes = {"verb": permission.verb, "resource": resource, "subresource": subresource}
         if permission.namespaced:
             attributes["namespace"] = self._namespace
         review = {
@@ -153,13 +153,16 @@ class Reaper:
     def _settle(self, seen: Pod) -> None:
         """Read pod and node anew, decide again, and act on that."""
         try:
-            pod = Pod.of(self._api.get(f"{self._path}/pods/{seen.name}"))
+            read = self._api.get(f"{self._path}/pods/{seen.name}")
+            pod = Pod.of(read)
             verdict = decide(pod, self._node(pod.node), time.time(), self._unready_seconds)
             if verdict.action is Action.KEEP:
                 return
             if self._dry_run:
                 self._say(pod, verdict)
             else:
+                if pod.counted and verdict.action is Action.FORCE:
+                    pod = self._fail(read, verdict)
                 self._delete(pod, verdict)
         except ApiError as error:
             # Gone or changed since: the other replica was faster, or the kubelet came back. The next look tells.
@@ -179,6 +182,19 @@ class Reaper:
         if self._said.get(pod.uid) is not verdict.action:
             self._said[pod.uid] = verdict.action
             log(f"dry run: would {verdict.action}", pod=pod.name, node=pod.node, reason=verdict.reason)
+
+    def _fail(self, pod: Object, verdict: Verdict) -> Pod:
+        """Say that a pod failed of its node: its Job, which lets go of no pod that may still end well, goes on then.
+
+        As Kubernetes' pod garbage collector does it for a node that does not exist any more.
+        """
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "NodeLost", "message": verdict.reason}
+        status = pod["status"]
+        others = [each for each in status.get("conditions") or [] if each["type"] != disrupted["type"]]
+        conditions = [*others, {**disrupted, "lastTransitionTime": now}]
+        failed = pod | {"status": status | {"phase": "Failed", "conditions": conditions}}
+        return Pod.of(self._api.update(f"{self._path}/pods/{pod['metadata']['name']}/status", failed))
 
     def _delete(self, pod: Pod, verdict: Verdict) -> None:
         options: Object = {

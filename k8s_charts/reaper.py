@@ -59,10 +59,11 @@ class ReaperChart(ProjectChart):
         name, ray = self._reaper.namespace, self._reaper.ray_namespace
         nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
         pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]}
+        statuses = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["update"]}
         events = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
         rbac = "rbac.authorization.k8s.io/v1"
         subjects = [{"kind": "ServiceAccount", "name": REAPER, "namespace": name}]
-        for kind, namespace, rules in (("ClusterRole", None, [nodes]), ("Role", ray, [pods, events])):
+        for kind, namespace, rules in (("ClusterRole", None, [nodes]), ("Role", ray, [pods, statuses, events])):
             self._add(rbac, kind, namespace, {"rules": rules})
             reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": self._name(namespace)}
             self._add(rbac, f"{kind}Binding", namespace, {"roleRef": reference, "subjects": subjects})

@@ -44,6 +44,16 @@ _JOB: Final = "pytorch_ddp"
 # nothing. 240 steps; the node is lost when the first checkpoint is there.
 _POD_CPUS: Final = 3
 _JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "20")
+_SCRIPT: Final = """import os
+import ray
+
+@ray.remote
+def square(number):
+    return number * number
+
+ray.init()
+print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for number in range(4)])))
+"""
 _PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` as a submitter, Ray and PyTorch in sandboxed pods
@@ -58,6 +68,7 @@ def rehearse_job(console: Console) -> int:
         story.submit()
         story.lose_a_node()
         story.see_it_end()
+        story.submit_own_script()
         story.show(_VERDICT)
     except (Broken, CommandFailure, NotReached) as failure:
         story.show("")
@@ -120,7 +131,7 @@ class Story:
         with self._narrator.step(f"ops {' '.join(words)}") as step:
             self._began = time.time()
             self._mark("`ops job submit`")
-            self._submitting = self._ops(words)
+            self._submitting = self._ops(RUN, words)
             self._wait_for("the first checkpoint", lambda: bool(self._checkpoints()))
             self._mark(f"checkpoint of step {max(self._checkpoints())}")
             step.see(f"{len(self._attempts())} attempt, checkpoints of steps {_listed(self._checkpoints())}")
@@ -154,6 +165,25 @@ class Story:
                 )
             step.see(f"went on from step {_listed(later)}; done, exit code 0")
 
+    def submit_own_script(self) -> None:
+        """A user's own script, under the supervisor and in the walkthrough's two ways; Broken unless each runs it."""
+        folder = self._project.directory / "mine"
+        folder.mkdir()
+        (folder / "squares.py").write_text(_SCRIPT, encoding="utf-8")
+        for way in ([], ["--direct"], ["--in-head"]):
+            self._submit_script("mine/squares.py", way)
+
+    def _submit_script(self, script: str, way: list[str]) -> None:
+        name = "".join(["squares", *way]).replace("--", "-")
+        words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
+        with self._narrator.step(f"ops {' '.join(words)}") as step:
+            submitting = self._ops(name, words)
+            wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE)
+            self._mark(f"`ops job submit {' '.join([*way, script])}` ends with {submitting.returncode}")
+            if submitting.returncode or f"{name} got 14" not in submitting.tail(30):
+                raise Broken(f"{name} must end well and show what it computed:\n{submitting.tail(30)}")
+            step.see(f"{name} got 14, exit code 0")
+
     def end(self) -> None:
         """End every process."""
         self._supervisor.stop_all()
@@ -162,10 +192,10 @@ class Story:
 
     # -- what it is made of
 
-    def _ops(self, words: list[str]) -> Child:
+    def _ops(self, name: str, words: list[str]) -> Child:
         argv = [sys.executable, "-m", "ops", *words]
         env = self._account.submitters_environment()
-        return self._supervisor.start("ops-job-submit", argv, env, cwd=self._project.directory)
+        return self._supervisor.start(f"ops-job-submit-{name}", argv, env, cwd=self._project.directory)
 
     def _wait_for(self, what: str, reached: Callable[[], bool]) -> None:
         """Wait, but not when the run is over. Raises Broken or NotReached."""

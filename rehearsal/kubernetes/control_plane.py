@@ -19,24 +19,15 @@ import yaml
 
 from rehearsal import paths
 from rehearsal.isolation import search_path
-from rehearsal.kubernetes import audit, pki, podserver, programs
+from rehearsal.kubernetes import audit, flags, pki, programs
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.kubeconfig import write_kubeconfig
-from rehearsal.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from rehearsal.processes import Child, ProcessFailure, Supervisor, free_port
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
-# EKS's range for a VPC outside 10.0.0.0/8's upper half; its first address is pki.SERVICE_IP.
-_SERVICES: Final = "10.100.0.0/16"
-_PODS: Final = "10.244.0.1/16"
-# Never used (nothing in the rehearsal has a pod network), but the API server insists on one that is not local;
-# 192.0.2.0/24 is kept for documentation (RFC 5737).
-_ADVERTISED: Final = "192.0.2.1"
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 _START_TIMEOUT: Final = 180.0
-# Kubernetes' defaults of 20 to 50 requests a second alone would make the start four seconds longer.
-_REQUEST_RATE: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 
 class ControlPlane:
@@ -158,7 +149,8 @@ class ControlPlane:
 
     def _start_etcd(self, supervisor: Supervisor) -> "_Etcd":
         port = free_port()
-        return _Etcd(self._run(supervisor, "etcd", self._etcd_flags(port)), port)
+        given = flags.etcd(self._data / "etcd", port=port, peer_port=free_port())
+        return _Etcd(self._run(supervisor, "etcd", given), port)
 
     def _start_api_server(self, supervisor: Supervisor, etcd: "_Etcd") -> Child:
         context = ssl.create_default_context(cadata=self.ca_pem.decode())
@@ -175,14 +167,12 @@ class ControlPlane:
 
     def _start_controllers(self, supervisor: Supervisor) -> None:
         """Start what works through the API side by side; ready when pods have a service account to run as."""
+        kubeconfig, grace = self.admin_kubeconfig, self._grace
+        controllers = flags.controller_manager(kubeconfig, self._files, grace=grace)
         started = [
-            self._run(supervisor, "kube-controller-manager", self._controller_manager_flags()),
-            self._run(
-                supervisor,
-                "kube-scheduler",
-                [f"--kubeconfig={self.admin_kubeconfig}", "--leader-elect=false", "--secure-port=0", *_REQUEST_RATE],
-            ),
-            self._run(supervisor, "kwok", self._kwok_flags()),
+            self._run(supervisor, "kube-controller-manager", controllers),
+            self._run(supervisor, "kube-scheduler", flags.scheduler(kubeconfig)),
+            self._run(supervisor, "kwok", flags.kwok(kubeconfig, self._stages, grace=grace)),
             supervisor.start("kubelet", self._kubelet_argv(), self._environment(), cwd=paths.REPOSITORY),
         ]
         api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT, False
@@ -196,83 +186,22 @@ class ControlPlane:
             time.sleep(0.05)
 
     def _run(
-        self, supervisor: Supervisor, program: str, flags: list[str], ready: Callable[[], bool] | None = None
+        self, supervisor: Supervisor, program: str, given: list[str], ready: Callable[[], bool] | None = None
     ) -> Child:
-        argv = [str(self.binaries[program]), *flags]
+        argv = [str(self.binaries[program]), *given]
         return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT)
 
     def _environment(self) -> dict[str, str]:
         """Nothing of the caller's: no proxy, no kubeconfig, no credentials."""
         return {"PATH": search_path(), "HOME": str(self._data), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def _etcd_flags(self, port: int) -> list[str]:
-        client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{free_port()}"
-        return [
-            f"--data-dir={self._data / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
-            "--log-level=warn",
-        ]
-
     def _api_server_flags(self, etcd_port: int) -> list[str]:
-        flags = [
-            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-            f"--audit-policy-file={self._audit_policy}",
-            f"--audit-log-path={self.pod_deletions}",
-            f"--cert-dir={self._data}",
-            f"--secure-port={self._port}",
-            "--bind-address=127.0.0.1",
-            f"--advertise-address={_ADVERTISED}",
-            "--endpoint-reconciler-type=none",
-            f"--service-cluster-ip-range={_SERVICES}",
-            "--allow-privileged=true",
-            "--authorization-mode=Node,RBAC",
-            f"--client-ca-file={self._files.ca}",
-            f"--tls-cert-file={self._files.server_certificate}",
-            f"--tls-private-key-file={self._files.server_key}",
-            f"--service-account-issuer={self._issuer}",
-            f"--service-account-key-file={self._files.service_account_public_key}",
-            f"--service-account-signing-key-file={self._files.service_account_key}",
-            "--kubelet-preferred-address-types=InternalIP",
-            f"--kubelet-certificate-authority={self._files.ca}",
-            f"--kubelet-client-certificate={self._files.admin_certificate}",
-            f"--kubelet-client-key={self._files.admin_key}",
-        ]
-        if self._authenticator_url:
-            flags += [
-                f"--authentication-token-webhook-config-file={self._authenticator_config}",
-                "--authentication-token-webhook-version=v1",
-                "--authentication-token-webhook-cache-ttl=5s",
-            ]
-        return flags
-
-    def _controller_manager_flags(self) -> list[str]:
+        data, issuer = self._data, self._issuer
+        asked = flags.authenticator(self._authenticator_config) if self._authenticator_url else []
         return [
-            f"--kubeconfig={self.admin_kubeconfig}",
-            "--leader-elect=false",
-            "--secure-port=0",
-            *_REQUEST_RATE,
-            f"--service-account-private-key-file={self._files.service_account_key}",
-            f"--root-ca-file={self._files.ca}",
-            "--use-service-account-credentials",
-            "--node-monitor-period=1s",
-            f"--node-monitor-grace-period={self._grace}s",
-        ]
-
-    def _kwok_flags(self) -> list[str]:
-        return [
-            f"--kubeconfig={self.admin_kubeconfig}",
-            "--manage-all-nodes=false",
-            f"--manage-nodes-with-label-selector={KUBELET_LABEL}={KUBELET_VALUE}",
-            # kwok renews at a quarter of this: well within the grace period.
-            f"--node-lease-duration-seconds={self._grace}",
-            f"--cidr={_PODS}",
-            f"--node-ip={podserver.ADDRESS}",
-            f"--config={self._stages}",
+            *flags.api_server(self._files, port=self._port or 0, etcd_port=etcd_port, issuer=issuer, directory=data),
+            *flags.audit(self._audit_policy, self.pod_deletions),
+            *asked,
         ]
 
     def _kubelet_argv(self) -> list[str]:

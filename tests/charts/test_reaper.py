@@ -10,9 +10,10 @@ import pytest
 
 from config import labels
 from config.versions import PYTHON_IMAGE
-from controllers.reaper import NAME, PERMISSIONS, RAY_LABEL, Permission
+from controllers.decision import LABELS
+from controllers.reaper import NAME, PERMISSIONS, Permission
 from k8s_charts import controller_code
-from k8s_charts.names import REAPER
+from k8s_charts.names import REAPER, SUBMITTER_LABEL
 from k8s_charts.ray_pods import LOST_NODE_SECONDS
 from k8s_charts.reaper import Reaper, ReaperChart
 
@@ -142,4 +143,4 @@ def test_out_to_the_api_server_only(made: dict[str, Object]) -> None:
 
 def test_names_are_those_of_the_code() -> None:
     """The code is shipped alone, so it repeats them."""
-    assert (NAME, RAY_LABEL) == (REAPER, "ray.io/cluster")
+    assert (NAME, LABELS) == (REAPER, ("ray.io/cluster", SUBMITTER_LABEL))

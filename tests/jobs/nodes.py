@@ -5,7 +5,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Self
@@ -24,9 +24,10 @@ IMPATIENT = {
 
 
 class Nodes:
-    """A head without CPUs, as HyperPod's, and worker nodes."""
+    """A head without CPUs, as HyperPod's, and worker nodes; `system_config` is Ray's."""
 
-    def __init__(self) -> None:
+    def __init__(self, system_config: Mapping[str, int] = IMPATIENT) -> None:
+        self._system_config = dict(system_config)
         # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._frozen: list[int] = []
@@ -55,7 +56,7 @@ class Nodes:
                 "num_cpus": 0,
                 "include_dashboard": False,
                 "temp_dir": str(self._directory),
-                "_system_config": IMPATIENT,
+                "_system_config": self._system_config,
             },
         )
 

@@ -12,6 +12,7 @@ import pytest
 
 from config import labels
 from config.versions import PYTHON_IMAGE
+from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.names import REAPER
 from k8s_charts.reaper import Reaper, ReaperChart
 from rehearsal.kubernetes.control_plane import ControlPlane
@@ -178,6 +179,53 @@ def test_worker_of_a_labelled_node_that_is_dead_is_replaced_within_grace_and_15_
     wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=GRACE + MARGIN)
     nodes.remove(node)
     assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 1)
+
+
+def test_supervisor_of_a_silent_node_gets_a_successor_within_its_toleration_and_15_seconds(
+    ray: Ray, nodes: Nodes, kubectl: Kubectl
+) -> None:
+    """Its Job counts a pod that is Terminating as one that may still judge the run's end (podFailurePolicy)."""
+    for number in (1, 2):
+        nodes.add(f"supervisors-{number}", labels={"group": "supervisors"}, allocatable=GENERAL, capacity=GENERAL)
+    kubectl.apply(supervisor_job())
+
+    def running() -> list[str]:
+        items = kubectl.get("-n", RAY, "pods", "-l", "job-name=supervised")["items"]
+        return [
+            pod["spec"]["nodeName"]
+            for pod in items
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    wait_until(lambda: len(running()) == 1, "the supervisor")
+    [node] = running()
+    lose(nodes, node)
+    wait_until(lambda: running() not in ([], [node]), "its successor", seconds=TOLERATED + MARGIN)
+    assert kubectl.get("-n", RAY, "job", "supervised")["status"].get("failed", 0) == 0, "a lost node is not its failure"
+    kubectl("-n", RAY, "delete", "job", "supervised", "--timeout=20s")
+    for number in (1, 2):
+        nodes.remove(f"supervisors-{number}")
+
+
+def supervisor_job() -> Object:
+    """A run's Job as `ops job submit` makes it, on nodes of its own, with a program that does nothing for long."""
+    supervisor = JobSupervisor(namespace=RAY, image=PYTHON_IMAGE)
+    made = JobSupervisorChart(cdk8s.App(), "supervisor", supervisor=supervisor).to_json()
+    spec: Object = the("CronJob", made)["spec"]["jobTemplate"]["spec"]
+    pod = spec["template"]["spec"]
+    pod |= {"nodeSelector": {"group": "supervisors"}, "serviceAccountName": "default", "volumes": []}
+    [container] = pod["containers"]
+    for key in ("args", "livenessProbe", "ports", "volumeMounts"):
+        del container[key]
+    container["command"] = ["python", "-c", "import time; time.sleep(600)"]
+    for toleration in pod["tolerations"]:
+        toleration["tolerationSeconds"] = TOLERATED
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "supervised", "namespace": RAY},
+        "spec": spec,
+    }
 
 
 def test_dry_run_says_what_it_would_do_and_does_nothing(ray: Ray, nodes: Nodes, kubectl: Kubectl) -> None:

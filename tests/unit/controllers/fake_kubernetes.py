@@ -64,7 +64,7 @@ class FakeKubernetes:
             return self._create(path, body)
         if path in self.collections:
             return self._list(path, query)
-        collection, _, name = path.rpartition("/")
+        collection, _, name = path.removesuffix("/status").rpartition("/")
         with self.lock:
             return self._on_one(method, collection, name, body)
 
@@ -84,7 +84,8 @@ class FakeKubernetes:
     def _create(self, path: str, body: Object) -> tuple[int, Object]:
         if path == REVIEWS:
             attributes = body["spec"]["resourceAttributes"]
-            allowed = f"{attributes['verb']} {attributes['resource']}" not in self.forbidden
+            resource = "/".join(filter(None, (attributes["resource"], attributes["subresource"])))
+            allowed = f"{attributes['verb']} {resource}" not in self.forbidden
             return 201, {**body, "status": {"allowed": allowed}}
         if path == LEASES:
             with self.lock:

@@ -19,7 +19,12 @@ def at(seconds: float) -> str:
 
 
 def a_pod(
-    *, name: str = "rayml-worker", node: str | None = NODE, asked: float | None = None, grace: float = GRACE
+    *,
+    name: str = "rayml-worker",
+    node: str | None = NODE,
+    asked: float | None = None,
+    grace: float = GRACE,
+    labels: dict[str, str] | None = None,
 ) -> Object:
     """A Ray worker that needs a healthy node; its deletion was asked for `asked` seconds ago."""
     reference = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rayml", "uid": "c-1", "controller": True}
@@ -27,6 +32,7 @@ def a_pod(
         "name": name,
         "uid": f"u-{name}",
         "resourceVersion": "1",
+        "labels": {"ray.io/cluster": "rayml"} if labels is None else labels,
         "ownerReferences": [reference],
     }
     if asked is not None:

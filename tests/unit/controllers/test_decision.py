@@ -68,6 +68,14 @@ def test_lost_nodes_are_told_apart_in_words_and_a_stale_pod_is_said_to_be_possib
     assert "may still run" in said[1]
 
 
+def test_supervisor_of_a_job_is_freed_as_a_ray_pod_is_and_anybody_elses_pod_is_not() -> None:
+    supervisor = {"app.kubernetes.io/name": "job-supervisor", "ray-on-hyperpod/submitter": "true"}
+    assert verdict(a_pod(asked=60, labels=supervisor), SILENT).action is Action.FORCE
+    for labels_ in ({}, {"app": "database"}):
+        for node in (SILENT, DOOMED, GONE):
+            assert verdict(a_pod(asked=60, labels=labels_), node).action is Action.KEEP
+
+
 def test_pod_without_a_node_is_kept() -> None:
     assert verdict(a_pod(node=None), GONE).action is Action.KEEP
 

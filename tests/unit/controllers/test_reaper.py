@@ -176,6 +176,25 @@ def test_deletion_stands_without_its_events(start: Start, stuck: FakeKubernetes,
     assert value(metrics, 'ray_reaper_errors_total{operation="event"}') == 2
 
 
+def test_pod_that_a_job_counts_is_said_to_have_failed_of_its_node_first(start: Start, stuck: FakeKubernetes) -> None:
+    """A Job with a podFailurePolicy lets go of no pod that is not over, whoever deletes it."""
+    supervisor = a_pod(name="train", asked=20, labels={"ray-on-hyperpod/submitter": "true"})
+    supervisor["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    ready = {"type": "Ready", "status": "False"}
+    supervisor["status"] = {"phase": "Running", "conditions": [ready, {"type": "DisruptionTarget", "status": "False"}]}
+    stuck.put(PODS, supervisor)
+    start().look()
+    [said] = stuck.asked("PUT", f"{PODS}/train/status")
+    assert said["metadata"]["resourceVersion"] == "1"
+    assert said["status"]["phase"] == "Failed"
+    kept, disrupted = said["status"]["conditions"]
+    assert kept == ready
+    assert (disrupted["type"], disrupted["status"]) == ("DisruptionTarget", "True")
+    [deletion] = stuck.asked("DELETE", f"{PODS}/train")
+    assert deletion["preconditions"]["resourceVersion"] == "2", "as it was left, not as it was found"
+    assert stuck.asked("PUT", POD) == [], "no Job counts Ray's pods"
+
+
 def test_dry_run_changes_nothing_and_says_it_once(
     start: Start, stuck: FakeKubernetes, capsys: pytest.CaptureFixture[str]
 ) -> None:
