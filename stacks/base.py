@@ -5,6 +5,7 @@ from constructs import Construct
 
 from config import Environment, naming
 from stacks.constructs.log_group import FunctionLogGroups
+from stacks.constructs.policy_exceptions import PolicyExceptions
 
 
 class EnvironmentStack(cdk.Stack):
@@ -32,3 +33,4 @@ class EnvironmentStack(cdk.Stack):
             termination_protection=environment.protect and keeps_data,
         )
         cdk.Aspects.of(self).add(FunctionLogGroups())
+        cdk.Aspects.of(self).add(PolicyExceptions())

@@ -6,10 +6,15 @@ from aws_cdk import Duration
 from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
+from stacks.constructs.policy_exceptions import explain
 from stacks.constructs.removal import data_removal_policy
 
 # Tags of the image build's layer cache, which move; an image's own tag is a hash of its build context.
 CACHE_TAGS: Final = "cache*"
+_EXCEPTIONS: Final = {
+    "CKV_AWS_51": "Only the tags of the build cache can move, an exclusion that this policy does not know",
+    "CKV_AWS_136": "Images hold no secrets, and ECR encrypts with its own key; one of ours would outlive the stack",
+}
 
 
 class ImageRepository(Construct):
@@ -36,3 +41,4 @@ class ImageRepository(Construct):
             removal_policy=data_removal_policy(protect=protect),
             empty_on_delete=not protect,
         )
+        explain(self.repository, _EXCEPTIONS)

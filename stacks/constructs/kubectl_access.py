@@ -10,6 +10,7 @@ from constructs import Construct, IConstruct
 
 from config import versions
 from stacks.constructs.acknowledge import acknowledge, attribute_arn, managed_policy, wildcard
+from stacks.constructs.policy_exceptions import explain_variables
 
 _NETWORK_POLICY: Final = "service-role/AWSLambdaVPCAccessExecutionRole"
 _LOGS_POLICY: Final = "service-role/AWSLambdaBasicExecutionRole"
@@ -57,6 +58,7 @@ def kubectl_role(scope: Construct, *, cluster_name: str) -> iam.IRole:
 def acknowledge_kubectl_provider(provider: IConstruct) -> None:
     """Accept what CDK's provider framework does not let one choose."""
     handler = provider.node.find_child("Handler")
+    explain_variables(provider)
     acknowledge(provider, "The newest Python that CDK has tried its handler with", "L1")
     acknowledge(
         provider,

@@ -10,6 +10,7 @@ from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge, imported, managed_policy, wildcard
+from stacks.constructs.policy_exceptions import explain_variables
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENTRY_POINT: Final = "on_create.sh"
@@ -76,4 +77,5 @@ def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> 
     )
     function = upload.handler_role.node.scope
     if function is not None:
+        explain_variables(function)
         acknowledge(function, "CDK chooses the runtime of its own function", "L1")

@@ -7,6 +7,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
+from stacks.constructs.policy_exceptions import explain
 from stacks.constructs.removal import data_removal_policy
 
 # How long a version that was overwritten or deleted can be brought back.
@@ -42,3 +43,4 @@ class PrivateBucket(Construct):
             auto_delete_objects=not protect,
         )
         acknowledge(self.bucket, NO_ACCESS_LOGS, "S1")
+        explain(self.bucket, {"CKV_AWS_18": NO_ACCESS_LOGS})

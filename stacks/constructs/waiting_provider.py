@@ -9,6 +9,7 @@ from constructs import Construct
 
 from config import versions
 from stacks.constructs.acknowledge import acknowledge, attribute_arn, managed_policy, wildcard
+from stacks.constructs.policy_exceptions import explain_variables
 
 # The handlers' Python: what Lambda runs them with.
 RUNTIME: Final = lambda_.Runtime(f"python{versions.LAMBDA_PYTHON}", lambda_.RuntimeFamily.PYTHON)
@@ -29,6 +30,7 @@ def waiting_provider(
     )
     framework = [provider.node.find_child(f"framework-{part}") for part in ("isComplete", "onTimeout")]
     functions = [wildcard(f"{attribute_arn(function)}:*") for function in (on_event, is_complete, *framework)]
+    explain_variables(provider)
     basic = managed_policy("service-role/AWSLambdaBasicExecutionRole")
     acknowledge(scope, "It writes the function's own logs", basic)
     acknowledge(scope, "The handlers are tested for the Python version that is pinned", "L1")

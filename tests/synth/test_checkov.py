@@ -1,0 +1,58 @@
+"""checkov's CloudFormation policies over every template: each departure is explained in the resource's metadata."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from config import available
+from tests.checkov import Finding, check
+from tests.synth.conftest import Assemblies
+
+Place = tuple[str, str, str]
+
+
+@pytest.fixture(scope="module")
+def found(assembly: Assemblies, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
+    """What checkov says of the templates as they are, and of the same without their explanations."""
+    directory = tmp_path_factory.mktemp("checkov") / "input"
+    for name in available():
+        for part, template in assembly(name).templates.items():
+            body = json.loads(json.dumps(template.body))
+            write(directory / "explained" / f"{name}-{part}.json", body)
+            for resource in body["Resources"].values():
+                resource.get("Metadata", {}).pop("checkov", None)
+            write(directory / "bare" / f"{name}-{part}.json", body)
+    return check(directory, "cloudformation")
+
+
+def write(file: Path, template: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(template))
+
+
+def places(findings: list[Finding], part: str) -> set[Place]:
+    """File, resource and policy of the findings in one of the two parts."""
+    found = ((finding["file_path"].split("/", 2)[1:], finding) for finding in findings)
+    return {(file, finding["resource"], finding["check_id"]) for (top, file), finding in found if top == part}
+
+
+def test_no_resource_departs_from_a_policy_without_saying_why(found: dict[str, list[Finding]]) -> None:
+    assert sorted(places(found["failed_checks"], "explained")) == []
+    assert len(places(found["passed_checks"], "explained")) > 1000, "checkov saw the resources"
+
+
+def test_nothing_is_explained_that_does_not_depart(found: dict[str, list[Finding]]) -> None:
+    assert places(found["skipped_checks"], "explained") == places(found["failed_checks"], "bare")
+
+
+def test_every_explanation_is_a_sentence(found: dict[str, list[Finding]]) -> None:
+    reasons = {finding["check_result"]["suppress_comment"] for finding in found["skipped_checks"]}
+    assert all(len(reason.split()) > 5 for reason in reasons), reasons
+
+
+def test_an_open_bucket_is_found(tmp_path: Path) -> None:
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"AccessControl": "PublicRead"}}
+    directory = tmp_path / "input"
+    write(directory / "open.json", {"Resources": {"Open": bucket}})
+    assert "CKV_AWS_20" in {finding["check_id"] for finding in check(directory, "cloudformation")["failed_checks"]}
