@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import typer
-from rich.console import Console
 
 from config import Environment
 from config.load import DIRECTORY
@@ -26,7 +25,7 @@ def scale(
     environment: Environment,
     group: str,
     count: int,
-    console: Console,
+    say: Print,
     *,
     yes: bool,
     dry_run: bool,
@@ -35,7 +34,6 @@ def scale(
     interval: float = 5,
 ) -> None:
     """Lower the group to `count` nodes; `timeout` in seconds. Raises Refused and Unreachable."""
-    say = _printer(console)
     with _connected(environment) as clients:
         made = scaling.look(environment, clients, group, count)
         if made.leaving or made.replicas:
@@ -56,14 +54,13 @@ def scale(
 def update_software(
     environment: Environment,
     groups: Iterable[str],
-    console: Console,
+    say: Print,
     *,
     yes: bool,
     dry_run: bool,
     force: bool,
 ) -> None:
     """Begin a software update of the groups (all when none is named). Raises Refused and Unreachable."""
-    say = _printer(console)
     with _connected(environment) as clients:
         update = software.look(environment, clients, list(groups))
         say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
@@ -81,7 +78,7 @@ def update_software(
 def rollout(
     environment: Environment,
     cluster: str | None,
-    console: Console,
+    say: Print,
     *,
     yes: bool,
     dry_run: bool,
@@ -93,7 +90,6 @@ def rollout(
 
     Raises Refused and Unreachable.
     """
-    say = _printer(console)
     with _connected(environment) as clients:
         plans = rollouts.look(environment, clients.kubernetes, cluster)
         _tell((line for made in plans for line in rollouts.describe(made)), say)
@@ -110,12 +106,11 @@ def rollout(
                 rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
 
 
-def kuberay_crds(environment: Environment, console: Console, *, adopt: bool, yes: bool) -> bool:
+def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> bool:
     """Show KubeRay's kinds in the cluster, and adopt those that are nobody's; return whether a deployment takes them.
 
     Raises ChartError where the environment's chart is not in the cache, Refused and Unreachable.
     """
-    say = _printer(console)
     version = environment.kuberay.version
     wanted = kuberay.definitions(version)
     with _connected(environment) as clients:
@@ -150,10 +145,6 @@ def _advise(environment: Environment, group: str, count: int, replicas: dict[tup
 def _connected(environment: Environment) -> Iterator[Clients]:
     with connect(environment) as clients, in_plain_words():
         yield clients
-
-
-def _printer(console: Console) -> Print:
-    return partial(console.print, soft_wrap=True, markup=False, highlight=False)
 
 
 def _tell(lines: Iterable[str], say: Print) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import EnvName, app, console, fail, kuberay_app, load
+from ops.cli import EnvName, app, console, fail, kuberay_app, load, say
 from ops.items import Require, State
 
 Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
@@ -99,7 +99,7 @@ def scale(
 
     environment = load(env)
     with _changing(f"`ops scale {group} {count} --env {env}` goes on where this stopped"):
-        day_two.scale(environment, group, count, console, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+        day_two.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
 @app.command()
@@ -127,7 +127,7 @@ def rollout(
     environment = load(env)
     command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
     with _changing(f"`{command}` goes on where this stopped"):
-        day_two.rollout(environment, cluster, console, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+        day_two.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
 @app.command("update-software")
@@ -146,7 +146,7 @@ def update_software(
 
     environment = load(env)
     with _changing("nothing more was begun"):
-        day_two.update_software(environment, group or [], console, yes=yes, dry_run=dry_run, force=force)
+        day_two.update_software(environment, group or [], say, yes=yes, dry_run=dry_run, force=force)
 
 
 @kuberay_app.command("crds")
@@ -168,7 +168,7 @@ def kuberay_crds(
     environment = load(env)
     try:
         with _changing("nothing more was adopted"):
-            taken = day_two.kuberay_crds(environment, console, adopt=adopt, yes=yes)
+            taken = day_two.kuberay_crds(environment, say, adopt=adopt, yes=yes)
     except ChartError as error:
         fail(str(error))
     if not taken:
