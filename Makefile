@@ -78,7 +78,7 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 	@$(JOBS) -m 'not long' tests/jobs
 
 .PHONY: test-long
-test-long: setup setup-jobs ## thousands of sequences of deployments with everything that can go wrong, some minutes
+test-long: setup setup-jobs ## thousands of sequences of deployments with everything that can go wrong; twenty kills under one job
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m long tests/handlers tests/rehearsal/story
 	@$(JOBS) -m long tests/jobs
 
