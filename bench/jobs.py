@@ -113,9 +113,10 @@ def _failures(directory: Path) -> None:
 
 def _lose_a_node(nodes: Nodes, training: "_Training") -> float:
     training.wait_for(len(training.checkpoints()) + _UNDISTURBED)
+    restarts = len(training.restarts())
     nodes.kill(0)
     nodes.add()
-    return training.seconds_lost()
+    return training.seconds_lost(restarts)
 
 
 class _Training:
@@ -135,19 +136,19 @@ class _Training:
         """Wait until there are so many. Ends the program when the job ends before."""
         self._wait(lambda: len(self.checkpoints()) >= checkpoints)
 
-    def seconds_lost(self) -> float:
-        """Wait until it went on after a failure and wrote a checkpoint; return what that took beyond an interval."""
-        known = self._restarts()
-        self._wait(lambda: len(self._restarts()) > len(known))
-        restarted = self._restarts()[-1]
+    def restarts(self) -> list[float]:
+        """When it went on from a checkpoint."""
+        return [at for at, line in list(self._lines) if _GOES_ON in line]
+
+    def seconds_lost(self, restarts: int) -> float:
+        """Wait for a checkpoint after more than so many restarts; return what that took beyond an interval."""
+        self._wait(lambda: len(self.restarts()) > restarts)
+        restarted = self.restarts()[-1]
         self._wait(lambda: self.checkpoints()[-1] > restarted)
         written = self.checkpoints()
         after = next(place for place, at in enumerate(written) if at > restarted)
         intervals = [b - a for a, b in itertools.pairwise(written[after - _UNDISTURBED : after])]
         return written[after] - written[after - 1] - statistics.median(intervals)
-
-    def _restarts(self) -> list[float]:
-        return [at for at, line in list(self._lines) if _GOES_ON in line]
 
     def _read(self) -> None:
         for line in self._job.stdout or ():

@@ -34,3 +34,9 @@ def check(directory: Path, framework: Literal["kubernetes", "cloudformation"]) -
     assert report["check_type"] == framework
     results: dict[str, list[Finding]] = report["results"]
     return results
+
+
+def places(findings: list[Finding], part: str) -> set[tuple[str, str, str]]:
+    """File, object or resource, and policy of the findings below one of the folder's own folders."""
+    found = ((finding["file_path"].split("/", 2)[1:], finding) for finding in findings)
+    return {(file, finding["resource"], finding["check_id"]) for (top, file), finding in found if top == part}

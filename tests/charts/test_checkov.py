@@ -9,7 +9,7 @@ import yaml
 
 from ops.manifests import DIRECTORY
 from tests.charts.conftest import Object
-from tests.checkov import Finding, check
+from tests.checkov import Finding, check, places
 
 ANNOTATION = "checkov.io/skip"
 
@@ -50,12 +50,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
     write(directory / "explained", explained=True)
     write(directory / "bare", explained=False)
     return check(directory, "kubernetes")
-
-
-def places(findings: list[Finding], part: str) -> set[tuple[str, str, str]]:
-    """File, object and policy of the findings in one of the two parts."""
-    found = ((finding["file_path"].split("/", 2)[1:], finding) for finding in findings)
-    return {(file, finding["resource"], finding["check_id"]) for (top, file), finding in found if top == part}
 
 
 def test_nothing_departs_from_a_policy_without_saying_why(found: dict[str, list[Finding]]) -> None:

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from config import available
-from tests.checkov import Finding, check
+from tests.checkov import Finding, check, places
 from tests.synth.conftest import Assemblies
-
-Place = tuple[str, str, str]
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +27,6 @@ def found(assembly: Assemblies, tmp_path_factory: pytest.TempPathFactory) -> dic
 def write(file: Path, template: object) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(template))
-
-
-def places(findings: list[Finding], part: str) -> set[Place]:
-    """File, resource and policy of the findings in one of the two parts."""
-    found = ((finding["file_path"].split("/", 2)[1:], finding) for finding in findings)
-    return {(file, finding["resource"], finding["check_id"]) for (top, file), finding in found if top == part}
 
 
 def test_no_resource_departs_from_a_policy_without_saying_why(found: dict[str, list[Finding]]) -> None:

@@ -160,6 +160,16 @@ def until(condition: Callable[[], Any], driver: FsxDriver) -> None:
         time.sleep(0.01)
 
 
+def released(account: Account, deploy: Deploy) -> tuple[Cluster, FsxDriver]:
+    """A cluster whose claim got a volume and is gone again, and its driver."""
+    cluster = deploy()
+    driver = driver_of(account, cluster)
+    until(cluster.volumes, driver)
+    cluster.bind()["status"]["phase"] = "Released"
+    cluster.delete(f"{CLAIMS}/fsx-claim")
+    return cluster, driver
+
+
 def test_claim_gets_a_file_system_with_the_drivers_and_the_environments_tag(
     account: Account, deploy: Deploy, fsx: Any
 ) -> None:
@@ -178,11 +188,7 @@ def test_claim_gets_a_file_system_with_the_drivers_and_the_environments_tag(
 def test_volume_is_forgotten_before_its_file_system_is_gone(
     account: Account, deploy: Deploy, fsx: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = deploy()
-    driver = driver_of(account, cluster)
-    until(cluster.volumes, driver)
-    cluster.bind()["status"]["phase"] = "Released"
-    cluster.delete(f"{CLAIMS}/fsx-claim")
+    cluster, driver = released(account, deploy)
     monkeypatch.setattr(account.clock, "scale", 1.0)
     driver.step()
     assert cluster.volumes() == []
@@ -192,11 +198,7 @@ def test_volume_is_forgotten_before_its_file_system_is_gone(
 def test_released_volume_takes_its_file_system_with_it_a_while_later(
     account: Account, deploy: Deploy, fsx: Any
 ) -> None:
-    cluster = deploy()
-    driver = driver_of(account, cluster)
-    until(cluster.volumes, driver)
-    cluster.bind()["status"]["phase"] = "Released"
-    cluster.delete(f"{CLAIMS}/fsx-claim")
+    _, driver = released(account, deploy)
     until(lambda: fsx.describe_file_systems()["FileSystems"] == [], driver)
 
 
