@@ -3,7 +3,6 @@
 import time
 from typing import Final
 
-from rehearsal.drills.cluster.cluster import PATIENCE_SECONDS
 from rehearsal.drills.cluster.side import names, wait
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
 from rehearsal.drills.drill import Drill
@@ -24,7 +23,7 @@ def play(stage: ClusterStage) -> None:
     stage.cluster.plane.restart_api_server(down=AWAY_SECONDS)
     stage.mark("the API server answers")
     for side in sides:
-        wait(f"{side.name}, whole after the restart", side.is_whole, timeout=PATIENCE_SECONDS)
+        wait(f"{side.name}, whole after the restart", side.is_whole)
     stage.mark("a worker's pod is Failed")
     since = time.time()
     failed = {side: side.a("worker") for side in sides}

@@ -29,10 +29,10 @@ def play(stage: Stage) -> None:
     }.items():
         if words not in printed:
             raise Broken(f"`ops wait` must say {what} ({words!r})")
-    stage.ops("wait", "--require", "min", "--timeout", "0.3", "--interval", "1")
+    stage.ops("wait", "--require", "min", "--timeout", "5", "--interval", "1")
 
     stage.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})
-    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    stage.ops("wait", "--timeout", "5", "--interval", "1")
 
 
 DRILL: Final = Drill(

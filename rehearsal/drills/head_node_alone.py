@@ -17,7 +17,7 @@ def play(stage: Stage) -> None:
     ray = stage.environment.ray.clusters[0]
     workers = sum(group.replicas for group in ray.workers)
     stage.deploy()
-    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    stage.ops("wait", "--timeout", "5", "--interval", "1")
     cluster = stage.story.cluster()
     look = partial(_heads, cluster, ray.name)
     before = look()
@@ -25,10 +25,10 @@ def play(stage: Stage) -> None:
     with stage.audited():
         _lose_and_replace(stage, cluster, before[0])
         with stage.step("the RayCluster is whole again") as step:
-            wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers), timeout=90)
-            heads = wait_for("a head elsewhere", look, lambda found: len(found) == 1 and found != before, timeout=90)
+            wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers))
+            heads = wait_for("a head elsewhere", look, lambda found: len(found) == 1 and found != before)
             step.see(f"its head is on {heads[0]}, was on {before[0]}")
-        stage.ops("wait", "--timeout", "2", "--interval", "1")
+        stage.ops("wait", "--timeout", "5", "--interval", "1")
 
 
 def _heads(cluster: Cluster, name: str) -> list[str]:
@@ -42,14 +42,14 @@ def _lose_and_replace(stage: Stage, cluster: Cluster, lost: str) -> None:
     nodes = partial(cluster.group_nodes, group)
     stage.faults("the head's node falls silent", fail_node={"group": group, "heartbeat": False})
     with stage.step("its Ready condition leaves True"):
-        wait_for("the loss of the head's node, noticed,", nodes, lambda ready: lost not in ready, timeout=60)
+        wait_for("the loss of the head's node, noticed,", nodes, lambda ready: lost not in ready)
     command = COMMAND.search(stage.ops("status", expect=(1,)))
     if command is None or not lost.endswith(command[2]):
         raise Broken(f"`ops status` must name the command that replaces {lost}")
     with stage.step(f"what it says is done: {command[0]}"):
         name, node = command.groups()
         stage.story.account.client("sagemaker").batch_replace_cluster_nodes(ClusterName=name, NodeIds=[node])
-        wait_for("a new node for the head", nodes, has(1), timeout=60)
+        wait_for("a new node for the head", nodes, has(1))
 
 
 DRILL: Final = Drill(

@@ -37,13 +37,13 @@ _KINDS: Final = (
 def play(stage: Stage) -> None:
     """Deploy both beside what is there, remove one after the other, and compare with what was there before."""
     stage.deploy()
-    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    stage.ops("wait", "--timeout", "5", "--interval", "1")
     api = Api.from_kubeconfig(_kubeconfig(stage))
     before = Counter(_inventory(api, stage.environment.ray.namespace))
 
     stage.edit("a RayCluster, a worker group and a node for a second head more", _add)
     stage.deploy()
-    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    stage.ops("wait", "--timeout", "5", "--interval", "1")
 
     with stage.audited() as auditor:
         auditor.permit("generic-garbage-collector", lambda pod: pod.labels.get("ray.io/cluster") == SECOND)
@@ -62,8 +62,8 @@ def play(stage: Stage) -> None:
         stage.deploy("ray")
         if EXTRA not in (printed := stage.ops("status", expect=(0, 1))):
             raise Broken(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
-        stage.ops("rollout", "--yes", "--force", "--timeout", "2")
-        stage.ops("wait", "--timeout", "2", "--interval", "1")
+        stage.ops("rollout", "--yes", "--force", "--timeout", "5")
+        stage.ops("wait", "--timeout", "5", "--interval", "1")
         with stage.step("all is as it was before"):
             after = Counter(_inventory(api, stage.environment.ray.namespace))
             if after != before:

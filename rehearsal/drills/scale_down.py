@@ -15,7 +15,7 @@ def play(stage: Stage) -> None:
     ray = stage.environment.ray.clusters[0]
     wanted = group.count // 2
     stage.deploy()
-    stage.ops("wait", "--timeout", "2", "--interval", "1")
+    stage.ops("wait", "--timeout", "5", "--interval", "1")
     cluster = stage.story.cluster()
     before = cluster.ray_pod_names(ray.name)
 
@@ -23,11 +23,11 @@ def play(stage: Stage) -> None:
     printed = stage.ops("scale", group.name, str(wanted), "--yes", expect=(1,))
     if "--force" not in printed:
         raise Broken("`ops scale` must not touch workers of a head that does not say what runs, without --force")
-    printed = stage.ops("scale", group.name, str(wanted), "--yes", "--force", "--timeout", "1")
+    printed = stage.ops("scale", group.name, str(wanted), "--yes", "--force", "--timeout", "5")
 
     with stage.step("the workers that were to stay are those that run") as step:
-        nodes = wait_for("the smaller group", partial(cluster.group_nodes, group.name), has(wanted), timeout=30)
-        wait_for("the smaller RayCluster", partial(cluster.ray_status, ray.name), is_whole(wanted), timeout=60)
+        nodes = wait_for("the smaller group", partial(cluster.group_nodes, group.name), has(wanted))
+        wait_for("the smaller RayCluster", partial(cluster.ray_status, ray.name), is_whole(wanted))
         after = cluster.ray_pod_names(ray.name)
         if surplus := after - before:
             raise Broken(f"no pod may be made anew, {', '.join(sorted(surplus))} was")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import kubernetes
 
@@ -16,8 +16,13 @@ class NotReached(Exception):
 
 T = TypeVar("T")
 
+PATIENCE_SECONDS: Final = 180
+"""For what takes a quiet machine a twentieth of it."""
 
-def wait_for(what: str, observe: Callable[[], T], reached: Callable[[T], bool], *, timeout: float) -> T:
+
+def wait_for(
+    what: str, observe: Callable[[], T], reached: Callable[[T], bool], *, timeout: float = PATIENCE_SECONDS
+) -> T:
     """Observe twice a second until `reached`; return the last observation.
 
     Raises NotReached, with what was seen last, after `timeout` seconds.

@@ -131,7 +131,7 @@ class Story:
                 return existing.difference(self.existed, existing.describe(self.account, self.environment))[:6000]
 
             # A namespace is still there for a moment when its deletion has been accepted.
-            wait_for("what existed before the environment, as it was,", changed, operator.not_, timeout=180)
+            wait_for("what existed before the environment, as it was,", changed, operator.not_)
             for name in existing.names(self.environment):
                 step.see(name)
 
@@ -153,17 +153,17 @@ class Story:
             cluster = self.cluster()
             count = self.environment.eks.system_nodes.count
             selector = f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"
-            wait_for("the system node group", partial(cluster.nodes, selector), has(count), timeout=60)
+            wait_for("the system node group", partial(cluster.nodes, selector), has(count))
             step.see(f"system: {count} nodes")
             for group in self.environment.hyperpod.instance_groups:
                 looks = partial(cluster.group_nodes, group.name)
-                nodes = wait_for(f"instance group {group.name}", looks, has(group.count), timeout=120)
+                nodes = wait_for(f"instance group {group.name}", looks, has(group.count))
                 step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
 
-    def ops_wait(self, timeout_minutes: float = 3) -> None:
+    def ops_wait(self) -> None:
         with self.narrator.step("ops wait") as step:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
-            argv += ["--timeout", str(timeout_minutes), "--interval", "1"]
+            argv += ["--timeout", "5", "--interval", "1"]
             log = self.supervisor.logs / "ops-wait.log"
             environment = self.child_environment() | dict(owner.admin_credentials(self.account, self.environment))
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.narrator.echo)
@@ -176,7 +176,7 @@ class Story:
             for wanted in self.environment.ray.clusters:
                 workers = sum(group.replicas for group in wanted.workers)
                 looks = partial(cluster.ray_status, wanted.name)
-                wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers), timeout=90)
+                wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers))
                 pods = cluster.ray_pods(wanted.name)
                 nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
                 if len(nodes) != workers:

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from k8s_charts.image_context import (
     write_context,
 )
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
+from tests.waiting import PATIENCE, wait_until
 
 URI = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
 
@@ -300,10 +300,11 @@ def report(directory: Path) -> None:
     command = shell(directory, "report_image_build.sh", LOG="s3://bucket/image-build/tag.log")
     with subprocess.Popen([*command, "script"], stdout=subprocess.DEVNULL, start_new_session=True) as process:
         try:
-            time.sleep(0.3)
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            wait_until(children.read_text, "its sleep, which comes after its trap")
             assert process.poll() is None
             process.terminate()
-            assert process.wait(timeout=10) == 0
+            assert process.wait(timeout=PATIENCE) == 0
         finally:
             # What it waited with; the kubelet ends a container whole.
             os.killpg(process.pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.isolation import child_environment
+from tests.waiting import PATIENCE
 
 CALLER = {
     "AWS_PROFILE": "production",
@@ -52,6 +53,6 @@ def test_without_an_endpoint_an_aws_call_fails_instead_of_leaving_the_machine(tm
         "except Exception as error: print(json.dumps(str(error)))\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert "http://127.0.0.1:1" in json.loads(result.stdout)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "lifecycle_scripts" / "eks"
 CONFIG = "opt/sagemaker/containerd/config.toml"
 OVERRIDE = "etc/systemd/system/containerd.service.d/10-data-on-volume.conf"
@@ -37,7 +39,7 @@ class Node:
             },
             text=True,
             capture_output=True,
-            timeout=30,
+            timeout=PATIENCE,
             check=False,
         )
 

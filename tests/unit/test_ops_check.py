@@ -11,6 +11,7 @@ import config
 from config import costs
 from config.load import DIRECTORY
 from ops.__main__ import app
+from tests.waiting import PATIENCE
 
 COMMANDS = ("check", "wait", "status", "manifests")
 
@@ -111,7 +112,7 @@ def test_a_wrong_command_line_exits_with_2(arguments: tuple[str, ...]) -> None:
 def test_check_does_not_load_the_aws_sdk() -> None:
     """It is what one runs after each edit."""
     code = "import sys, ops.__main__; print({'boto3', 'kubernetes', 'jsii'} & set(sys.modules))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert result.stdout == "set()\n"
 
 

@@ -4,22 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from rehearsal.processes import ProcessFailure, Supervisor, is_alive, stop_recorded
+from tests.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
 ENV = {"PATH": os.environ["PATH"]}
-
-
-def eventually_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not is_alive(pid)
 
 
 def test_stop_all_ends_every_child_and_forgets_it(tmp_path: Path) -> None:
@@ -61,7 +54,7 @@ def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
         child = int(parent.stdout.readline())
         assert is_alive(child)
         os.kill(parent.pid, signal.SIGKILL)
-    assert eventually_gone(child)
+    wait_until(lambda: not is_alive(child), "its end")
 
 
 def test_what_an_earlier_run_left_is_ended_by_its_own_id(tmp_path: Path) -> None:

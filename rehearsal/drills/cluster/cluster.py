@@ -28,8 +28,6 @@ from rehearsal.story.narrator import Narrator
 OPERATOR: Final = "kuberay-operator"
 DETECTION_SECONDS: Final = 8
 """node-monitor-grace-period of this control plane; EKS has 40 to 50 seconds."""
-PATIENCE_SECONDS: Final = 180
-"""For what takes a quiet machine a twentieth of it."""
 
 
 class Cluster:
@@ -91,9 +89,9 @@ class Cluster:
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}"
         self.api.patch(path, {"spec": {"replicas": replicas}})
         if replicas:
-            wait_started(self.plane, namespace, OPERATOR, timeout=PATIENCE_SECONDS)
+            wait_started(self.plane, namespace, OPERATOR)
         else:
-            wait("the operator, gone", lambda: not self.operators(), timeout=PATIENCE_SECONDS)
+            wait("the operator, gone", lambda: not self.operators())
 
     def operators(self) -> list[Object]:
         """The operator's pods."""
@@ -106,9 +104,9 @@ class Cluster:
         stand_ins.build(self._directory / "charts", self.plane.binaries)
         self.kubectl.apply(rendered(self.platform.kuberay_namespace, self.platform.kuberay_policies))
         self.kubectl.install(self.platform.kuberay)
-        wait_started(self.plane, operator, OPERATOR, timeout=PATIENCE_SECONDS)
+        wait_started(self.plane, operator, OPERATOR)
         self.kubectl.apply(rendered(*self._ground()))
-        wait_started(self.plane, operator, REAPER, timeout=PATIENCE_SECONDS)
+        wait_started(self.plane, operator, REAPER)
 
     def _ground(self) -> list[ProjectChart]:
         """What the ray stack applies before its RayClusters, but for the image build."""

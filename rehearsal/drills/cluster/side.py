@@ -8,7 +8,7 @@ from typing import Final
 
 from rehearsal.drills.cluster.world import RUNNING, Happening, World, pod_state
 from rehearsal.kubernetes.api import Object
-from rehearsal.story.cluster import NotReached
+from rehearsal.story.cluster import PATIENCE_SECONDS, NotReached
 
 HERE: Final = "here"
 STOCK: Final = "stock KubeRay"
@@ -123,7 +123,7 @@ def names(pods: Sequence[Object]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods]
 
 
-def wait(what: str, reached: Callable[[], bool], *, timeout: float, every: float = _EVERY) -> float:
+def wait(what: str, reached: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS, every: float = _EVERY) -> float:
     """Wait until `reached`; return when. Raises NotReached, naming `what`, after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not reached():

@@ -14,7 +14,7 @@ from rich.console import Console
 from config import Environment
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
-from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, PATIENCE_SECONDS, Cluster
+from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, Cluster
 from rehearsal.drills.cluster.report import Line, lines, summary, timeline
 from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, names, wait
 from rehearsal.drills.cluster.world import World
@@ -59,7 +59,7 @@ class ClusterStage:
         self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_side()
         with cluster.narrator.step(f"RayCluster {self.here.name}") as step:
             cluster.kubectl.apply([objects.STOCK, cluster.manifest])
-            wait("the RayCluster, whole", self.here.is_whole, timeout=PATIENCE_SECONDS)
+            wait("the RayCluster, whole", self.here.is_whole)
             step.see(self.here.state())
 
     def take_down(self) -> None:
@@ -73,7 +73,7 @@ class ClusterStage:
         self._marks = []
         self._sides = [self.here]
         self.cluster.auditor.begin(self._began)
-        wait("the RayCluster, whole before the drill", self.here.is_whole, timeout=PATIENCE_SECONDS)
+        wait("the RayCluster, whole before the drill", self.here.is_whole)
 
     def end(self) -> None:
         """Raise Broken when anybody deleted a pod on a healthy node that the drill did not ask for."""
@@ -114,7 +114,7 @@ class ClusterStage:
         self.nodes.add_all(nodes)
         self.cluster.kubectl.apply([objects.stock_cluster(self.cluster.manifest, name)])
         side = Side(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
-        wait(f"RayCluster {name}, whole", side.is_whole, timeout=PATIENCE_SECONDS)
+        wait(f"RayCluster {name}, whole", side.is_whole)
         self._sides.append(side)
         return side
 
@@ -129,7 +129,7 @@ class ClusterStage:
             self.recover({side: ([pods[side]], noticed[side]) for side in pods}, limit=limit, detection=True)
         finally:
             self.nodes.resume_heartbeat(node)
-        wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes(), timeout=PATIENCE_SECONDS)
+        wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes())
 
     def fail(self, pod: Object) -> None:
         """Report a pod as Failed, as its kubelet does when it evicts it; the operator may delete it."""
@@ -200,7 +200,7 @@ class ClusterStage:
 
     def _unhealthy_since(self, node: str) -> float:
         """Wait until a node is not healthy any more; return when that was noticed."""
-        wait(f"node {node}, lost", lambda: node not in self.world.healthy_nodes(), timeout=4 * DETECTION_SECONDS)
+        wait(f"node {node}, lost", lambda: node not in self.world.healthy_nodes())
         return max(each.at for each in self.world.since(self._began) if (each.kind, each.name) == ("node", node))
 
 

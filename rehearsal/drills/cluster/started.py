@@ -5,6 +5,7 @@ from typing import Final
 
 from rehearsal.kubernetes.api import ApiError, Object
 from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.story.cluster import PATIENCE_SECONDS
 from rehearsal.story.steps import Broken
 
 _EVERY: Final = 0.2
@@ -13,7 +14,7 @@ _LAST_WORDS: Final = 4
 _RESTARTS: Final = 2
 
 
-def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeout: float) -> None:
+def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeout: float = PATIENCE_SECONDS) -> None:
     """Wait until all replicas of a Deployment are available.
 
     Raises Broken, with the last lines of a pod's log, when one of its containers ends again and again, or is not ready

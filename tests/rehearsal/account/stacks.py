@@ -8,6 +8,8 @@ from typing import Any
 
 import requests
 
+from tests.waiting import PATIENCE
+
 Template = dict[str, Any]
 
 _BUSY = "_IN_PROGRESS"
@@ -49,7 +51,7 @@ class Stacks:
 
     def wait(self, name: str) -> str:
         """Wait until no operation is going on; return the status."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while (status := self.describe(name)["StackStatus"]).endswith(_BUSY):
             assert time.monotonic() < deadline, f"{name} is still {status}"
             time.sleep(0.01)
@@ -145,7 +147,7 @@ def respond(request: Event, **answer: Any) -> int:
     """Answer a custom resource's request over HTTP; returns the status code."""
     ids = {name: request[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
     body = {"Status": "SUCCESS", "PhysicalResourceId": request.get("PhysicalResourceId"), **ids, **answer}
-    return requests.put(request["ResponseURL"], data=json.dumps(body), timeout=5).status_code
+    return requests.put(request["ResponseURL"], data=json.dumps(body), timeout=PATIENCE).status_code
 
 
 def topic(**properties: Any) -> dict[str, Any]:

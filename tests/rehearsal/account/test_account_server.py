@@ -15,6 +15,7 @@ import requests
 
 from rehearsal.isolation import child_environment
 from rehearsal.processes import free_port
+from tests.waiting import PATIENCE
 
 
 def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
@@ -39,12 +40,12 @@ def test_ready_line_routes_and_orderly_end(served: tuple[Any, int], tmp_path: Pa
     process, port = served
     assert json.loads(process.stdout.readline()) == {"ready": True, "port": port}
     base = f"http://127.0.0.1:{port}/_rehearsal"
-    assert requests.get(f"{base}/health", timeout=5).json()["account"] == "111122223333"
-    assert requests.get(f"{base}/journal?since=0", timeout=5).json() == []
-    missing = requests.get(f"{base}/nothing", timeout=5)
+    assert requests.get(f"{base}/health", timeout=PATIENCE).json()["account"] == "111122223333"
+    assert requests.get(f"{base}/journal?since=0", timeout=PATIENCE).json() == []
+    missing = requests.get(f"{base}/nothing", timeout=PATIENCE)
     assert (missing.status_code, missing.json()) == (404, {"error": "no route GET /_rehearsal/nothing"})
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE) == 0
     assert (tmp_path / "logs" / "account.log").exists()
 
 
@@ -53,7 +54,7 @@ def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         process = start(tmp_path, taken.getsockname()[1])
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith("the embedded account could not start: port ")
     assert "Traceback" not in errors
@@ -62,6 +63,6 @@ def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])
 def test_wrong_argument_is_named(tmp_path: Path, more: tuple[str, str]) -> None:
     process = start(tmp_path, free_port(), *more)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert more[0] in errors

@@ -9,6 +9,7 @@ import requests
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.stacks import FakeFunctions, Stacks, Template, att, failing, parameter, respond
+from tests.waiting import PATIENCE
 
 Event = dict[str, Any]
 
@@ -90,7 +91,7 @@ def test_attribute_that_was_not_returned_fails_who_asks(stacks: Stacks, function
 
 
 def test_independent_custom_resources_run_at_the_same_time(stacks: Stacks, functions: FakeFunctions) -> None:
-    meeting = threading.Barrier(3, timeout=5)
+    meeting = threading.Barrier(3, timeout=PATIENCE)
 
     def answer(event: Event) -> dict[str, str]:
         meeting.wait()
@@ -189,7 +190,7 @@ def test_answer_that_is_no_json_fails_the_resource(stacks: Stacks, functions: Fa
     def answer(event: Event) -> dict[str, str] | None:
         if event["RequestType"] == "Delete":
             return {}
-        requests.put(event["ResponseURL"], data="ok", timeout=5)
+        requests.put(event["ResponseURL"], data="ok", timeout=PATIENCE)
         return None
 
     stacks.deploy("s", of(functions.function("f", answer)))

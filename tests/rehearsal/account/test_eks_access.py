@@ -1,8 +1,7 @@
 """Who gets into a cluster, and with what: access entries, access policies, tokens, pods' identities."""
 
 import base64
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from tests.rehearsal.account.eks_setup import Eks, set_up
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
 from tests.rehearsal.account.resources import Resources
+from tests.waiting import PATIENCE, wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 WHOLE_CLUSTER = {"type": "cluster"}
@@ -74,19 +74,10 @@ def admit(eks: Eks, token: str, cluster: str = "c") -> dict[str, Any]:
     return authenticate(eks.account, service_of(eks.account), cluster, token)
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def test_webhook_names_user_and_groups(eks: Eks, member: str) -> None:
     review: Any = {"apiVersion": "authentication.k8s.io/v1", "spec": {"token": token_of(eks, member)}}
 
-    answer = requests.post(f"{eks.account.endpoint}/_rehearsal/authenticate/c", json=review, timeout=5).json()
+    answer = requests.post(f"{eks.account.endpoint}/_rehearsal/authenticate/c", json=review, timeout=PATIENCE).json()
 
     user = answer["status"]["user"]
     assert answer["status"]["authenticated"]
@@ -155,7 +146,7 @@ def test_policy_of_a_namespace_is_bound_when_the_namespace_appears(eks: Eks, mem
     eks.kubernetes.make_namespace("ray-dev")
     eks.kubernetes.make_namespace("default")
 
-    assert eventually(lambda: bool(eks.kubernetes.names("rolebindings")))
+    wait_until(lambda: eks.kubernetes.names("rolebindings"), "the role bindings")
     (path,) = [path for path in eks.kubernetes.objects if "/rolebindings/" in path]
     assert "/namespaces/ray-dev/" in path
     binding = eks.kubernetes.objects[path]

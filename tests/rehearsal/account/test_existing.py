@@ -11,6 +11,7 @@ from rehearsal.account import existing
 from rehearsal.account.context import Account
 from rehearsal.account.inventory import collect
 from tests.rehearsal.account.conftest import Clients
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def environment(account: Account) -> Environment:
 
 @pytest.fixture
 def ec2(account: Account, clients: Clients, environment: Environment) -> Any:
-    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=30)
+    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=PATIENCE)
     assert response.status_code == 200, response.text
     return clients("ec2")
 

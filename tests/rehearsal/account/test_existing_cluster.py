@@ -21,6 +21,7 @@ from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cluster import wait_for
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +61,7 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
     host = ClusterHost(account)
     monkeypatch.setattr(account, "clusters", host)
     environment = config.load("existing-eks")
-    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=120)
+    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=PATIENCE)
     assert response.status_code == 200, response.text
     story = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
     story.endpoint = account.endpoint
@@ -86,7 +87,7 @@ def test_cluster_is_what_the_file_says_and_every_difference_is_seen(owner: Owner
         plant()
         assert word in existing.difference(seen, owner.look())
         remove()
-        wait_for(f"{word} undone", lambda: existing.difference(seen, owner.look()), operator.not_, timeout=30)
+        wait_for(f"{word} undone", lambda: existing.difference(seen, owner.look()), operator.not_)
 
 
 def plants(owner: Owner) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:

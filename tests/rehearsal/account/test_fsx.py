@@ -1,6 +1,5 @@
 """FSx for Lustre, simulated: rules, life cycle, interfaces, growth, data repository associations."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import Refused, Resources
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("fast_clock")
 
@@ -59,16 +59,9 @@ def real_minutes(account: Account, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return lambda: monkeypatch.setattr(account.clock, "scale", 1.0)
 
 
-def wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen within thirty seconds"
-        time.sleep(0.01)
-
-
 def make_file_system(resources: Resources, network: tuple[str, str], **properties: Any) -> Any:
     model = resources.create("AWS::FSx::FileSystem", request(network, **properties))
-    wait(model.is_created)
+    wait_until(model.is_created, "creation")
     return model
 
 
@@ -102,7 +95,7 @@ def test_file_system_becomes_available_after_simulated_minutes(
     resources: Resources, fsx: Any, network: tuple[str, str]
 ) -> None:
     model = resources.create("AWS::FSx::FileSystem", request(network, Tags=[{"Key": "team", "Value": "ml"}]))
-    wait(model.is_created)
+    wait_until(model.is_created, "creation")
     shown = fsx.describe_file_systems()["FileSystems"][0]
     assert (shown["Lifecycle"], shown["FileSystemTypeVersion"], shown["StorageCapacity"]) == ("AVAILABLE", "2.15", 1200)
     assert shown["Tags"] == [{"Key": "team", "Value": "ml"}]
@@ -134,7 +127,7 @@ def test_file_system_that_is_gone_frees_its_subnet_and_group(
 ) -> None:
     model, ec2 = make_file_system(resources, network), clients("ec2")
     resources.delete(model)
-    wait(model.is_deleted)
+    wait_until(model.is_deleted, "deletion")
     ec2.delete_subnet(SubnetId=network[0])
     ec2.delete_security_group(GroupId=network[1])
 
@@ -143,7 +136,7 @@ def test_capacity_and_compression_change_in_place(resources: Resources, fsx: Any
     model = make_file_system(resources, network)
     properties = request(network, {"DataCompressionType": "NONE"}, StorageCapacity=4800, Tags=[])
     resources.update(model, properties)
-    wait(model.is_created)
+    wait_until(model.is_created, "creation")
     shown = fsx.describe_file_systems()["FileSystems"][0]
     assert (shown["StorageCapacity"], shown["LustreConfiguration"]["DataCompressionType"]) == (4800, "NONE")
     assert len(shown["NetworkInterfaceIds"]) == 3
@@ -191,7 +184,7 @@ def test_unknown_file_system_is_not_found(fsx: Any) -> None:
 def test_association_links_a_path_and_a_prefix(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network)
     model = make_association(resources, file_system, "/datasets", S3=EVENTS, BatchImportMetaDataOnCreate=True)
-    wait(model.is_created)
+    wait_until(model.is_created, "creation")
     filters = [{"Name": "file-system-id", "Values": [file_system.physical_resource_id]}]
     shown = fsx.describe_data_repository_associations(Filters=filters)["Associations"][0]
     assert (shown["FileSystemPath"], shown["DataRepositoryPath"]) == ("/datasets", "s3://data-bucket/datasets/")
@@ -199,10 +192,10 @@ def test_association_links_a_path_and_a_prefix(resources: Resources, fsx: Any, n
     policy = {"AutoExportPolicy": {"Events": ["DELETED"]}}
     properties = {**model.properties, "S3": policy}
     resources.update(model, properties)
-    wait(model.is_created)
+    wait_until(model.is_created, "creation")
     assert fsx.describe_data_repository_associations()["Associations"][0]["S3"] == policy
     resources.delete(model)
-    wait(model.is_deleted)
+    wait_until(model.is_deleted, "deletion")
     assert fsx.describe_data_repository_associations()["Associations"] == []
 
 
@@ -211,7 +204,7 @@ def test_associations_go_with_their_file_system(resources: Resources, fsx: Any, 
     file_system = make_file_system(resources, network)
     make_association(resources, file_system, "/a")
     resources.delete(file_system)
-    wait(file_system.is_deleted)
+    wait_until(file_system.is_deleted, "deletion")
     assert fsx.describe_data_repository_associations()["Associations"] == []
 
 
@@ -228,7 +221,7 @@ def test_association_to_no_bucket_fails(resources: Resources, network: tuple[str
     file_system = make_file_system(resources, network)
     model = make_association(resources, file_system, "/a")
     with Refused(None, "unable to access the S3 bucket data-bucket"):
-        wait(model.is_created)
+        wait_until(model.is_created, "creation")
 
 
 @pytest.mark.usefixtures("bucket")

@@ -16,6 +16,7 @@ from rehearsal.account.services.pod_role import Rejected
 from rehearsal.kubernetes.api import Object
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
+from tests.waiting import wait_until
 
 TAG = "ray-on-hyperpod:environment"
 FILE_SYSTEMS = "arn:aws:fsx:us-west-2:*:file-system/*"
@@ -153,11 +154,11 @@ def driver_of(account: Account, cluster: Any) -> FsxDriver:
 
 
 def until(condition: Callable[[], Any], driver: FsxDriver) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen within five seconds"
+    def after_a_step() -> Any:
         driver.step()
-        time.sleep(0.01)
+        return condition()
+
+    wait_until(after_a_step, "what the driver works for")
 
 
 def released(account: Account, deploy: Deploy) -> tuple[Cluster, FsxDriver]:

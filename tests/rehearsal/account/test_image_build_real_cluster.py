@@ -140,7 +140,7 @@ def builds(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch, 
 
 def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds: Builds) -> None:
     builds.start(DEV)
-    waited = builds.ops_wait(timeout=0.3)
+    waited = builds.ops_wait(timeout=0.5)
     tag = image_build(DEV, context="").tag
     assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited
     # All else is not there.
@@ -149,7 +149,7 @@ def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds
     builds.let_fail("#12 ERROR: failed to solve: process did not complete successfully: exit code: 1")
     another = DEV.model_copy(update={"image": DEV.image.model_copy(update={"pip": ("einops==0.8.1",)})})
     builds.start(another)
-    waited = builds.ops_wait(timeout=2)
+    waited = builds.ops_wait(timeout=5)
     assert waited.returncode == 3, waited
     said = waited.stderr + waited.stdout
     assert "dev does not become ready: Ray image aws-ray-custom: Job has reached the specified backoff limit" in said

@@ -1,7 +1,6 @@
 """The inventory: complete, with an owner for everything, and empty when everything is gone."""
 
 import json
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from rehearsal.account.context import Account
 from rehearsal.account.inventory import Item, collect
 from rehearsal.account.inventory_sources import Found
 from tests.rehearsal.account.conftest import Clients
+from tests.waiting import PATIENCE, wait_until
 
 TRUST = json.dumps(
     {
@@ -54,10 +54,11 @@ def deploy(clients: Clients, name: str, resources: dict[str, Any]) -> None:
 
 
 def wait_for(cloudformation: Any, name: str, status: str) -> None:
-    deadline = time.monotonic() + 20
-    while (found := cloudformation.describe_stacks(StackName=name)["Stacks"][0])["StackStatus"] != status:
-        assert time.monotonic() < deadline, f"{name} is {found['StackStatus']}: {found.get('StackStatusReason')}"
-        time.sleep(0.05)
+    def described() -> Any:
+        return cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+
+    wait_until(lambda: not described()["StackStatus"].endswith("_IN_PROGRESS"), f"end of what {name} does")
+    assert described()["StackStatus"] == status, described().get("StackStatusReason")
 
 
 def test_new_account_is_empty(account: Account) -> None:
@@ -203,10 +204,7 @@ def test_stack_owns_what_it_made_and_what_came_with_it(account: Account, clients
         "AWS::SNS::Topic": "network",
     }
     clients("cloudformation").delete_stack(StackName="network")
-    deadline = time.monotonic() + 20
-    while collect(account) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert collect(account) == []
+    wait_until(lambda: collect(account) == [], "nothing is left")
 
 
 def test_bootstrap_owns_its_bucket_and_tells_what_lies_in_it(account: Account, clients: Clients) -> None:
@@ -220,10 +218,7 @@ def test_bootstrap_owns_its_bucket_and_tells_what_lies_in_it(account: Account, c
 def test_retained_resource_is_nobodys_after_its_stack(account: Account, clients: Clients) -> None:
     deploy(clients, "storage", {"Topic": {"Type": "AWS::SNS::Topic", "DeletionPolicy": "Retain"}})
     clients("cloudformation").delete_stack(StackName="storage")
-    deadline = time.monotonic() + 20
-    while of_type(account, "AWS::CloudFormation::Stack"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not of_type(account, "AWS::CloudFormation::Stack"), "end of the stack")
     assert owners(account) == {"AWS::SNS::Topic": "nobody"}
 
 
@@ -266,5 +261,5 @@ def test_log_group_whose_maker_is_gone_says_so(account: Account) -> None:
 
 def test_route_serves_the_inventory(account: Account, clients: Clients) -> None:
     clients("sns").create_topic(Name="t")
-    listed = requests.get(f"{account.endpoint}/_rehearsal/inventory", timeout=10).json()
+    listed = requests.get(f"{account.endpoint}/_rehearsal/inventory", timeout=PATIENCE).json()
     assert [(item["service"], item["owner"]) for item in listed] == [("sns", "nobody")]

@@ -12,6 +12,7 @@ from rehearsal.account.lambdas.packages import PackageStore
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, upload, zipped
 from tests.rehearsal.account.resources import Resources
+from tests.waiting import wait_until
 
 ECHO = {"main.py": "def handler(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"}
 WHO_AM_I = """
@@ -200,9 +201,7 @@ def test_event_invocation_is_tried_again_while_it_fails(account: Account, client
     answer = clients("lambda").invoke(FunctionName="work", InvocationType="Event", Payload=b"{}")
 
     assert answer["StatusCode"] == 202
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline and (not tries.exists() or len(tries.read_text()) < 2):
-        time.sleep(0.1)
+    wait_until(lambda: tries.exists() and len(tries.read_text()) == 2, "the second try")
     time.sleep(0.5)
     assert tries.read_text() == "xx"
 

@@ -10,6 +10,7 @@ from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_function, make_role
 from tests.rehearsal.account.resources import Refused, Resources
+from tests.waiting import wait_until
 
 IMMUTABLE = {
     "RepositoryName": "ray",
@@ -140,10 +141,8 @@ def test_state_machine_polls_a_function_until_it_is_done(
         stateMachineArn=machine.physical_resource_id, input=json.dumps({"from": time.time() + 3})
     )["executionArn"]
 
-    deadline = time.monotonic() + 40
-    while (status := sfn.describe_execution(executionArn=execution))["status"] == "RUNNING":
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: sfn.describe_execution(executionArn=execution)["status"] != "RUNNING", "end of the execution")
+    status = sfn.describe_execution(executionArn=execution)
     assert status["status"] == "SUCCEEDED"
     assert json.loads(status["output"]) == {"done": True}
 

@@ -12,10 +12,11 @@ from rich.console import Console
 from config import Environment
 from k8s_charts.assembly import PlatformObjects
 from k8s_charts.names import REAPER
+from k8s_charts.reaper import REPLICAS
 from rehearsal import paths
 from rehearsal.drills import node_dies
 from rehearsal.drills.cluster import cluster, kubectl, objects, stage, started
-from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
+from rehearsal.drills.cluster.auditor import Auditor
 from rehearsal.drills.cluster.side import wait
 from rehearsal.drills.cluster.world import World
 from rehearsal.drills.perform import perform
@@ -69,11 +70,12 @@ def test_a_right_that_the_reaper_lacks_fails_the_drills(monkeypatch: pytest.Monk
                 item["rules"][0]["verbs"].remove("delete")
         return made
 
-    def impatient(plane: ControlPlane, namespace: str, deployment: str, *, timeout: float) -> None:
+    def impatient(plane: ControlPlane, namespace: str, deployment: str) -> None:
         if deployment == REAPER:
-            wait("the reaper's word", lambda: "missing" in said(plane), timeout=timeout)
-            timeout = 0
-        started.wait_started(plane, namespace, deployment, timeout=timeout)
+            wait("the word of each replica", lambda: said_by(plane, "missing") == REPLICAS)
+            started.wait_started(plane, namespace, deployment, timeout=0)
+        else:
+            started.wait_started(plane, namespace, deployment)
 
     monkeypatch.setattr(cluster, "rendered", lame)
     monkeypatch.setattr(cluster, "wait_started", impatient)
@@ -83,8 +85,9 @@ def test_a_right_that_the_reaper_lacks_fails_the_drills(monkeypatch: pytest.Monk
     assert '"missing": ["delete pods"]' in printed
 
 
-def said(plane: ControlPlane) -> str:
-    return "".join(log.read_text() for log in (plane.logs / "pods").glob(f"*{REAPER}*.log"))
+def said_by(plane: ControlPlane, word: str) -> int:
+    """How many of the reaper's replicas have said a word."""
+    return sum(word in log.read_text() for log in (plane.logs / "pods").glob(f"*{REAPER}*.log"))
 
 
 @pytest.fixture
@@ -112,16 +115,16 @@ def test_the_auditor_sees_who_deletes_a_pod_on_a_healthy_node_and_only_that(plan
     nodes, pods = Nodes(plane.api), "/api/v1/namespaces/default/pods"
     for node in ("well", "sick"):
         nodes.add(node, allocatable=AMOUNTS, capacity=AMOUNTS)
-    wait("both nodes", lambda: world.healthy_nodes() == {"well", "sick"}, timeout=30)
+    wait("both nodes", lambda: world.healthy_nodes() == {"well", "sick"})
     auditor = Auditor(world, plane.pod_deletions)
     auditor.begin(0)
     for node in ("well", "sick"):
         plane.api.create(pods, dict(pod_on(node)))
     nodes.set_label("sick", "sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReplacement")
-    wait("one node", lambda: world.healthy_nodes() == {"well"}, timeout=30)
-    wait("both pods", lambda: len(world.pods("default")) == 2, timeout=30)
+    wait("one node", lambda: world.healthy_nodes() == {"well"})
+    wait("both pods", lambda: len(world.pods("default")) == 2)
     assert auditor.offences() == []
     for node in ("well", "sick"):
         plane.api.delete(f"{pods}/pod-{node}")
-    wait("no pod", lambda: not world.pods("default"), timeout=30 + SETTLED_SECONDS)
+    wait("no pod", lambda: not world.pods("default"))
     assert auditor.offences() == ["rehearsal-admin deleted default/pod-well on well, which was healthy"]

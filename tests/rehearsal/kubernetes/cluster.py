@@ -2,8 +2,7 @@
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +67,6 @@ class _Ending(subprocess.Popen[str]):
     def __exit__(self, *exception: Any) -> None:
         self.kill()
         super().__exit__(*exception)
-
-
-def wait_until(is_true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.1)
 
 
 def pod(name: str, **spec: Any) -> Object:

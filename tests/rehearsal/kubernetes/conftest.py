@@ -20,8 +20,8 @@ from tests.rehearsal.kubernetes.cluster import (
     Object,
     is_established,
     operator_objects,
-    wait_until,
 )
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 KNOWN_TOKEN = "token-of-ann"
 
@@ -72,7 +72,6 @@ def control_plane(
         name="tests",
         authenticator_url=authenticator,
         issuer="https://oidc.example.invalid/id/TESTS",
-        node_monitor_grace_period=4,
     )
     plane.start()
     yield plane
@@ -105,12 +104,12 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
 def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Iterator[Object]:
     """KubeRay installed and available; yields its ClusterRole."""
     kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds", seconds=60)
+    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     objects = operator_objects(binaries)
     kubectl.apply(*objects)
     own = ("-n", OPERATOR_NAMESPACE)
-    kubectl(*own, "wait", "--for=condition=Available", "deployment/kuberay-operator", "--timeout=30s")
+    kubectl(*own, "wait", "--for=condition=Available", "deployment/kuberay-operator", KUBECTL_PATIENCE)
     roles = (item for item in objects if item["kind"] == "ClusterRole")
     yield next(role for role in roles if role["metadata"]["name"] == "kuberay-operator")
     kubectl(*own, "delete", "deployment", "kuberay-operator")

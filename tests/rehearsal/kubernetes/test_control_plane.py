@@ -17,8 +17,9 @@ from rehearsal.kubernetes.binaries import KUBERNETES_VERSION, Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import ProcessFailure, is_alive
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, operator_pod, process_of, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, operator_pod, process_of
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
+from tests.waiting import wait_until
 
 COMPONENTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet"}
 
@@ -79,7 +80,7 @@ def test_stop_leaves_no_process_frees_the_port_and_wipes_the_data(tmp_path: Path
     assert pids.keys() == COMPONENTS
     plane.stop()
     assert not [name for name, pid in pids.items() if is_alive(pid)]
-    wait_until(lambda: not is_alive(program), "end of the pod's process", seconds=2)
+    wait_until(lambda: not is_alive(program), "end of the pod's process")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
@@ -110,7 +111,7 @@ threading.Event().wait()
     finally:
         owner.send_signal(signal.SIGKILL)
         owner.communicate()
-    wait_until(lambda: not any(map(is_alive, pids.values())), "the end of all components", seconds=5)
+    wait_until(lambda: not any(map(is_alive, pids.values())), "the end of all components")
 
 
 @pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kwok"])

@@ -12,7 +12,8 @@ from ops.workloads import ray_clusters
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from tests.charts.conftest import RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 IMAGE = "registry.example/ray:2.42.1"
 
@@ -38,7 +39,7 @@ def place(kubectl: Kubectl, nodes: Nodes, absent: Environment) -> Iterator[None]
     }
     nodes.add("absent-1", labels=own, capacity=GENERAL, allocatable=GENERAL)
     yield
-    kubectl("delete", "namespace", name, "--timeout=60s")
+    kubectl("delete", "namespace", name, KUBECTL_PATIENCE)
     nodes.remove("absent-1")
 
 
@@ -54,10 +55,10 @@ def test_ray_cluster_whose_image_does_not_exist_waits_and_ops_names_the_image(
         [found] = ray_clusters(absent, api, Require.ALL)
         return found
 
-    wait_until(lambda: "ImagePullBackOff" in item().detail, "the reason", 60)
+    wait_until(lambda: "ImagePullBackOff" in item().detail, "the reason")
     assert item().state is State.WAITING
     assert f'ImagePullBackOff: Back-off pulling image "{IMAGE}": ErrImagePull: no such host' in item().detail
-    kubectl("-n", absent.ray.namespace, "delete", "raycluster", "rayml", "--timeout=30s")
+    kubectl("-n", absent.ray.namespace, "delete", "raycluster", "rayml", KUBECTL_PATIENCE)
 
 
 def test_pod_of_such_an_image_can_be_deleted(kubectl: Kubectl, nodes: Nodes) -> None:
@@ -68,4 +69,4 @@ def test_pod_of_such_an_image_can_be_deleted(kubectl: Kubectl, nodes: Nodes) -> 
         return str(status.get("state", {}).get("waiting", {}).get("reason"))
 
     wait_until(lambda: reason() == "ImagePullBackOff", "the reason")
-    kubectl("delete", "pod", "absent", "--timeout=20s")
+    kubectl("delete", "pod", "absent", KUBECTL_PATIENCE)

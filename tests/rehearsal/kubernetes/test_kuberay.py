@@ -4,7 +4,8 @@ import copy
 from collections import Counter
 
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, Kubectl, Object, ray_cluster, wait_until
+from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, Kubectl, Object, ray_cluster
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 
 def status_of(kubectl: Kubectl, cluster: str) -> Object:
@@ -29,7 +30,7 @@ def test_ray_cluster_of_one_head_and_four_workers_becomes_ready(operator: Object
     wait_until(lambda: status_of(kubectl, "rayml").get("state") == "ready", "RayCluster ready")
     assert status_of(kubectl, "rayml")["availableWorkerReplicas"] == 4
     assert groups_of_pods(kubectl, "rayml") == {"head": 1, "gpu": 4}
-    kubectl("delete", "raycluster", "rayml", "--timeout=20s")
+    kubectl("delete", "raycluster", "rayml", KUBECTL_PATIENCE)
 
 
 def test_operator_that_may_not_create_pods_makes_none(
@@ -47,5 +48,5 @@ def test_operator_that_may_not_create_pods_makes_none(
     wait_until(lambda: refusal in log.read_text(), "refusal in the operator's log")
     assert status_of(kubectl, "forbidden").get("state") != "ready"
     assert not kubectl("get", "pods", "-l", "ray.io/cluster=forbidden", "-o", "name")
-    kubectl("delete", "raycluster", "forbidden", "--timeout=20s")
+    kubectl("delete", "raycluster", "forbidden", KUBECTL_PATIENCE)
     kubectl.apply(operator)

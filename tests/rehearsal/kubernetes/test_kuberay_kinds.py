@@ -17,8 +17,9 @@ from ops import kuberay
 from ops.kuberay import Kind, Owner
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 VERSION = "1.2.0"
 NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
@@ -72,9 +73,9 @@ def api(control_plane: ControlPlane) -> Iterator[kubernetes.client.ApiClient]:
 @pytest.fixture(scope="module")
 def empty(kubectl: Kubectl) -> Iterator[None]:
     """A cluster without any of the kinds, before and after. To make and delete them takes seconds each time."""
-    kubectl("delete", "crd", *NAMES, "--ignore-not-found", "--timeout=60s")
+    kubectl("delete", "crd", *NAMES, "--ignore-not-found", KUBECTL_PATIENCE)
     yield
-    kubectl("delete", "crd", *NAMES, "--ignore-not-found", "--timeout=60s")
+    kubectl("delete", "crd", *NAMES, "--ignore-not-found", KUBECTL_PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -158,5 +159,5 @@ def test_another_releases_kinds_are_named_with_it_and_never_adopted(
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
     assert "another Helm release's (default/another)" in said(kinds)[CLUSTERS]
     # What goes before it is served goes after minutes.
-    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds", seconds=60)
+    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
     helm.uninstall(other)

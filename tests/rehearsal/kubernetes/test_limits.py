@@ -12,7 +12,8 @@ from k8s_charts.limits import IMAGE_BUILD_QUOTA, head_budget
 from k8s_charts.namespaces import Namespace, NamespaceChart
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 NAMESPACE = "limited"
 
@@ -75,7 +76,7 @@ def test_a_head_is_not_evicted_but_can_be_deleted_and_a_worker_is_evicted(
         made = pod(kind, nodeSelector={"group": "system"}, terminationGracePeriodSeconds=1)
         made["metadata"] |= {"namespace": NAMESPACE, "labels": {"ray.io/cluster": "rayml", "ray.io/node-type": kind}}
         kubectl.apply(made)
-    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/head", "pod/worker", "--timeout=30s")
+    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/head", "pod/worker", KUBECTL_PATIENCE)
     budget = ("-n", NAMESPACE, "poddisruptionbudget", "rayml-head")
     wait_until(lambda: kubectl.get(*budget)["status"].get("currentHealthy") == 1, "the budget sees the head")
 
@@ -83,7 +84,7 @@ def test_a_head_is_not_evicted_but_can_be_deleted_and_a_worker_is_evicted(
         evict(core, "head")
     assert refusal.value.status == 429
     evict(core, "worker")
-    kubectl("-n", NAMESPACE, "delete", "pod", "head", "--timeout=20s")
+    kubectl("-n", NAMESPACE, "delete", "pod", "head", KUBECTL_PATIENCE)
 
 
 def evict(core: kubernetes.client.CoreV1Api, name: str) -> None:

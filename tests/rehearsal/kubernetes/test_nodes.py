@@ -5,7 +5,8 @@ import pytest
 from rehearsal.kubernetes.api import ApiError
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 
 def phase_of(kubectl: Kubectl, name: str) -> str:
@@ -48,7 +49,7 @@ def test_pod_runs_where_it_asks_to(nodes: Nodes, kubectl: Kubectl) -> None:
     kubectl.apply(pod("placed", nodeSelector={"group": "head"}))
     wait_until(lambda: phase_of(kubectl, "placed") == "Running", "pod Running")
     assert kubectl.get("pod", "placed")["spec"]["nodeName"] == "head-1"
-    kubectl("delete", "pod", "placed", "--timeout=10s")
+    kubectl("delete", "pod", "placed", KUBECTL_PATIENCE)
 
 
 def test_pod_that_asks_more_than_is_allocatable_stays_pending(nodes: Nodes, kubectl: Kubectl) -> None:
@@ -62,12 +63,12 @@ def test_pod_that_asks_more_than_is_allocatable_stays_pending(nodes: Nodes, kube
 
     wait_until(unschedulable, "pod refused for lack of cpu")
     assert phase_of(kubectl, "too-big") == "Pending"
-    kubectl("delete", "pod", "too-big", "--timeout=10s")
+    kubectl("delete", "pod", "too-big", KUBECTL_PATIENCE)
 
 
 def test_job_completes(nodes: Nodes, kubectl: Kubectl) -> None:
     kubectl("create", "job", "build", "--image=example.invalid/image:1")
-    kubectl("wait", "--for=condition=Complete", "job/build", "--timeout=20s")
+    kubectl("wait", "--for=condition=Complete", "job/build", KUBECTL_PATIENCE)
     kubectl("delete", "job", "build")
 
 
@@ -85,7 +86,7 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     assert "deletionTimestamp" in kubectl.get("pod", "stranded")["metadata"], "nobody is there to end the pod"
     nodes.resume_heartbeat("fragile")
     wait_until(lambda: nodes.is_ready("fragile"), "node Ready again")
-    kubectl("wait", "--for=delete", "pod/stranded", "--timeout=10s")
+    kubectl("wait", "--for=delete", "pod/stranded", KUBECTL_PATIENCE)
     nodes.remove("fragile")
 
 

@@ -11,7 +11,8 @@ import urllib3
 from config.versions import PYTHON_IMAGE
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod
+from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 TALKER = """
 import http.server, itertools, os, sys, threading, time
@@ -47,9 +48,9 @@ def talker(name: str) -> Object:
 def talking(nodes: Nodes, kubectl: Kubectl) -> Iterator[Kubectl]:
     """kubectl, with the pod `talker` that writes a line ten times a second and answers on port 8080."""
     kubectl.apply(talker("talker"), pod("silent"))
-    kubectl("wait", "--for=condition=Ready", "pod/talker", "pod/silent", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/talker", "pod/silent", KUBECTL_PATIENCE)
     yield kubectl
-    kubectl("delete", "pod", "talker", "silent", "--timeout=20s")
+    kubectl("delete", "pod", "talker", "silent", KUBECTL_PATIENCE)
 
 
 def test_logs_are_what_the_program_wrote(talking: Kubectl) -> None:
@@ -66,14 +67,14 @@ def test_tail_is_the_end_of_the_log(talking: Kubectl) -> None:
 
 def test_followed_log_goes_on_and_ends_with_the_container(talking: Kubectl) -> None:
     talking.apply(talker("short-lived"))
-    talking("wait", "--for=condition=Ready", "pod/short-lived", "--timeout=20s")
+    talking("wait", "--for=condition=Ready", "pod/short-lived", KUBECTL_PATIENCE)
     with talking.start("logs", "-f", "short-lived") as following:
         assert following.stdout
         seen = [following.stdout.readline() for _ in range(8)]
         assert seen[0] == "first word\n"
         assert seen[7] == "line 6\n"
-        talking("delete", "pod", "short-lived", "--timeout=10s")
-        assert following.wait(timeout=10) == 0
+        talking("delete", "pod", "short-lived", KUBECTL_PATIENCE)
+        assert following.wait(timeout=PATIENCE) == 0
 
 
 def test_exec_runs_a_command_with_the_containers_environment(talking: Kubectl) -> None:
@@ -86,7 +87,7 @@ def test_exec_runs_a_command_with_the_containers_environment(talking: Kubectl) -
 )
 def test_exit_code_of_exec_is_the_commands(talking: Kubectl, command: str, code: int) -> None:
     with talking.start("exec", "talker", "--", "sh", "-c", command) as running:
-        assert running.wait(timeout=10) == code
+        assert running.wait(timeout=PATIENCE) == code
 
 
 def test_port_forward_reaches_the_programs_port(talking: Kubectl) -> None:
@@ -94,7 +95,9 @@ def test_port_forward_reaches_the_programs_port(talking: Kubectl) -> None:
         assert forwarding.stdout
         local = forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0]
         pool = urllib3.PoolManager(retries=False)
-        answers = [pool.request("GET", f"http://127.0.0.1:{local}/{n}", timeout=5).data.decode() for n in range(3)]
+        answers = [
+            pool.request("GET", f"http://127.0.0.1:{local}/{n}", timeout=PATIENCE).data.decode() for n in range(3)
+        ]
         forwarding.terminate()
     assert answers == [f"/{number} by the talker" for number in range(3)]
 
@@ -103,12 +106,12 @@ def test_port_that_nothing_listens_on_is_refused(talking: Kubectl) -> None:
     with talking.start("port-forward", "pod/talker", ":9") as forwarding:
         assert forwarding.stdout
         local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
-        with socket.create_connection(("127.0.0.1", local), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", local), timeout=PATIENCE) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             # An end in order or not: kubectl closes with what was sent unread, or after it.
             with suppress(ConnectionResetError):
                 assert connection.recv(100) == b""
-        _, refusal = forwarding.communicate(timeout=10)
+        _, refusal = forwarding.communicate(timeout=PATIENCE)
     assert "nothing of pod talker listens on port 9" in refusal
 
 
@@ -130,4 +133,4 @@ def test_only_the_control_plane_is_served(talking: Kubectl, control_plane: Contr
     context = ssl.create_default_context(cadata=control_plane.ca_pem.decode())
     pool = urllib3.PoolManager(ssl_context=context, retries=False)
     with pytest.raises(urllib3.exceptions.HTTPError, match="certificate required"):
-        pool.request("GET", f"https://localhost:{port}/containerLogs/default/talker/main", timeout=5)
+        pool.request("GET", f"https://localhost:{port}/containerLogs/default/talker/main", timeout=PATIENCE)

@@ -7,7 +7,8 @@ import pytest
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import is_alive
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, operator_pod, process_of, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, operator_pod, process_of
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def container_of(kubectl: Kubectl, name: str) -> Object:
 
 
 def delete(kubectl: Kubectl, name: str) -> None:
-    kubectl("-n", "programs", "delete", "pod", name, "--timeout=10s")
+    kubectl("-n", "programs", "delete", "pod", name, KUBECTL_PATIENCE)
 
 
 def probe(path: str) -> Object:

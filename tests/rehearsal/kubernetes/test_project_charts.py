@@ -21,7 +21,8 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from stacks.constructs.crds_chart import write_crds_chart
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 SYSTEM_NODE = {"cpu": "3920m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
 
@@ -42,7 +43,7 @@ class Deployment:
         return bool(self.kubectl("diff", "-f", "-", stdin=_text(chart)))
 
     def delete(self, chart: ProjectChart) -> None:
-        self._run("kubectl", "delete", "--timeout=60s", "-f", "-", chart=chart)
+        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", chart=chart)
 
     def install(self, release: HelmRelease) -> None:
         values = self._control_plane.directory / f"{release.name}.json"
@@ -53,7 +54,7 @@ class Deployment:
         self._run("helm", "install", release.name, str(chart), f"--namespace={release.namespace}", f"--values={values}")
 
     def uninstall(self, release: HelmRelease) -> None:
-        self._run("helm", "uninstall", release.name, f"--namespace={release.namespace}", "--wait", "--timeout=60s")
+        self._run("helm", "uninstall", release.name, f"--namespace={release.namespace}", "--wait", KUBECTL_PATIENCE)
 
     def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
         argv = [str(self._control_plane.binaries[program]), f"--kubeconfig={self._control_plane.admin_kubeconfig}"]

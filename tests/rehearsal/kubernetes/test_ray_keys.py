@@ -18,7 +18,8 @@ from k8s_charts.tolerations import tolerations
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.charts.conftest import FILE_SYSTEM, RAY_FACTS, with_every_ray_key
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 ACCOUNT = "system:serviceaccount:ray:ray"
 
@@ -70,7 +71,7 @@ def warnings(
     said = [line for chart in charts for line in _create(control_plane, chart)]
     yield said
     for chart in reversed(charts):
-        kubectl("delete", "--timeout=60s", "-f", "-", stdin=_text(chart))
+        kubectl("delete", KUBECTL_PATIENCE, "-f", "-", stdin=_text(chart))
 
 
 def _create(control_plane: ControlPlane, chart: ProjectChart) -> list[str]:
@@ -99,7 +100,7 @@ def pods(warnings: list[str], kubectl: Kubectl) -> list[Object]:
         status = kubectl.get("-n", "ray", "raycluster", "rayml").get("status", {})
         return str(status.get("state"))
 
-    wait_until(lambda: state() == "ready", "RayCluster", 60)
+    wait_until(lambda: state() == "ready", "RayCluster")
     return list(kubectl.get("-n", "ray", "pods", "-l", "ray.io/cluster=rayml")["items"])
 
 

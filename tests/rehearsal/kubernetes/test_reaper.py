@@ -1,6 +1,7 @@
 """The reaper from its own manifests, beside the real operator, on nodes that are lost.
 
-Times are short here: a silent node is Unknown after 4 seconds, and pods tolerate it for 3.
+Times are short here: a silent node is Unknown after 8 seconds, and pods tolerate it for 3. How soon a RayCluster is
+whole again is what the drills node-dies and node-replaced promise, with nothing beside them.
 """
 
 import json
@@ -17,14 +18,14 @@ from k8s_charts.names import REAPER
 from k8s_charts.reaper import Reaper, ReaperChart
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
-from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster, wait_until
+from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 NAMESPACE = "reaper"
 RAY = "reaper-ray"
 WORKERS = 2
 TOLERATED = 3
-GRACE = 4
-MARGIN = 15
+GRACE = 10
 REPLACE = "UnschedulablePendingReplacement"
 
 
@@ -130,14 +131,14 @@ def ray(operator: Object, nodes: Nodes, kubectl: Kubectl, control_plane: Control
     made = Ray(kubectl, control_plane)
     wait_until(lambda: len(made.running()) == WORKERS, "the workers")
     yield made
-    kubectl("-n", RAY, "delete", "raycluster", "rayml", "--timeout=20s")
-    kubectl("delete", "namespace", NAMESPACE, RAY, "--timeout=30s")
+    kubectl("-n", RAY, "delete", "raycluster", "rayml", KUBECTL_PATIENCE)
+    kubectl("delete", "namespace", NAMESPACE, RAY, KUBECTL_PATIENCE)
     for name in {*worker_nodes, "reapers-1", "reapers-2"} & set(nodes.names()):
         nodes.remove(name)
 
 
 def rolled_out(kubectl: Kubectl) -> None:
-    kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{REAPER}", "--timeout=30s")
+    kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{REAPER}", KUBECTL_PATIENCE)
 
 
 def lose(nodes: Nodes, node: str) -> float:
@@ -152,38 +153,39 @@ def test_replicas_run_on_different_nodes(ray: Ray, kubectl: Kubectl) -> None:
     assert {pod["spec"]["nodeName"] for pod in pods} == {"reapers-1", "reapers-2"}
 
 
-def test_worker_of_a_silent_node_is_replaced_within_its_toleration_and_15_seconds(ray: Ray, nodes: Nodes) -> None:
+def test_worker_of_a_silent_node_is_replaced_after_its_toleration(ray: Ray, nodes: Nodes) -> None:
     pod, node = ray.a_worker()
     lost_at = lose(nodes, node)
-    wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=TOLERATED + MARGIN)
+    wait_until(lambda: ray.is_whole_without(node), "replacement")
     assert time.monotonic() - lost_at >= TOLERATED, "nobody may act on a node that is silent for a moment"
     nodes.resume_heartbeat(node)
     wait_until(lambda: nodes.is_ready(node), "node Ready again")
+    told = {("Pod", "StuckPodForceDeleted"), ("RayCluster", "StuckPodForceDeleted")}
+    wait_until(lambda: ray.told(pod) == told, "the reaper's events")
     assert ray.said("force-delete", pod) == 1, "two replicas must delete once"
-    assert ray.told(pod) == {("Pod", "StuckPodForceDeleted"), ("RayCluster", "StuckPodForceDeleted")}
 
 
 def test_worker_of_a_labelled_node_moves_in_order(ray: Ray, nodes: Nodes) -> None:
     pod, node = ray.a_worker()
     nodes.set_label(node, labels.NODE_HEALTH_LABEL, REPLACE)
-    wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=MARGIN)
+    wait_until(lambda: ray.is_whole_without(node), "replacement")
     nodes.set_label(node, labels.NODE_HEALTH_LABEL, labels.NODE_SCHEDULABLE)
+    told = {("Pod", "MovedOffUnhealthyNode"), ("RayCluster", "MovedOffUnhealthyNode")}
+    wait_until(lambda: ray.told(pod) == told, "the reaper's events")
     assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 0)
-    assert ray.told(pod) == {("Pod", "MovedOffUnhealthyNode"), ("RayCluster", "MovedOffUnhealthyNode")}
 
 
-def test_worker_of_a_labelled_node_that_is_dead_is_replaced_within_grace_and_15_seconds(ray: Ray, nodes: Nodes) -> None:
+def test_worker_of_a_labelled_node_that_is_dead_is_replaced_after_its_grace(ray: Ray, nodes: Nodes) -> None:
     pod, node = ray.a_worker()
     nodes.stop_heartbeat(node)
     nodes.set_label(node, labels.NODE_HEALTH_LABEL, REPLACE)
-    wait_until(lambda: ray.is_whole_without(node), "replacement", seconds=GRACE + MARGIN)
+    wait_until(lambda: ray.is_whole_without(node), "replacement")
     nodes.remove(node)
+    wait_until(lambda: ray.told(pod) >= {("Pod", "StuckPodForceDeleted")}, "the reaper's events")
     assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 1)
 
 
-def test_supervisor_of_a_silent_node_gets_a_successor_within_its_toleration_and_15_seconds(
-    ray: Ray, nodes: Nodes, kubectl: Kubectl
-) -> None:
+def test_supervisor_of_a_silent_node_gets_a_successor(ray: Ray, nodes: Nodes, kubectl: Kubectl) -> None:
     """Its Job counts a pod that is Terminating as one that may still judge the run's end (podFailurePolicy)."""
     for number in (1, 2):
         nodes.add(f"supervisors-{number}", labels={"group": "supervisors"}, allocatable=GENERAL, capacity=GENERAL)
@@ -200,10 +202,10 @@ def test_supervisor_of_a_silent_node_gets_a_successor_within_its_toleration_and_
     wait_until(lambda: len(running()) == 1, "the supervisor")
     [node] = running()
     lose(nodes, node)
-    wait_until(lambda: running() not in ([], [node]), "its successor", seconds=TOLERATED + MARGIN)
+    wait_until(lambda: running() not in ([], [node]), "its successor")
     assert kubectl.get("-n", RAY, "job", "supervised")["status"].get("failed", 0) == 0, "a lost node is not its failure"
     # With its pods, while their node is there to end them: those of one that is gone stay 40 s longer.
-    kubectl("-n", RAY, "delete", "job", "supervised", "--cascade=foreground", "--timeout=30s")
+    kubectl("-n", RAY, "delete", "job", "supervised", "--cascade=foreground", KUBECTL_PATIENCE)
     for number in (1, 2):
         nodes.remove(f"supervisors-{number}")
 
@@ -236,7 +238,7 @@ def test_dry_run_says_what_it_would_do_and_does_nothing(ray: Ray, nodes: Nodes, 
     rolled_out(kubectl)
     pod, node = ray.a_worker()
     lose(nodes, node)
-    wait_until(lambda: ray.said("dry run: would force-delete", pod) >= 1, "its word", seconds=TOLERATED + MARGIN)
+    wait_until(lambda: ray.said("dry run: would force-delete", pod) >= 1, "its word")
     time.sleep(2)
     assert pod in {worker["metadata"]["name"] for worker in ray.workers()}
     assert ray.told(pod) == set()

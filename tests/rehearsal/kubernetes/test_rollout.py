@@ -22,7 +22,8 @@ from ops.workloads import ray_clusters
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.charts.conftest import RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 NAMESPACE = "rollout"
 GROUPS = ("first", "second")
@@ -140,7 +141,7 @@ def made(control_plane: ControlPlane, operator: Object, nodes: Nodes, kubectl: K
         ray.apply(objects.namespace)
         ray.apply(objects.account, objects.volume)
         yield ray
-    kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    kubectl("delete", "namespace", NAMESPACE, KUBECTL_PATIENCE)
     kubectl("delete", "-f", "-", "--ignore-not-found", stdin=_volumes(objects.volume))
     for spec in specs:
         nodes.remove(spec.name)
@@ -155,10 +156,10 @@ def _volumes(chart: ProjectChart) -> str:
 def ray(made: Ray, kubectl: Kubectl) -> Iterator[Ray]:
     """A RayCluster of a head and two groups of one worker, whole and up to date."""
     made.deploy(environment(*GROUPS))
-    wait_until(lambda: made.groups() == {"headgroup": 1, "first": 1, "second": 1}, "RayCluster", seconds=60)
+    wait_until(lambda: made.groups() == {"headgroup": 1, "first": 1, "second": 1}, "RayCluster")
     wait_until(lambda: made.status().state is State.READY, "its status")
     yield made
-    kubectl("-n", NAMESPACE, "delete", "raycluster", "rayml", "--timeout=20s")
+    kubectl("-n", NAMESPACE, "delete", "raycluster", "rayml", KUBECTL_PATIENCE)
     wait_until(lambda: not kubectl("-n", NAMESPACE, "get", "pods", "-o", "name"), "end of its pods")
 
 

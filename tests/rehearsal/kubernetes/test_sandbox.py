@@ -14,7 +14,8 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.kubernetes.programs import RealRay
 from rehearsal.processes import is_alive
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod
+from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 RAY_IMAGE = "registry.example.invalid/ray:2.42.1"
 SERVER = "exec {python} -m http.server 8080 --directory /fsx"
@@ -24,9 +25,7 @@ IDLE = "exec sleep 300"
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterator[ControlPlane]:
     ray = RealRay(r"(^|/)ray([:@]|$)", Path(sys.prefix))
-    made = ControlPlane(
-        tmp_path_factory.mktemp("sandboxes"), binaries, name="sandboxes", node_monitor_grace_period=4, real_ray=ray
-    )
+    made = ControlPlane(tmp_path_factory.mktemp("sandboxes"), binaries, name="sandboxes", real_ray=ray)
     made.start()
     yield made
     made.stop()
@@ -38,7 +37,7 @@ def kubectl(plane: ControlPlane) -> Kubectl:
     Nodes(plane.api).add("node-1", labels={"group": "one"}, capacity=GENERAL, allocatable=GENERAL)
     told = Kubectl(plane)
     told.apply(*claim("fsx-claim"))
-    told("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/fsx-claim", "--timeout=20s")
+    told("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/fsx-claim", KUBECTL_PATIENCE)
     return told
 
 
@@ -78,7 +77,7 @@ def run(kubectl: Kubectl, made: Object) -> str:
     """Apply a pod and wait for it to be ready; return its name."""
     kubectl.apply(made)
     name = str(made["metadata"]["name"])
-    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", KUBECTL_PATIENCE)
     return name
 
 
@@ -86,7 +85,7 @@ def finished(kubectl: Kubectl, made: Object) -> Object:
     """Apply a pod and wait for its end; return its status."""
     kubectl.apply(made)
     name = made["metadata"]["name"]
-    wait_until(lambda: kubectl.get("pod", name)["status"]["phase"] in ("Succeeded", "Failed"), f"end of {name}", 40)
+    wait_until(lambda: kubectl.get("pod", name)["status"]["phase"] in ("Succeeded", "Failed"), f"end of {name}")
     status: Object = kubectl.get("pod", name)["status"]
     return status
 
@@ -154,7 +153,7 @@ def test_pod_sees_its_own_processes_and_all_of_them_end_with_it(kubectl: Kubectl
     seen = kubectl("exec", name, "--", "ps", "-A", "-o", "args=")
     assert "sleep 4242" in seen
     assert "kube-apiserver" not in seen
-    kubectl("delete", "pod", name, "--timeout=20s")
+    kubectl("delete", "pod", name, KUBECTL_PATIENCE)
     assert not is_alive(pid)
 
 
@@ -170,7 +169,7 @@ def test_probes_are_the_manifests_commands(kubectl: Kubectl) -> None:
     probed = {"readinessProbe": probe}
     run(kubectl, shell("probed", "echo from > /fsx/page; " + SERVER, container=probed))
     kubectl.apply(shell("unready", IDLE, container=probed))
-    kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/unready", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/unready", KUBECTL_PATIENCE)
     with pytest.raises(AssertionError, match="timed out"):
         kubectl("wait", "--for=condition=Ready", "pod/unready", "--timeout=3s")
 
@@ -194,7 +193,7 @@ def test_hook_runs_before_the_end(kubectl: Kubectl) -> None:
     hook = {"preStop": {"exec": {"command": ["/bin/sh", "-c", "echo hook >> /fsx/order"]}}}
     waiting = "trap 'echo term >> /fsx/order; exit 0' TERM; while true; do sleep 0.1; done"
     name = run(kubectl, shell("hooked", waiting, container={"lifecycle": hook}))
-    kubectl("delete", "pod", name, "--timeout=20s")
+    kubectl("delete", "pod", name, KUBECTL_PATIENCE)
     assert printed(kubectl, "order", "cat /fsx/order") == "hook\nterm\n"
 
 
@@ -204,7 +203,7 @@ def test_port_forward_reaches_what_listens_on_a_pods_localhost(kubectl: Kubectl)
     with kubectl.start("port-forward", f"pod/{name}", ":8123") as forwarding:
         assert forwarding.stdout
         port = forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0]
-        answer = urllib3.PoolManager(retries=False).request("GET", f"http://127.0.0.1:{port}/", timeout=5)
+        answer = urllib3.PoolManager(retries=False).request("GET", f"http://127.0.0.1:{port}/", timeout=PATIENCE)
     assert answer.status == 200
 
 

@@ -17,7 +17,8 @@ from ops.manifests import DIRECTORY
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established, wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
+from tests.waiting import wait_until
 
 STRICT = ("--dry-run=server", "--validate=strict", "-f", "-")
 
@@ -67,7 +68,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterato
     try:
         api = Api(plane, charts)
         api.kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-        wait_until(lambda: all(map(is_established, api.kubectl.get("crds")["items"])), "KubeRay's kinds", seconds=60)
+        wait_until(lambda: all(map(is_established, api.kubectl.get("crds")["items"])), "KubeRay's kinds")
         yield api
     finally:
         plane.stop()

@@ -29,8 +29,9 @@ from ops.refusals import Unreachable
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod, ray_cluster, wait_until
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod, ray_cluster
 from tests.unit.controllers.fake_ray import FakeRay, serve
+from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 NAMESPACE = "submitted"
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,7 +88,7 @@ def place(
     kinds = kuberay_module_directory(binaries) / "config/crd/bases"
     kubectl("apply", "--server-side", "-f", kinds / "ray.io_rayclusters.yaml")
     served = ("api-resources", "--api-group=ray.io", "-o", "name")
-    wait_until(lambda: "rayclusters" in kubectl(*served), "RayCluster's kind", seconds=120)
+    wait_until(lambda: "rayclusters" in kubectl(*served), "RayCluster's kind")
     place = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
     nodes.add("supervisors-1", labels=place, allocatable=GENERAL, capacity=GENERAL)
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -98,11 +99,11 @@ def place(
     cluster["metadata"]["namespace"] = NAMESPACE
     kubectl.apply(cluster)
     kubectl.apply(head())
-    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/rayml-head", "--timeout=60s")
+    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/rayml-head", KUBECTL_PATIENCE)
     status = f'{{"status": {{"podIP": "{ray.host}", "podIPs": [{{"ip": "{ray.host}"}}]}}}}'
     kubectl("-n", NAMESPACE, "patch", "pod", "rayml-head", "--subresource=status", "--type=merge", "-p", status)
     yield
-    kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    kubectl("delete", "namespace", NAMESPACE, KUBECTL_PATIENCE)
     nodes.remove("supervisors-1")
 
 
@@ -144,7 +145,7 @@ def test_submitter_submits_follows_and_sees_the_exit_code(ann: Runs, ray: FakeRa
     with as_submitter():
         assert ann.cluster(None) == "rayml"
         ann.create(request("works"), again=False)
-    wait_until(lambda: "works-1" in ray.jobs, "the submission", seconds=60)
+    wait_until(lambda: "works-1" in ray.jobs, "the submission")
     job = ray.jobs["works-1"]
     assert job.request["entrypoint"] == "python train.py --epochs '$(three)'"
     assert ray.packages == {PACKAGE.name: PACKAGE.content}
@@ -161,17 +162,17 @@ def test_submitter_submits_follows_and_sees_the_exit_code(ann: Runs, ray: FakeRa
 
 def test_name_in_use_is_one_message_and_nothing_is_submitted_twice(ann: Runs, ray: FakeRay) -> None:
     ann.create(request("twice"), again=False)
-    wait_until(lambda: "twice-1" in ray.jobs, "the submission", seconds=60)
+    wait_until(lambda: "twice-1" in ray.jobs, "the submission")
     for again in (False, True):
         with pytest.raises(RunError, match="the run twice is in use"):
             ann.create(request("twice"), again=again)
     ray.jobs["twice-1"].end("FAILED", 3)
     assert followed(ann, "twice")[0] == 3
-    wait_until(lambda: ann.get("twice").finished, "the end of its Job", seconds=60)
+    wait_until(lambda: ann.get("twice").finished, "the end of its Job")
     with pytest.raises(RunError, match="--again goes on with it"):
         ann.create(request("twice"), again=False)
     ann.create(request("twice"), again=True)
-    wait_until(lambda: "twice-2" in ray.jobs, "the next attempt", seconds=60)
+    wait_until(lambda: "twice-2" in ray.jobs, "the next attempt")
     ray.jobs["twice-2"].end("SUCCEEDED", 0)
     assert followed(ann, "twice")[0] == 0
     assert [id for id in ray.submissions if id.startswith("twice")] == ["twice-1", "twice-2"]
@@ -181,11 +182,11 @@ def test_supervisor_that_is_killed_is_started_anew_by_its_job_and_submits_nothin
     ann: Runs, ray: FakeRay, control_plane: ControlPlane
 ) -> None:
     ann.create(request("killed"), again=False)
-    wait_until(lambda: "killed-1" in ray.jobs, "the submission", seconds=60)
+    wait_until(lambda: "killed-1" in ray.jobs, "the submission")
     log = (control_plane.logs / "kubelet.log").read_text().splitlines()
     pids = [int(line.split()[-1]) for line in log if "started job-supervisor as process" in line]
     os.kill(pids[-1], signal.SIGKILL)
-    wait_until(lambda: len(ann.pods("killed")) == 2, "another pod", seconds=60)
+    wait_until(lambda: len(ann.pods("killed")) == 2, "another pod")
     ray.jobs["killed-1"].end("SUCCEEDED", 0)
     assert followed(ann, "killed")[0] == 0
     assert [id for id in ray.submissions if id.startswith("killed")] == ["killed-1"]
@@ -193,7 +194,7 @@ def test_supervisor_that_is_killed_is_started_anew_by_its_job_and_submits_nothin
 
 def test_run_that_a_submitter_stops_ends_in_ray(ann: Runs, ray: FakeRay) -> None:
     ann.create(request("stopped"), again=False)
-    wait_until(lambda: "stopped-1" in ray.jobs, "the submission", seconds=60)
+    wait_until(lambda: "stopped-1" in ray.jobs, "the submission")
     ann.stop("stopped")
     assert followed(ann, "stopped")[0] == 130
     assert ray.stops == ["stopped-1"]
@@ -215,15 +216,15 @@ def pod_of_ray(place: None, kubectl: Kubectl) -> Iterator[str]:
     own["spec"]["securityContext"] = head()["spec"]["securityContext"]
     own["metadata"]["namespace"] = NAMESPACE
     kubectl.apply(own)
-    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/answers", "--timeout=60s")
+    kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/answers", KUBECTL_PATIENCE)
     yield "answers"
-    kubectl("-n", NAMESPACE, "delete", "pod", "answers", "--timeout=20s")
+    kubectl("-n", NAMESPACE, "delete", "pod", "answers", KUBECTL_PATIENCE)
 
 
 def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: Runs, pod_of_ray: str) -> None:
     """As the administrator: the client's web sockets leave impersonation out. Who may is in the table below."""
     ray = Head(ann.core, NAMESPACE, pod_of_ray)
-    wait_until(lambda: _answers(ray), "Ray", seconds=60)
+    wait_until(lambda: _answers(ray), "Ray")
     job_direct.submit(ray, request("direct"))
     with pytest.raises(RunError, match="the run name direct is in use"):
         job_direct.submit(ray, request("direct"))

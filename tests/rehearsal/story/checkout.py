@@ -12,6 +12,7 @@ from typing import Final
 
 from rehearsal.paths import BINARIES, NODE_MODULES, REPOSITORY
 from rehearsal.processes import is_alive
+from tests.waiting import REHEARSAL_PATIENCE
 
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "pyproject.toml", "setup.sh"),
@@ -58,7 +59,8 @@ class Checkout:
     def start(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a command in the clone; its output, errors included, is one text."""
         return subprocess.Popen(
-            argv,
+            # Whoever runs the tests in the background lets them ignore SIGINT.
+            ["/usr/bin/env", "--default-signal=INT", *argv],
             cwd=self.directory,
             env=self.environment() if env is None else dict(env),
             stdin=subprocess.DEVNULL,
@@ -67,11 +69,11 @@ class Checkout:
             text=True,
         )
 
-    def run(self, *argv: str, env: Mapping[str, str] | None = None, timeout: float = 300) -> tuple[int, str]:
+    def run(self, *argv: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Run a command in the clone; return its exit code and its output, errors included."""
         with self.start(*argv, env=env) as process:
             try:
-                output, _ = process.communicate(timeout=timeout)
+                output, _ = process.communicate(timeout=REHEARSAL_PATIENCE)
             except BaseException:
                 process.terminate()
                 raise
@@ -107,9 +109,9 @@ def processes_below(directory: Path) -> dict[int, str]:
     return {pid: command for pid, command in found.items() if is_alive(pid)}
 
 
-def eventually_none_below(directory: Path, seconds: float = 10) -> dict[int, str]:
-    """The processes that are still there after at most so many seconds."""
-    deadline = time.monotonic() + seconds
+def eventually_none_below(directory: Path) -> dict[int, str]:
+    """The processes that are still there after at most a minute."""
+    deadline = time.monotonic() + 60
     while (left := processes_below(directory)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left

@@ -32,7 +32,7 @@ def tell(directory: Path, reclaim: str) -> Told:
     document = yaml.load(checkout.directory / "environments" / "small.yaml")
     document["fsx"] = {"provisioning": "dynamic", "throughput_mbps_per_tib": 125, "reclaim_policy": reclaim}
     yaml.dump(document, checkout.directory / "environments" / "dynamic.yaml")
-    code, output = checkout.run(*rehearsal("run", "--env", "dynamic"), timeout=900)
+    code, output = checkout.run(*rehearsal("run", "--env", "dynamic"))
     journal = checkout.runs / "dynamic" / "account" / "journal.jsonl"
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
     marked = "FSx CSI stand-in "

@@ -18,6 +18,7 @@ from tests.rehearsal.story.checkout import (
     eventually_none_below,
     rehearsal,
 )
+from tests.waiting import REHEARSAL_PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ class Telling:
         self.process: subprocess.Popen[str] = checkout.start(*rehearsal("run", "--env", ENVIRONMENT))
         self.run = checkout.runs / ENVIRONMENT
 
-    def until_written(self, pattern: str, word: str = "", seconds: float = 240) -> None:
+    def until_written(self, pattern: str, word: str = "", seconds: float = REHEARSAL_PATIENCE) -> None:
         """Wait for a file of the run that holds a word."""
         deadline = time.monotonic() + seconds
         while not any(word in path.read_text(errors="replace") for path in self.run.glob(pattern)):
@@ -42,7 +43,7 @@ class Telling:
 
     def rest(self) -> str:
         """The rest of its output, once it has ended."""
-        return self.process.communicate(timeout=300)[0]
+        return self.process.communicate(timeout=REHEARSAL_PATIENCE)[0]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def endings(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Ite
             output = telling.rest()
         finally:
             telling.process.terminate()
-            telling.process.wait(60)
+            telling.process.wait(REHEARSAL_PATIENCE)
         return Ending(
             telling.process.returncode, output, eventually_none_below(telling.checkout.directory), telling.run
         )

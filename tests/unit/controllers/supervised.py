@@ -5,12 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.waiting import PATIENCE
 
 Object = dict[str, Any]
 
@@ -91,7 +90,7 @@ class Supervised:
         self._processes[-1].send_signal(number)
         return self.exit_code()
 
-    def exit_code(self, seconds: float = 30) -> int:
+    def exit_code(self, seconds: float = PATIENCE) -> int:
         """Wait for the newest supervisor's end."""
         return self._processes[-1].wait(seconds)
 
@@ -123,11 +122,3 @@ class Supervised:
         """Ask for the end of the run, as `ops job stop` does."""
         job = self.kubernetes.collections[JOBS]["train"]
         job["metadata"]["annotations"]["ray-on-hyperpod/stop"] = "requested"
-
-
-def wait_until(is_true: Callable[[], Any], what: str, seconds: float = 20) -> None:
-    """Fail when it does not become true in time."""
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.05)

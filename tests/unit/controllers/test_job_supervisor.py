@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
 from tests.unit.controllers.fake_ray import FakeJob, FakeRay, serve
-from tests.unit.controllers.supervised import Supervised, wait_until
+from tests.unit.controllers.supervised import Supervised
+from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Requests and copies of collections, against an API server that behaves as a real one can."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,6 +8,7 @@ from controllers import kubernetes_api
 from controllers.kubernetes_api import NO_ANSWER, Api, ApiError, Cluster, Mirror
 from tests.unit.controllers.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
 from tests.unit.controllers.objects import a_node, a_pod
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -16,13 +16,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a pause as long as a real one."""
     monkeypatch.setattr(kubernetes_api, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(kubernetes_api, "_LONGEST_PAUSE", 0.05)
-
-
-def until(is_true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 10
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within 10 s: {what}"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -49,7 +42,7 @@ def test_list_comes_in_pages(kubernetes: FakeKubernetes, mirror: Mirror[str]) ->
         kubernetes.put(PODS, a_pod(name=f"pod-{number}"))
     mirror.start()
     assert mirror.silence() == float("inf")
-    until(lambda: len(mirror.snapshot()) == 5, "all pages")
+    wait_until(lambda: len(mirror.snapshot()) == 5, "all pages")
     assert mirror.silence() < 10
     lists = [path for _, path, _ in kubernetes.requests if "watch" not in path]
     assert len(lists) == 3
@@ -63,14 +56,14 @@ def test_events_follow_the_list_and_a_closed_watch_goes_on_where_it_ended(
     mirror.start()
     watched = kubernetes.watched[PODS]
     watched.put(event("ADDED", a_pod(name="new"), "101"))
-    until(lambda: mirror.snapshot().keys() == {"old", "new"}, "the new pod")
+    wait_until(lambda: mirror.snapshot().keys() == {"old", "new"}, "the new pod")
     watched.put(event("DELETED", a_pod(name="old"), "102"))
     watched.put(event("BOOKMARK", {"metadata": {}}, "140"))
     watched.put(Ended)
     changed = a_pod(name="new")
     changed["metadata"]["uid"] = "another"
     watched.put(event("MODIFIED", changed, "141"))
-    until(lambda: mirror.snapshot() == {"new": "another"}, "the change after the closed watch")
+    wait_until(lambda: mirror.snapshot() == {"new": "another"}, "the change after the closed watch")
     watches = [path for _, path, _ in kubernetes.requests if "watch" in path]
     assert ["resourceVersion=100" in watches[0], "resourceVersion=140" in watches[1]] == [True, True]
     assert len(kubernetes.requests) == 3, "one list, two watches"
@@ -81,10 +74,10 @@ def test_version_that_is_too_old_is_listed_anew(
     kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
 ) -> None:
     mirror.start()
-    until(lambda: mirror.silence() < 10, "the first list")
+    wait_until(lambda: mirror.silence() < 10, "the first list")
     kubernetes.put(PODS, a_pod(name="missed"))
     kubernetes.watched[PODS].put({"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}})
-    until(lambda: "missed" in mirror.snapshot(), "the second list")
+    wait_until(lambda: "missed" in mirror.snapshot(), "the second list")
     assert [error.status for error in errors] == [410]
 
 
@@ -93,10 +86,10 @@ def test_watch_that_is_refused_is_tried_again_without_a_list(
 ) -> None:
     kubernetes.refuse[f"WATCH {PODS}"] = (429, "too many requests")
     mirror.start()
-    until(lambda: len(errors) >= 2, "refusals")
+    wait_until(lambda: len(errors) >= 2, "refusals")
     kubernetes.refuse.clear()
     kubernetes.watched[PODS].put(event("ADDED", a_pod(name="new"), "101"))
-    until(lambda: "new" in mirror.snapshot(), "the new pod")
+    wait_until(lambda: "new" in mirror.snapshot(), "the new pod")
     assert {error.status for error in errors} == {429}
     assert len([path for _, path, _ in kubernetes.requests if "watch" not in path]) == 1
 
@@ -107,7 +100,7 @@ def test_watch_that_goes_silent_is_given_up(
     monkeypatch.setattr(kubernetes_api, "_WATCH_SECONDS", 0)
     monkeypatch.setattr(kubernetes_api, "_TIMEOUT", 0.3)
     mirror.start()
-    until(lambda: bool(errors), "an end of the watch")
+    wait_until(lambda: bool(errors), "an end of the watch")
     assert (errors[0].status, "timed out" in str(errors[0])) == (NO_ANSWER, True)
 
 

@@ -16,6 +16,7 @@ from controllers.reaper import PERMISSIONS, Reaper
 from controllers.telemetry import Metrics, serve
 from tests.unit.controllers.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
 from tests.unit.controllers.objects import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
+from tests.waiting import wait_until
 
 POD = f"{PODS}/rayml-worker"
 STUCK = a_pod(asked=20)
@@ -47,10 +48,7 @@ def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
         reaper = Reaper(kubernetes.cluster, metrics, namespace="ray", unready_seconds=TOLERATED, dry_run=dry_run)
         reaper.start()
         made.append(reaper)
-        deadline = time.monotonic() + 10
-        while "no answer" in reaper.deafness():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: "no answer" not in reaper.deafness(), "its first look")
         return reaper
 
     yield started

@@ -2,8 +2,7 @@
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from rehearsal.kubernetes import binaries as built
 from rehearsal.kubernetes.api import Api
 from rehearsal.processes import Supervisor, free_port
 from tests.rehearsal.account.ways_out import give_way_out
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccount]:
             return False
 
     supervisor = Supervisor(directory)
-    supervisor.start("account", argv, environment, ready=answers, timeout=60, cwd=paths.REPOSITORY)
+    supervisor.start("account", argv, environment, ready=answers, timeout=PATIENCE, cwd=paths.REPOSITORY)
     yield ServedAccount(endpoint, directory)
     supervisor.stop_all(grace=30)
 
@@ -132,13 +132,6 @@ def request_for_cluster(served: ServedAccount) -> dict[str, Any]:
         "NodeProvisioningMode": "Continuous",
         "NodeRecovery": "Automatic",
     }
-
-
-def wait_until(is_true: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.2)
 
 
 def install_dependencies(api: Api) -> None:
