@@ -69,13 +69,13 @@ test: check setup-policies ## the tests, cheapest first
 	@for tier in unit charts handlers synth rehearsal; do \
 	  SECONDS=0; printf '\n== tests/%s\n' $$tier; \
 	  case $$tier in charts) workers= ;; *) workers='-n 2 --dist loadfile' ;; esac; \
-	  $(RUN) pytest -q $$workers -m 'not readme and not long' tests/$$tier; \
+	  $(RUN) pytest -q $$workers tests/$$tier; \
 	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
 	done
 
 .PHONY: test-jobs
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
-	@$(JOBS) -m 'not long' tests/jobs
+	@$(JOBS) tests/jobs
 
 .PHONY: test-long
 test-long: setup setup-jobs ## thousands of sequences of deployments with everything that can go wrong; twenty kills under one job

@@ -1,6 +1,7 @@
 """What the unit tests of the operator's command line share."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,9 @@ def apis(no_aws: pytest.MonkeyPatch, served: Apis) -> Apis:
 def clients(served: Apis) -> Iterator[Clients]:
     """Clients of `apis`: to make them anew for each test would take most of its time."""
     make_ready(served)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        for name, value in (CREDENTIALS | {"AWS_ENDPOINT_URL": served.endpoint}).items():
-            monkeypatch.setenv(name, value)
-        with connect(config.load("dev")) as connected:
-            yield connected
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            for name, value in (CREDENTIALS | {"AWS_ENDPOINT_URL": served.endpoint}).items():
+                monkeypatch.setenv(name, value)
+            connected = stack.enter_context(connect(config.load("dev")))
+        yield connected
