@@ -1,19 +1,36 @@
-"""What a reviewed change takes away: nodes of instance groups, whole groups.
+"""What a reviewed change takes away: nodes of instance groups, whole groups, the file system with its data.
 
 Asked of the templates: a synthesis knows no earlier state, and CloudFormation has no warnings. A deployment that
-lowers a count is not refused (HyperPod can do it), but HyperPod chooses the nodes and does not drain them.
+lowers a count is not refused (HyperPod can do it), but HyperPod chooses the nodes and does not drain them. One that
+replaces the file system is refused only while a stack uses what the storage stack exports of it.
 """
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _CLUSTER: Final = "Custom::HyperPodCluster"
+_FILE_SYSTEM: Final = "AWS::FSx::FileSystem"
+# "Update requires: Replacement" (CloudFormation's reference of AWS::FSx::FileSystem and of its LustreConfiguration).
+_REPLACES: Final = (
+    "SubnetIds",
+    "SecurityGroupIds",
+    "FileSystemTypeVersion",
+    "DeploymentType",
+    "PerUnitStorageThroughput",
+)
+# CloudFormation updates it in place, but FSx's UpdateFileSystem has no such field.
+_CANNOT_CHANGE: Final = "EfaEnabled"
 
 
 def lowered(base: Path, head: Path, environment: str) -> Iterator[str]:
-    """Markdown for each instance group that has fewer nodes in `head` than in `base`, two folders of templates."""
+    """Markdown for each loss between `base` and `head`, two folders of templates: nodes, and file systems."""
+    yield from _fewer_nodes(base, head, environment)
+    yield from _other_file_systems(base, head)
+
+
+def _fewer_nodes(base: Path, head: Path, environment: str) -> Iterator[str]:
     after = _counts(head)
     for group, count in _counts(base).items():
         if group not in after:
@@ -29,12 +46,41 @@ def lowered(base: Path, head: Path, environment: str) -> Iterator[str]:
             )
 
 
+def _other_file_systems(base: Path, head: Path) -> Iterator[str]:
+    after = _file_systems(head)
+    for name, old in _file_systems(base).items():
+        if (new := after.get(name)) is None:
+            continue
+        if changed := [key for key in _REPLACES if old.get(key) != new.get(key)]:
+            yield (
+                f"**File system {name} is replaced** ({', '.join(changed)}): the new one is empty. CloudFormation "
+                "refuses that while the ray stack uses the old one, and deletes the old one with its data where no "
+                "ray stack does and `protect` is off. Save the data, destroy the ray stack, then deploy."
+            )
+        elif bool(old.get(_CANNOT_CHANGE)) != bool(new.get(_CANNOT_CHANGE)):
+            yield (
+                f"**File system {name} changes {_CANNOT_CHANGE}**, which FSx cannot do to a file system that "
+                "exists: only a new one has it. Save the data, `cdk destroy --all`, then deploy."
+            )
+
+
 def _counts(templates: Path) -> dict[str, int]:
     """Node counts by instance group."""
     counts: dict[str, int] = {}
-    for file in sorted(templates.glob("*.template.json")):
-        for resource in json.loads(file.read_text()).get("Resources", {}).values():
-            if resource["Type"] == _CLUSTER:
-                groups = resource["Properties"]["InstanceGroups"]
-                counts |= {group["InstanceGroupName"]: int(group["InstanceCount"]) for group in groups}
+    for _, properties in _resources(templates, _CLUSTER):
+        groups = properties["InstanceGroups"]
+        counts |= {group["InstanceGroupName"]: int(group["InstanceCount"]) for group in groups}
     return counts
+
+
+def _file_systems(templates: Path) -> dict[str, dict[str, Any]]:
+    """The properties of each file system by its name in the template, those of Lustre beside the others."""
+    found = _resources(templates, _FILE_SYSTEM)
+    return {name: properties | properties.get("LustreConfiguration", {}) for name, properties in found}
+
+
+def _resources(templates: Path, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for file in sorted(templates.glob("*.template.json")):
+        for name, resource in json.loads(file.read_text()).get("Resources", {}).items():
+            if resource["Type"] == kind:
+                yield name, resource.get("Properties", {})

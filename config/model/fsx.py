@@ -19,7 +19,9 @@ class DataRepository(Model):
 class ExistingFileSystem(Model):
     """A file system that exists, in the VPC and in the nodes' zone; its security group must let the nodes in."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^fs-[0-9a-f]{8,17}$")] = Field(description="Its id.")
+    id: Annotated[str, StringConstraints(pattern=r"^fs-[0-9a-f]{8,17}$")] = Field(
+        description="Its id. For another one, destroy the ray stack first."
+    )
     mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,8}$")] = Field(
         description="Its mount name, as `aws fsx describe-file-systems` shows it."
     )
@@ -37,11 +39,14 @@ class Fsx(Model):
     )
     throughput_mbps_per_tib: int = Field(
         default=250,
-        description="Throughput in MB/s for each TiB.",
+        description="Throughput in MB/s for each TiB. A change replaces the file system, and is refused while the ray "
+        "stack uses it: save the data, destroy the ray stack, change, deploy.",
         json_schema_extra={"enum": [125, 250, 500, 1000]},
     )
     compression: Literal["LZ4", "NONE"] = Field(default="LZ4", description="Compression of data.")
-    efa: bool = Field(default=False, description="EFA between nodes and file system.")
+    efa: bool = Field(
+        default=False, description="EFA between nodes and file system; a file system that exists cannot change it."
+    )
     claim: Name = Field(default="fsx-claim", description="Name of the PersistentVolumeClaim.")
     mount_path: AbsolutePath = Field(default="/fsx", description="Where Ray's pods mount it.")
     data_repositories: tuple[DataRepository, ...] = Field(

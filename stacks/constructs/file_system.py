@@ -17,8 +17,10 @@ EVENTS = ["NEW", "CHANGED", "DELETED"]
 class FileSystem(Construct):
     """A PERSISTENT_2 file system on SSD.
 
-    Subnet, security group, deployment type, Lustre version and EFA cannot change: CloudFormation replaces the file
-    system, and with it all data that no data repository association mirrors.
+    CloudFormation replaces it for another subnet, security group, deployment type, Lustre version or throughput
+    (CloudFormation's reference of AWS::FSx::FileSystem; FSx's own API changes the throughput in place). That is
+    refused while the ray stack imports id, DNS name and mount name; else all data is lost that no data repository
+    association mirrors. EFA cannot change: FSx's UpdateFileSystem has no field for it.
     """
 
     address: FileSystemAddress

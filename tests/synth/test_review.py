@@ -1,5 +1,7 @@
 """`ops review` with the real CDK CLI: what a pull request would show."""
 
+import copy
+import json
 import shutil
 import subprocess
 import sys
@@ -7,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.synth.synthesis import REPOSITORY, write_empty_charts
+from ops.lowering import lowered
+from rehearsal.account.cloudformation.resource_types import resource_types
+from tests.synth.synthesis import REPOSITORY, Assembly, write_empty_charts
 
 PARTS = (
     *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
@@ -35,6 +39,30 @@ def change(file: Path, before: str, after: str) -> None:
     text = file.read_text()
     assert before in text
     file.write_text(text.replace(before, after, 1))
+
+
+def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: Assembly, tmp_path: Path) -> None:
+    """CloudFormation's own database says which do; the kind of the file system has no key."""
+    [(name, resource)] = dev.templates["storage"].all("AWS::FSx::FileSystem").items()
+    kind = resource_types().get("AWS::FSx::FileSystem")
+    assert kind
+    lustre = resource_types().definition(kind.properties["LustreConfiguration"].type["reference"]["$ref"])
+    warned = 0
+    for path, known in (((), kind.properties), (("LustreConfiguration",), lustre)):
+        before, after = copy.deepcopy(resource), copy.deepcopy(resource)
+        settings = after["Properties"]
+        for part in path:
+            settings = settings[part]
+        for key in [key for key in settings if known[key].replacement == "yes" and key != "FileSystemType"]:
+            kept, settings[key] = settings[key], "another"
+            for folder, body in (("base", before), ("head", after)):
+                (tmp_path / folder).mkdir(exist_ok=True)
+                (tmp_path / folder / "s.template.json").write_text(json.dumps({"Resources": {name: body}}))
+            [warning] = lowered(tmp_path / "base", tmp_path / "head", "dev")
+            assert f"**File system {name} is replaced** ({key})" in warning
+            settings[key] = kept
+            warned += 1
+    assert warned == 5
 
 
 @pytest.mark.slow

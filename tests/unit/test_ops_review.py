@@ -98,6 +98,43 @@ def test_more_nodes_and_new_groups_are_no_warning(base: Checkout, head: Checkout
     assert "WARNING" not in run(base).stdout
 
 
+def storage(*, throughput: int = 250, **lustre: Any) -> dict[str, Any]:
+    """A template with a file system of these settings."""
+    properties = {
+        "SubnetIds": ["subnet-1"],
+        "StorageCapacity": lustre.pop("capacity", 1200),
+        "LustreConfiguration": {"PerUnitStorageThroughput": throughput, "DataCompressionType": "LZ4", **lustre},
+    }
+    return {"Resources": {"Shared": {"Type": "AWS::FSx::FileSystem", "Properties": properties}}}
+
+
+def test_a_file_system_that_would_be_replaced_is_warned_of_with_what_replaces_it(
+    base: Checkout, head: Checkout
+) -> None:
+    base.environment("dev", storage=storage(throughput=250))
+    head.environment("dev", storage=storage(throughput=500))
+    text = run(base).stdout
+    assert "> [!WARNING]\n> **File system Shared is replaced** (PerUnitStorageThroughput)" in text
+    assert "refuses that while the ray stack uses the old one" in text
+    assert text.count("[!WARNING]") == 1
+
+
+def test_efa_of_a_file_system_that_exists_is_warned_of(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", storage=storage())
+    head.environment("dev", storage=storage(EfaEnabled=True))
+    text = run(base).stdout
+    assert "> [!WARNING]\n> **File system Shared changes EfaEnabled**" in text
+    assert text.count("[!WARNING]") == 1
+
+
+def test_growth_compression_and_a_first_file_system_are_no_warning(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", storage=storage())
+    head.environment("dev", storage=storage(capacity=2400, DataCompressionType="NONE"))
+    base.environment("other", storage={"Resources": {}})
+    head.environment("other", storage=storage(EfaEnabled=True))
+    assert "WARNING" not in run(base).stdout
+
+
 def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> None:
     for checkout, replicas in ((base, 4), (head, 5)):
         checkout.environment("dev", network={})
