@@ -24,7 +24,11 @@ _PUSH_AND_LOOK = [
 
 
 def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str) -> IrsaRole:
-    """Role of the Ray pods: they read and write one prefix of the bucket named `data_bucket`."""
+    """Role of the Ray pods: they read and write one prefix of the bucket named `data_bucket`.
+
+    S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a key
+    that is not there, need s3:ListBucket as well. These requests carry no s3:prefix.
+    """
     bucket, prefix = f"arn:aws:s3:::{data_bucket}", f"{names.RAY_DATA_PREFIX}/*"
     role = IrsaRole(
         scope,
@@ -37,7 +41,9 @@ def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucke
             iam.PolicyStatement(
                 actions=["s3:ListBucket"],
                 resources=[bucket],
-                conditions={"StringLike": {"s3:prefix": prefix}},
+                # Without "IfExists" a request that carries no prefix is refused, and pyarrow, with which Ray keeps its
+                # checkpoints, asks for the bucket before it writes. The price: the names of all keys can be listed.
+                conditions={"StringLikeIfExists": {"s3:prefix": prefix}},
             ),
             iam.PolicyStatement(
                 actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],

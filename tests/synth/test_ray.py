@@ -6,6 +6,7 @@ import yaml
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
 from k8s_charts.assembly import image_build
+from rehearsal.account.hyperpod.policies import Decision, evaluate
 from tests.synth.kubernetes import Object, id_of, needs, objects, trust
 from tests.synth.synthesis import REPOSITORY, Assembly, Template, synthesise
 
@@ -101,13 +102,28 @@ def test_a_role_is_taken_by_its_own_pods_only(ray: Template, account: str, names
     }
 
 
-def test_ray_pods_reach_their_prefix_of_the_data_bucket_and_nothing_else(ray: Template, dev: Assembly) -> None:
+def test_ray_pods_read_and_write_their_prefix_of_the_data_bucket_and_nothing_else(ray: Template, dev: Assembly) -> None:
     bucket = f"arn:aws:s3:::{naming.data_bucket(dev.environment)}"
     look, use = statements_of(role_of(ray, "ray"))
     assert (look["Action"], look["Resource"]) == ("s3:ListBucket", bucket)
-    assert look["Condition"] == {"StringLike": {"s3:prefix": "ray/*"}}
     assert use["Resource"] == f"{bucket}/ray/*"
     assert all(action.startswith("s3:") and "*" not in action for action in use["Action"])
+
+
+@pytest.mark.parametrize(
+    ("context", "decision"),
+    [
+        pytest.param({}, Decision.ALLOW, id="HeadBucket, or a key that is not there"),
+        pytest.param({"s3:prefix": "ray/runs/probe/"}, Decision.ALLOW, id="their own prefix"),
+        pytest.param({"s3:prefix": "results/"}, Decision.IMPLICIT_DENY, id="another prefix"),
+    ],
+)
+def test_ray_pods_may_ask_for_the_bucket_and_list_their_prefix(
+    ray: Template, dev: Assembly, context: dict[str, str], decision: Decision
+) -> None:
+    policies = [policy["PolicyDocument"] for policy in role_of(ray, "ray")["Policies"]]
+    bucket = f"arn:aws:s3:::{naming.data_bucket(dev.environment)}"
+    assert evaluate(policies, "s3:ListBucket", bucket, context) is decision
 
 
 def test_image_build_reads_its_context_writes_its_log_and_pushes_to_the_one_repository(

@@ -1,9 +1,10 @@
 """A small, strict evaluator of IAM policies: enough for the roles of this project, and loud about the rest.
 
 Implements of IAM's documented evaluation: an explicit Deny wins, then an Allow, else an implicit deny; wildcards
-`*` and `?` in actions and resources; the condition operators of `_OPERATORS`, all conditions of a statement
-together. What it does not implement (NotAction, NotResource, policy variables, other operators) raises
-PolicyNotUnderstood as soon as a statement with it could decide, instead of guessing.
+`*` and `?` in actions and resources; the condition operators of `_OPERATORS`, also with IfExists (the condition
+holds when the request lacks the key), all conditions of a statement together. What it does not implement (NotAction,
+NotResource, policy variables, other operators) raises PolicyNotUnderstood as soon as a statement with it could decide,
+instead of guessing.
 """
 
 import re
@@ -95,7 +96,8 @@ def _applies(statement: Policy, action: str, resource: str, context: Context) ->
 
 
 def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, statement: Policy) -> bool:
-    if operator not in _OPERATORS:
+    plain = operator.removesuffix(_IF_EXISTS)
+    if plain not in _OPERATORS:
         known = ", ".join(_OPERATORS)
         raise PolicyNotUnderstood(f"condition operator {operator} is not evaluated ({known} are): {dict(statement)}")
     present = {key.lower(): value for key, value in context.items()}
@@ -103,7 +105,9 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
         patterns = [str(pattern) for pattern in _as_list(wanted)]
         _refuse_variables(patterns, statement)
         value = present.get(key.lower())
-        if value is None or not any(_OPERATORS[operator](pattern, value) for pattern in patterns):
+        if value is None and plain != operator:
+            continue
+        if value is None or not any(_OPERATORS[plain](pattern, value) for pattern in patterns):
             return False
     return True
 
@@ -133,6 +137,7 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+_IF_EXISTS = "IfExists"
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda pattern, value: pattern == value,
     "StringLike": _matches,
