@@ -269,7 +269,8 @@ def _volume_owner(app: cdk8s.App, environment: Environment, facts: RayFacts) -> 
     fsx = environment.fsx
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
     namespace = naming.volume_namespace(environment)
-    owner = VolumeOwner(namespace, fsx.claim if fsx.dynamic else OWN_CLAIM, fsx.mount_path, image)
+    linked = tuple(repository.path for repository in fsx.data_repositories)
+    owner = VolumeOwner(namespace, fsx.claim if fsx.dynamic else OWN_CLAIM, fsx.mount_path, image, linked)
     job = VolumeOwnerChart(app, "volume-owner", owner=owner)
     if fsx.dynamic:
         return {"job": job}

@@ -1,15 +1,17 @@
-"""A Job that gives Ray's user a directory of its own on the shared file system: the one root exception.
+"""A Job that gives Ray's user directories of its own on the shared file system: the one root exception.
 
-A new file system's root belongs to root, Ray's pods run as an ordinary user, and the kubelet changes no owners on a
-volume that many nodes write (the FSx CSI driver's `fsGroupPolicy`). So root must act once, and `restricted` admits no
-root. A static volume is therefore claimed a second time in a namespace of its own, where nothing else lives and no
-traffic is allowed, and Ray's namespace stays `restricted`. The volume of a dynamic claim is not known before it is
-made and only pods beside the claim can mount it: there the Job runs in Ray's own namespace, which then enforces
-`baseline` and warns of what is not `restricted` (docs/adr/0025).
+A new file system's root belongs to root, and so do the directories of its data repository associations; Ray's pods run
+as an ordinary user, and the kubelet changes no owners on a volume that many nodes write (the FSx CSI driver's
+`fsGroupPolicy`). So root must act once, and `restricted` admits no root. A static volume is therefore claimed a second
+time in a namespace of its own, where nothing else lives and no traffic is allowed, and Ray's namespace stays
+`restricted`. The volume of a dynamic claim is not known before it is made and only pods beside the claim can mount it:
+there the Job runs in Ray's own namespace, which then enforces `baseline` and warns of what is not `restricted`
+(docs/adr/0025).
 """
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,12 +43,16 @@ _EXCEPTIONS: Final = {
 
 @dataclass(frozen=True)
 class VolumeOwner:
-    """The directory RAY_DIRECTORY of the volume behind `claim`, mounted at `mount_path`; `image` is a plain Python."""
+    """RAY_DIRECTORY and `linked` on the volume behind `claim`, mounted at `mount_path`; `image` is a plain Python.
+
+    `linked` are paths of the file system that mirror a bucket; what is exported from them must first be written.
+    """
 
     namespace: str
     claim: str
     mount_path: str
     image: str
+    linked: Sequence[str] = ()
 
 
 class ClosedNamespaceChart(ProjectChart):
@@ -81,11 +87,12 @@ class VolumeOwnerChart(ProjectChart):
 
 
 def _spec(owner: VolumeOwner) -> dict[str, Any]:
+    paths = [f"/{RAY_DIRECTORY}", *owner.linked]
     container = {
         "name": "own",
         "image": owner.image,
         "command": ["python", "-c", SCRIPT.read_text()],
-        "args": [f"{owner.mount_path}/{RAY_DIRECTORY}", str(RAY_USER), str(RAY_GROUP)],
+        "args": [str(RAY_USER), str(RAY_GROUP), *(f"{owner.mount_path}{path}" for path in paths)],
         "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -1,6 +1,6 @@
-"""Give a directory to a user: `own_directory.py DIRECTORY UID GID`.
+"""Give directories to a user: `own_directory.py UID GID DIRECTORY...`.
 
-It makes the directory if it is missing, and leaves alone what is in it. Standard library only: it runs in the
+It makes those that are missing, and leaves alone what is in them. Standard library only: it runs in the
 controllers' plain Python image, as root without any right but that to change owners.
 """
 
@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 
-def main(directory: str, uid: str, gid: str) -> None:
+def main(uid: str, gid: str, *directories: str) -> None:
     """Raise OSError when the file system refuses."""
-    Path(directory).mkdir(parents=True, exist_ok=True)
-    os.chown(directory, int(uid), int(gid))
-    print(f"{directory} belongs to {uid}:{gid}")
+    for directory in directories:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        os.chown(directory, int(uid), int(gid))
+        print(f"{directory} belongs to {uid}:{gid}")
 
 
 if __name__ == "__main__":

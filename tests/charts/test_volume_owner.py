@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config import Environment
+from config import Environment, load
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import Fsx
 from k8s_charts.assembly import RayObjects, ray_objects
@@ -55,9 +55,16 @@ def test_root_may_change_owners_and_nothing_else(pod: Object) -> None:
 def test_directory_lies_where_rays_pods_mount_the_file_system_and_is_their_users(dev: Environment) -> None:
     pod = job_of(with_fsx(dev, Fsx(mount_path="/shared")))["spec"]["template"]["spec"]
     [container] = pod["containers"]
-    assert container["args"] == ["/shared/ray", str(RAY_USER), str(RAY_GROUP)]
+    assert container["args"] == [str(RAY_USER), str(RAY_GROUP), "/shared/ray"]
     assert container["volumeMounts"] == [{"name": "file-system", "mountPath": "/shared"}]
     assert pod["volumes"] == [{"name": "file-system", "persistentVolumeClaim": {"claimName": "file-system"}}]
+
+
+def test_directories_that_mirror_the_bucket_are_rays_users_too() -> None:
+    """An association makes its directory as root's: what no job can write there is never exported."""
+    objects = ray_objects(load("prod"), RAY_FACTS)
+    [container] = job_of(objects)["spec"]["template"]["spec"]["containers"]
+    assert container["args"][2:] == ["/fsx/ray", "/fsx/datasets", "/fsx/results"]
 
 
 def test_another_deed_is_another_job(dev: Environment, dev_ray: RayObjects) -> None:
@@ -99,32 +106,38 @@ def test_dynamic_claim_has_the_job_beside_it_in_a_namespace_that_admits_root(dev
     assert level_of(namespace) == "baseline"
 
 
-def own(directory: Path, uid: int, gid: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SCRIPT.read_text(), str(directory), str(uid), str(gid)]
+def own(uid: int, gid: int, *directories: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT.read_text(), str(uid), str(gid), *map(str, directories)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_script_makes_the_directory_and_takes_one_that_is_there(tmp_path: Path) -> None:
-    directory = tmp_path / "ray"
+def test_script_makes_the_directories_and_takes_those_that_are_there(tmp_path: Path) -> None:
+    directories = [tmp_path / "ray", tmp_path / "linked" / "results"]
     for _ in range(2):
-        assert own(directory, os.getuid(), os.getgid()).returncode == 0
-        (directory / "result").touch()
-    assert (directory.stat().st_uid, directory.stat().st_gid) == (os.getuid(), os.getgid())
-    assert directory.stat().st_mode & 0o700 == 0o700
+        assert own(os.getuid(), os.getgid(), *directories).returncode == 0
+        for directory in directories:
+            (directory / "result").touch()
+    for directory in directories:
+        assert (directory.stat().st_uid, directory.stat().st_gid) == (os.getuid(), os.getgid())
+        assert directory.stat().st_mode & 0o700 == 0o700
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives directories away")
 def test_script_needs_no_right_of_root_but_to_change_owners(tmp_path: Path) -> None:
     rights = ["setpriv", "--bounding-set=-all,+chown", "--inh-caps=-all,+chown", "--no-new-privs"]
-    command = [*rights, sys.executable, "-c", SCRIPT.read_text(), str(tmp_path / "ray"), str(RAY_USER), str(RAY_GROUP)]
-    subprocess.run(command, check=True, capture_output=True)
-    status = (tmp_path / "ray").stat()
-    assert (status.st_uid, status.st_gid) == (RAY_USER, RAY_GROUP)
+    directories = [tmp_path / "ray", tmp_path / "results"]
+    (tmp_path / "results").mkdir()
+    arguments = [str(RAY_USER), str(RAY_GROUP), *map(str, directories)]
+    for _ in range(2):
+        command = [*rights, sys.executable, "-c", SCRIPT.read_text(), *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+    for status in (directory.stat() for directory in directories):
+        assert (status.st_uid, status.st_gid) == (RAY_USER, RAY_GROUP)
 
 
 def test_script_says_in_a_sentence_what_the_file_system_refuses(tmp_path: Path) -> None:
     (tmp_path / "ray").touch()
-    result = own(tmp_path / "ray", os.getuid(), os.getgid())
+    result = own(os.getuid(), os.getgid(), tmp_path / "ray")
     assert result.returncode != 0
     assert result.stderr.count("\n") == 1
     assert "root must be able to make this directory" in result.stderr
