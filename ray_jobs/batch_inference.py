@@ -6,7 +6,7 @@ node had in hand, Ray Data does again; when the head is lost, the next attempt t
     <RUN_STORAGE>/<RUN_NAME>/output/00003@0002/*.parquet   part 3, as attempt 2 wrote it
     <RUN_STORAGE>/<RUN_NAME>/parts/00003.json              its record, written last: only now the part is done
 
-    python batch_inference.py --storage /fsx/runs --trained /fsx/runs/pytorch-ddp --gpus --workers 8
+    python batch_inference.py --storage /fsx/ray/runs --trained /fsx/ray/runs/pytorch-ddp --gpus --workers 8
 """
 
 from __future__ import annotations

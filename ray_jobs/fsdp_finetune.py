@@ -4,7 +4,8 @@ Without arguments but --storage it trains a tiny transformer, made here, on sent
 that a cluster works. --model and --data take a Hugging Face model's folder and a file of labelled sentences; nothing is
 ever downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
 
-    python fsdp_finetune.py --storage /fsx/runs --gpus --workers 16 --model /fsx/models/bert --data /fsx/data/cola.tsv
+    python fsdp_finetune.py --storage /fsx/ray/runs --gpus --workers 16 \\
+        --model /fsx/ray/models/bert --data /fsx/ray/data/cola.tsv
 """
 
 from __future__ import annotations

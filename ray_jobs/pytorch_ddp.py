@@ -2,7 +2,7 @@
 
 The images are made here, nothing is downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
 
-    python pytorch_ddp.py --storage /fsx/runs --gpus --workers 8
+    python pytorch_ddp.py --storage /fsx/ray/runs --gpus --workers 8
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The contract with whatever starts a job (the job supervisor does; a person may):
 
     RUN_NAME      the run: the same for every attempt, and the name of its folder; else the job's own default
     RUN_ATTEMPT   1, 2, 3, …: which attempt this is; unset, one more than the newest attempt that began
-    RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/runs) or s3://bucket/prefix
+    RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
 
 A job ends with 0 when the run is done, also when it was done before; 1 when training failed or stood still
 (watchdog.py), and another attempt would go on from the last checkpoint; 2 when it cannot work (a wrong argument,
@@ -27,7 +27,7 @@ The least that a job needs:
             if checkpoints.due(step + 1):
                 checkpoints.save(step + 1, lambda path: torch_state.save(path, model, optimizer, ...), {"loss": loss})
 
-    run = resume.Run.from_environment("my-run", "/fsx/runs", every=100)
+    run = resume.Run.from_environment("my-run", "/fsx/ray/runs", every=100)
     resume.main(run, train, {"steps": 1000}, resume.workers(16, gpu=True))
 """
 

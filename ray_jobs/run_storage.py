@@ -56,7 +56,7 @@ def open_storage(storage: str, run: str) -> RunStorage:
     if storage.startswith("/"):
         return _Directory(Path(storage) / run)
     raise StorageError(
-        f"storage path {storage!r}: an absolute path that every node sees (/fsx/runs) or s3://bucket/prefix"
+        f"storage path {storage!r}: an absolute path that every node sees (/fsx/ray/runs) or s3://bucket/prefix"
     )
 
 
