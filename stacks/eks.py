@@ -60,6 +60,7 @@ class EksStack(EnvironmentStack):
             "SystemNodes",
             cluster=self.cluster,
             settings=settings.system_nodes,
+            version=settings.version,
             subnets=network.vpc.node_subnets,
             security_group=network.security_group,
         ).node_group

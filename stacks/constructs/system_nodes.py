@@ -31,6 +31,7 @@ class SystemNodes(Construct):
         *,
         cluster: eks.ICluster,
         settings: Settings,
+        version: str,
         subnets: list[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
     ) -> None:
@@ -52,6 +53,8 @@ class SystemNodes(Construct):
             cluster_name=cluster.cluster_name,
             node_role=role.role_arn,
             subnets=[subnet.subnet_id for subnet in subnets],
+            # Without it they keep the version that they were made with when the control plane gets another one.
+            version=version,
             ami_type="AL2023_x86_64_STANDARD",
             instance_types=[settings.instance_type],
             scaling_config=eks.CfnNodegroup.ScalingConfigProperty(

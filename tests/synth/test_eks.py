@@ -139,6 +139,14 @@ def test_control_plane_and_kubectl_have_the_environments_version(changed: Assemb
     assert len(layers[0] - layers[1]) == 1
 
 
+def test_an_upgrade_takes_the_system_nodes_along(changed: Assembly, dev: Assembly, assembly: Assemblies) -> None:
+    """A node group without a version keeps the one that it was made with."""
+    assert changed.environment.eks.version != dev.environment.eks.version
+    for synthesised in (changed, dev, assembly("existing-eks")):
+        group = synthesised.templates["eks"].only("AWS::EKS::Nodegroup")
+        assert group["Version"] == synthesised.environment.eks.version
+
+
 @pytest.mark.parametrize("version", versions.KUBERNETES_VERSIONS)
 def test_each_version_has_a_kubectl_at_most_one_minor_version_away(version: str) -> None:
     """Kubernetes' version skew policy. A package bundles the kubectl of its name."""

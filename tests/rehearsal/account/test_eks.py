@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from rehearsal.account.context import Account
 from rehearsal.account.errors import ResourceFailure
 from rehearsal.account.services.eks.host import ClusterHost
+from rehearsal.account.services.refusal import Refusal
 from rehearsal.processes import ProcessFailure
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import Eks, set_up
@@ -257,6 +258,28 @@ def test_pod_identity_needs_a_role_that_trusts_pods(eks: Eks) -> None:
 
     eks.api.delete_pod_identity_association(clusterName="c", associationId=made["associationId"])
     assert eks.api.list_pod_identity_associations(clusterName="c")["associations"] == []
+
+
+def test_a_node_group_follows_its_control_plane_and_never_goes_back(eks: Eks) -> None:
+    eks.create(version="1.34")
+    resources = Resources(eks.account)
+    properties = {"ClusterName": "c", "NodeRole": eks.node_role_arn, "Subnets": eks.subnets, "Version": "1.34"}
+    group = resources.create("AWS::EKS::Nodegroup", properties)
+
+    def version() -> str:
+        name = group.attributes()["NodegroupName"]
+        found: str = eks.api.describe_nodegroup(clusterName="c", nodegroupName=name)["nodegroup"]["version"]
+        return found
+
+    with pytest.raises(Refusal, match=r"InvalidParameterException: .* newer than the control plane's, 1\.34"):
+        resources.update(group, {**properties, "Version": "1.35"})
+    eks.api.update_cluster_version(name="c", version="1.35")
+    assert version() == "1.34"
+    resources.update(group, {**properties, "Version": "1.35"})
+    assert version() == "1.35"
+    with pytest.raises(Refusal, match=r"InvalidParameterException: .* cannot be rolled back to 1\.34"):
+        resources.update(group, properties)
+    assert version() == "1.35"
 
 
 def test_cloudformation_makes_changes_and_deletes_a_cluster(eks: Eks) -> None:

@@ -63,6 +63,17 @@ def check_upgrade(old: str, new: str) -> None:
         raise invalid_parameter(f"Unsupported Kubernetes minor version update from {old} to {new}")
 
 
+def check_node_version(version: str, control_plane: str, before: str | None = None) -> None:
+    """Raise unless a node group can have or get this version: no newer than the control plane (Kubernetes: version
+    skew policy), and never back to an earlier one (EKS API reference: UpdateNodegroupVersion).
+    """
+    check_version(version)
+    if VERSIONS.index(version) > VERSIONS.index(control_plane):
+        raise invalid_parameter(f"Nodegroup version {version} is newer than the control plane's, {control_plane}")
+    if before and VERSIONS.index(version) < VERSIONS.index(before):
+        raise invalid_parameter(f"Nodegroup version {before} cannot be rolled back to {version}")
+
+
 def check_network(account: Account, config: Mapping[str, Any]) -> None:
     """Raise unless subnets and security groups fit together and the endpoint can be reached."""
     subnets = find_subnets(account, config.get("subnetIds", []))

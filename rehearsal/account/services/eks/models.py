@@ -172,6 +172,8 @@ class NodegroupResource(ResourceModel):
     def update(self, declaration: Declaration) -> None:
         groups, request = service_of(self.account).node_groups, _request(declaration)
         group = groups.get(self._cluster_name, self._name)
+        if (version := request.get("version", group.version)) != group.version:
+            groups.update_version(self._cluster_name, self._name, version)
         groups.replace_labels_and_taints(group, request.get("labels", {}), request.get("taints", []))
         changes: dict[str, Any] = {key: request[key] for key in ("scalingConfig", "updateConfig") if key in request}
         groups.update_config(self._cluster_name, self._name, changes)

@@ -18,7 +18,7 @@ from config.catalogue import GPU_RESOURCE, InstanceType
 from rehearsal.account.context import Account
 from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 from rehearsal.account.services.eks import launch_templates
-from rehearsal.account.services.eks.checks import find_subnets
+from rehearsal.account.services.eks.checks import check_node_version, find_subnets
 from rehearsal.account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
 from rehearsal.account.services.iam import find_role, trusts
 
@@ -122,6 +122,12 @@ class NodeGroups:
         self._scale(group)
         return self._service.updates.record(cluster_name, "ConfigUpdate")
 
+    def update_version(self, cluster_name: str, name: str, version: str) -> None:
+        """Carry out an UpdateNodegroupVersion request. Simulated: the nodes stay, instead of being replaced."""
+        group = self.get(cluster_name, name)
+        check_node_version(version, self._service.active_cluster(cluster_name).version, group.version)
+        group.version, group.release_version = version, f"{version}-rehearsal"
+
     def replace_labels_and_taints(self, group: Any, labels: Mapping[str, str], taints: list[Any]) -> None:
         """Set what CloudFormation declares in full."""
         _check_taints(taints)
@@ -192,6 +198,7 @@ class NodeGroups:
         return node
 
     def _check(self, cluster: Any, request: Mapping[str, Any]) -> None:
+        check_node_version(request.get("version", cluster.version), cluster.version)
         _scaling(request.get("scalingConfig"))
         _check_taints(list(request.get("taints") or []))
         subnets = find_subnets(self._account, request["subnets"])
