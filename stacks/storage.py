@@ -5,6 +5,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from config import Environment, naming
+from k8s_charts import names
 from k8s_charts.storage_volumes import FileSystemAddress
 from stacks.base import EnvironmentStack
 from stacks.constructs.file_system import FileSystem
@@ -34,7 +35,11 @@ class StorageStack(EnvironmentStack):
             keeps_data=True,
         )
         protect = environment.protect
-        self.data_bucket = PrivateBucket(self, "Data", name=naming.data_bucket(environment), protect=protect).bucket
+        # Jobs prune their checkpoints there: kept for a month they would be billed many times over.
+        checkpoints = f"{names.RAY_DATA_PREFIX}/"
+        self.data_bucket = PrivateBucket(
+            self, "Data", name=naming.data_bucket(environment), protect=protect, rewritten=[checkpoints]
+        ).bucket
         self.lifecycle_bucket = PrivateBucket(
             self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect
         ).bucket

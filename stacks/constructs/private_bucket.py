@@ -1,5 +1,6 @@
 """A bucket with everything closed that can be."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Duration
@@ -19,11 +20,15 @@ NO_ACCESS_LOGS: Final = (
 
 
 class PrivateBucket(Construct):
-    """Encrypted, versioned, TLS only, closed to the public; emptied when its stack is deleted, unless protected."""
+    """Encrypted, versioned, TLS only, closed to the public; emptied when its stack is deleted, unless protected.
+
+    Below the prefixes `rewritten` programs make and delete big files all the time: there a superseded version is kept
+    for a day. S3 user guide, "How Amazon S3 handles conflicts in lifecycle configurations": the shorter one is honored.
+    """
 
     bucket: s3.IBucket
 
-    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool) -> None:
+    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool, rewritten: Sequence[str] = ()) -> None:
         super().__init__(scope, id)
         self.bucket = s3.Bucket(
             self,
@@ -37,10 +42,18 @@ class PrivateBucket(Construct):
                 s3.LifecycleRule(
                     noncurrent_version_expiration=SUPERSEDED_KEPT,
                     abort_incomplete_multipart_upload_after=Duration.days(7),
-                )
+                ),
+                *(_rewritten(prefix) for prefix in rewritten),
             ],
             removal_policy=data_removal_policy(protect=protect),
             auto_delete_objects=not protect,
         )
         acknowledge(self.bucket, NO_ACCESS_LOGS, "S1")
         explain(self.bucket, {"CKV_AWS_18": NO_ACCESS_LOGS})
+
+
+def _rewritten(prefix: str) -> s3.LifecycleRule:
+    # A deletion leaves a marker, which is no version: it would stay for ever.
+    return s3.LifecycleRule(
+        prefix=prefix, noncurrent_version_expiration=Duration.days(1), expired_object_delete_marker=True
+    )

@@ -73,6 +73,22 @@ def test_buckets_are_private_encrypted_versioned_and_tls_only(assembly: Assembli
     assert closed == set(buckets)
 
 
+def test_superseded_versions_go_after_a_month_and_pruned_checkpoints_after_a_day(dev: Assembly) -> None:
+    buckets = {bucket["BucketName"]: bucket for bucket in dev.templates["storage"].properties("AWS::S3::Bucket")}
+    kept = {
+        name: {
+            rule.get("Prefix", ""): (
+                rule["NoncurrentVersionExpiration"]["NoncurrentDays"],
+                rule.get("ExpiredObjectDeleteMarker", False),
+            )
+            for rule in bucket["LifecycleConfiguration"]["Rules"]
+        }
+        for name, bucket in buckets.items()
+    }
+    assert kept[naming.data_bucket(dev.environment)] == {"": (30, False), "ray/": (1, True)}
+    assert kept[naming.lifecycle_bucket(dev.environment)] == {"": (30, False)}
+
+
 def test_bucket_names_are_the_environments_and_sagemaker_may_read_the_scripts(dev: Assembly) -> None:
     names = {bucket["BucketName"] for bucket in dev.templates["storage"].properties("AWS::S3::Bucket")}
     assert names == {naming.data_bucket(dev.environment), naming.lifecycle_bucket(dev.environment)}

@@ -30,6 +30,7 @@ FULL = {
                 "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
             },
             {"Id": "tmp", "Status": "Enabled", "Prefix": "tmp/", "ExpirationInDays": 3},
+            {"Id": "markers", "Status": "Enabled", "Prefix": "ray/", "ExpiredObjectDeleteMarker": True},
         ]
     },
     "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
@@ -55,8 +56,9 @@ def test_bucket_has_what_its_template_says(resources: Resources, s3: Any) -> Non
     assert s3.get_bucket_versioning(Bucket=NAME)["Status"] == "Enabled"
     assert s3.get_public_access_block(Bucket=NAME)["PublicAccessBlockConfiguration"] == PUBLIC_ACCESS
     rules = s3.get_bucket_lifecycle_configuration(Bucket=NAME)["Rules"]
-    assert [(rule["ID"], rule["Filter"]["Prefix"]) for rule in rules] == [("old", ""), ("tmp", "tmp/")]
-    assert rules[1]["Expiration"] == {"Days": 3}
+    prefixes = {rule["ID"]: rule["Filter"]["Prefix"] for rule in rules}
+    assert prefixes == {"old": "", "tmp": "tmp/", "markers": "ray/"}
+    assert [rule.get("Expiration") for rule in rules] == [None, {"Days": 3}, {"ExpiredObjectDeleteMarker": True}]
     encryption = s3.get_bucket_encryption(Bucket=NAME)["ServerSideEncryptionConfiguration"]["Rules"][0]
     assert encryption["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
     assert s3.get_bucket_tagging(Bucket=NAME)["TagSet"] == [{"Key": "team", "Value": "ml"}]
