@@ -56,14 +56,14 @@ class Eks(Model):
 
     version: str = Field(
         default=versions.KUBERNETES_DEFAULT,
-        description="Kubernetes version; that of an existing cluster must be stated too.",
+        description="Kubernetes version, of the system nodes too; that of an existing cluster must be stated.",
         json_schema_extra={"enum": list(versions.KUBERNETES_VERSIONS)},
     )
     endpoint_access: Literal["public-and-private", "private"] = Field(
         default="public-and-private", description="Where the Kubernetes API answers; inside the VPC always."
     )
     public_access_cidrs: tuple[IPv4Network, ...] = Field(
-        default=(), description="Who reaches the public endpoint: your office or VPN."
+        default=(), description="Who reaches the public endpoint: public addresses of your office or your VPN's exit."
     )
     add_ons: tuple[AddOn, ...] = Field(
         default=(), description="Further managed add-ons, and versions for those that every cluster gets."

@@ -50,7 +50,7 @@ class Fsx(Model):
     claim: Name = Field(default="fsx-claim", description="Name of the PersistentVolumeClaim.")
     mount_path: AbsolutePath = Field(default="/fsx", description="Where Ray's pods mount it.")
     data_repositories: tuple[DataRepository, ...] = Field(
-        default=(), description="Data repository associations, at most eight."
+        default=(), description="Data repository associations, at most eight, none within another."
     )
     reclaim_policy: str | None = Field(
         default=None,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, collapse_addresses
 from typing import Final
 
 from config import naming, versions
@@ -11,6 +11,12 @@ from config.rules.rule import error
 from config.rules.walk import groups, repeated, said_of_a_new
 
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
+# Addresses that no client has at the public endpoint. Not Python's `is_private`, which has the examples' own
+# (203.0.113.0/24 and others) too.
+_RESERVED: Final = tuple(
+    IPv4Network(block)
+    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
+)
 # Kubernetes' own, HyperPod's (its chart's name for it is fixed), Kubeflow's, and those of k8s_charts/names.py.
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
@@ -43,23 +49,38 @@ def system_nodes_are_x86(environment: Environment) -> Iterator[tuple[str, str]]:
 
 @error("V41")
 def endpoint(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A public endpoint is for a known network; a private one has no list of networks (EKS: cluster endpoint)."""
+    """A public endpoint is for a known network; a private one has no list of networks. "The block cannot include
+    reserved addresses" (EKS user guide: cluster API server endpoint).
+    """
     eks = environment.eks
     if eks.existing:
         return
-    if eks.endpoint_access == "private" and eks.public_access_cidrs:
-        yield "eks.public_access_cidrs", "must be left out where endpoint_access is private"
-    if eks.endpoint_access != "private" and not eks.public_access_cidrs:
+    if eks.endpoint_access == "private":
+        if eks.public_access_cidrs:
+            yield "eks.public_access_cidrs", "must be left out where endpoint_access is private"
+    elif not eks.public_access_cidrs:
         message = "is missing; allowed: blocks of your office or VPN, or endpoint_access: private"
         yield "eks.public_access_cidrs", message
+    elif not _are_the_whole_world(eks.public_access_cidrs):
+        for n, block in enumerate(eks.public_access_cidrs):
+            if any(block.overlaps(reserved) for reserved in _RESERVED):
+                allowed = "the public address of your VPN's exit, or endpoint_access: private"
+                yield (
+                    f"eks.public_access_cidrs.{n}",
+                    f"{block} has private addresses, which EKS refuses; allowed: {allowed}",
+                )
 
 
 @error("V42")
 def endpoint_of_the_whole_world(environment: Environment) -> Iterator[tuple[str, str]]:
     """The API of a cluster with such nodes is not for everybody to knock at."""
-    for n, block in enumerate(environment.eks.public_access_cidrs):
-        if block == _EVERYWHERE:
-            yield f"eks.public_access_cidrs.{n}", f"{block} is the whole world; allowed: your office or VPN"
+    if _are_the_whole_world(blocks := environment.eks.public_access_cidrs):
+        listed = ", ".join(map(str, blocks))
+        yield "eks.public_access_cidrs", f"{listed}: the whole world; allowed: your office or VPN"
+
+
+def _are_the_whole_world(blocks: tuple[IPv4Network, ...]) -> bool:
+    return _EVERYWHERE in collapse_addresses(blocks)
 
 
 @error("V43")

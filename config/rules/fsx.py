@@ -6,7 +6,7 @@ from typing import Final
 
 from config.model import Environment
 from config.rules.rule import error, warning
-from config.rules.walk import known_groups, repeated, said_of_a_new
+from config.rules.walk import known_groups, said_of_a_new
 
 _THROUGHPUTS: Final = (125, 250, 500, 1000)
 # GiB of one EFA-enabled server: 38,400 at 125 MB/s per TiB, 4,800 at 1000 (FSx for Lustre guide: "Creating a file
@@ -54,21 +54,30 @@ def efa_reaches_somebody(environment: Environment) -> Iterator[tuple[str, str]]:
 
 @error("V10")
 def data_repositories(environment: Environment) -> Iterator[tuple[str, str]]:
-    """FSx CreateDataRepositoryAssociation: at most eight, whose paths neither repeat nor contain each other.
+    """FSx CreateDataRepositoryAssociation: at most eight, whose paths neither repeat nor contain each other; nor do
+    the prefixes of their bucket.
 
-    A prefix of the bucket has one association.
+    The stack's name for an association is its path with hyphens.
     """
     repositories = environment.fsx.data_repositories
     if len(repositories) > 8:
         yield "fsx.data_repositories", f"{len(repositories)} of them; allowed: eight"
     for n, repository in enumerate(repositories):
-        path = PurePosixPath(repository.path)
         for other in repositories[:n]:
-            if path.is_relative_to(other.path) or PurePosixPath(other.path).is_relative_to(path):
+            if _overlap(repository.path, other.path):
                 message = f"{repository.path!r} and {other.path!r} must lie beside each other"
                 yield f"fsx.data_repositories.{n}.path", message
-    if twice := repeated([repository.prefix for repository in repositories]):
-        yield "fsx.data_repositories", f"prefix {', '.join(twice)} stands there twice"
+            elif repository.path.replace("/", "-") == other.path.replace("/", "-"):
+                message = f"{repository.path!r} and {other.path!r} must differ in more than hyphens and slashes"
+                yield f"fsx.data_repositories.{n}.path", message
+            if _overlap(repository.prefix, other.prefix):
+                message = f"{repository.prefix!r} and {other.prefix!r} must lie beside each other in the bucket"
+                yield f"fsx.data_repositories.{n}.prefix", message
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two paths is the other, or lies within it."""
+    return PurePosixPath(one).is_relative_to(other) or PurePosixPath(other).is_relative_to(one)
 
 
 @error("V48")

@@ -123,6 +123,14 @@ CASES: Final[dict[str, list[Case]]] = {
             {"fsx.data_repositories.1.prefix": "a"},
             {"fsx.data_repositories": [{"path": "/a", "prefix": "a"}, {"path": "/b", "prefix": "b"}]},
         ),
+        Case(
+            {"fsx.data_repositories.1.path": "/a-b"},
+            {"fsx.data_repositories": [{"path": "/a/b", "prefix": "a"}, {"path": "/a-c", "prefix": "b"}]},
+        ),
+        Case(
+            {"fsx.data_repositories.1.prefix": "x"},
+            {"fsx.data_repositories": [{"path": "/a", "prefix": "x/y"}, {"path": "/b", "prefix": "x/yz"}]},
+        ),
     ],
     "V11": [Case({f"{NODES}.count": 210}, {f"{NODES}.count": 190})],
     "V12": [
@@ -321,8 +329,21 @@ CASES: Final[dict[str, list[Case]]] = {
             {"eks.public_access_cidrs": ["203.0.113.0/24"]},
             {"eks.endpoint_access": "private", "eks.public_access_cidrs": GONE},
         ),
+        Case({"eks.public_access_cidrs": ["10.8.0.0/16"]}, {"eks.public_access_cidrs": ["11.8.0.0/16"]}),
+        Case({"eks.public_access_cidrs": ["172.31.0.0/16"]}, {"eks.public_access_cidrs": ["172.32.0.0/16"]}),
+        Case({"eks.public_access_cidrs": ["192.168.1.0/24"]}, {"eks.public_access_cidrs": ["192.0.2.0/24"]}),
+        Case({"eks.public_access_cidrs": ["100.64.0.1/32"]}, {"eks.public_access_cidrs": ["100.63.0.1/32"]}),
+        Case({"eks.public_access_cidrs.1": "127.0.0.1/32"}),
+        Case({"eks.public_access_cidrs.1": "169.254.0.0/16"}),
+        Case({"eks.public_access_cidrs": ["0.0.0.0/1"]}, {"eks.public_access_cidrs": ["128.0.0.0/3"]}),
     ],
-    "V42": [Case({"eks.public_access_cidrs": ["0.0.0.0/0"]}, {"eks.public_access_cidrs": ["203.0.113.7/32"]})],
+    "V42": [
+        Case({"eks.public_access_cidrs": ["0.0.0.0/0"]}, {"eks.public_access_cidrs": ["203.0.113.7/32"]}),
+        Case(
+            {"eks.public_access_cidrs": ["0.0.0.0/1", "128.0.0.0/1"]},
+            {"eks.public_access_cidrs": ["203.0.113.0/25", "203.0.113.128/25"]},
+        ),
+    ],
     "V43": [
         Case({"network": {"zones": ["usw2-az2", "usw2-az1"]}}, EXISTING_EKS),
         Case({"eks.endpoint_access": "private"}, EXISTING_EKS),
