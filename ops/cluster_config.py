@@ -123,11 +123,17 @@ def put_into(document: dict[str, Any], imported: Imported) -> None:
             "name": "gpu-group" if len(workers) == 1 else f"group-{n}",
             "instance_group": group["name"],
             "replicas": group["count"],
-            "min_replicas": 1,
-            "max_replicas": group["count"],
+            **_replica_limits(group["count"]),
         }
         for n, group in enumerate(workers, start=1)
     ]
+
+
+def _replica_limits(count: _Number) -> dict[str, _Number]:
+    """The walkthrough's limits: one worker at least, the group's nodes at most. A group may have none yet."""
+    if isinstance(count, str):
+        return {"min_replicas": 1, "max_replicas": count}
+    return {"min_replicas": min(1, count), "max_replicas": max(1, count)}
 
 
 def _mended(match: re.Match[str], text: str, notes: list[str]) -> str:

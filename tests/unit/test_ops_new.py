@@ -141,6 +141,16 @@ def test_the_slurm_walkthroughs_list_is_read_and_its_placeholders_stay(environme
 GROUP: dict[str, Any] = {"InstanceGroupName": "g", "InstanceType": "ml.g5.2xlarge", "InstanceCount": 2}
 
 
+def test_a_group_without_nodes_is_taken_over_as_one_that_can_get_them(environments: Path, walkthrough: Path) -> None:
+    text = walkthrough.read_text()
+    assert '"InstanceCount": 4' in text
+    walkthrough.write_text(text.replace('"InstanceCount": 4', '"InstanceCount": 0'))
+    assert run("import", str(walkthrough), "--name", "mine", *US_WEST_2).exit_code == 0
+    fill(environments / "mine.yaml")
+    [workers] = config.load("mine", environments).ray.clusters[0].workers
+    assert (workers.replicas, workers.min_replicas, workers.max_replicas) == (0, 0, 1)
+
+
 def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
     file = tmp_path / "file.json"
     storage = [
