@@ -9,7 +9,7 @@ from controllers.job_decision import LOST, STOPPED_CODE, Ending, Limits, decide
 from controllers.job_output import JobOutput
 from controllers.job_run import Run, State
 from controllers.kubernetes_api import NOT_FOUND, Api, ApiError, Object
-from controllers.lease import Lease
+from controllers.lease import Lease, LeaseLost
 from controllers.ray_cluster_pods import RayClusterPods
 from controllers.ray_jobs_api import ENDED, HeadAway, RayError, RayJob, RayJobs, submission
 from controllers.telemetry import Metrics, log
@@ -79,6 +79,10 @@ class Supervisor:
             self._over("refused", str(error), NAME_IN_USE)
         except Ended:
             self._leave()
+            raise
+        except LeaseLost:
+            # That of a deleted Job is collected before the pod is asked to end.
+            self._end_if_deleted()
             raise
         return self._state.exit_code if self._state.exit_code is not None else NAME_IN_USE
 
@@ -229,11 +233,17 @@ class Supervisor:
 
     def _leave(self) -> None:
         """Give way to a successor; nobody succeeds when the Job itself is deleted, and the run ends with it."""
+        self._end_if_deleted()
+        try:
+            self._lease.release()
+        except ApiError as error:
+            say("no answer", error=str(error))
+
+    def _end_if_deleted(self) -> None:
         try:
             if _is_deleted(self._api, self._job_path, self._job) and self._pods.head:
                 say("ending the run: its Job is deleted")
                 RayJobs(self._pods.head).stop(self._id)
-            self._lease.release()
         except (ApiError, HeadAway, RayError) as error:
             say("no answer", error=str(error))
 

@@ -137,7 +137,7 @@ def test_supervisor_that_lost_its_lease_goes(run: Supervised, ray: FakeRay) -> N
     lease = run.kubernetes.collections[LEASES]["train"]
     lease["spec"]["holderIdentity"], lease["metadata"]["resourceVersion"] = "another", "100"
     assert run.exit_code() == 75
-    assert ray.submissions == ["train-1"]
+    assert (ray.submissions, ray.stops) == (["train-1"], [])
 
 
 def test_supervisor_that_is_asked_to_end_leaves_the_job_and_the_lease(run: Supervised, ray: FakeRay) -> None:
@@ -152,6 +152,17 @@ def test_deleted_job_takes_the_run_with_it(run: Supervised, ray: FakeRay) -> Non
     submitted(ray, "train-1")
     del run.kubernetes.collections[JOBS]["train"]
     run.kill(signal.SIGTERM)
+    assert ray.stops == ["train-1"]
+
+
+def test_deleted_job_takes_the_run_with_it_though_its_lease_goes_before_the_pod_is_asked_to_end(
+    run: Supervised, ray: FakeRay
+) -> None:
+    run.start()
+    submitted(ray, "train-1")
+    del run.kubernetes.collections[JOBS]["train"]
+    del run.kubernetes.collections[LEASES]["train"]
+    assert run.exit_code() == 75
     assert ray.stops == ["train-1"]
 
 
