@@ -49,6 +49,8 @@ def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default
         )
     except resume.BadInput as error:
         parser.error(str(error))
+    except resume.RunFailed as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
 
 
 def positive(text: str) -> int:

@@ -26,7 +26,7 @@ import torch_state
 from arguments import positive
 from checkpoints import CheckpointStore, as_json, now
 from pytorch_ddp import images, network
-from run_storage import RunStorage, StorageError, open_storage
+from run_storage import RunStorage, open_storage
 
 BATCH = 64
 
@@ -66,6 +66,7 @@ def classify(run: resume.Run, settings: dict[str, Any], options: argparse.Namesp
 
     Raises:
         BadInput: storage that cannot be written, or a run name in use.
+        RunFailed: storage that cannot be used now.
     """
     storage = run.begin(settings)
     if run.is_done(storage):
@@ -110,11 +111,16 @@ def main() -> None:
         run = resume.Run.from_environment(
             options.name or "batch-inference", options.storage, every=1, keep=CheckpointConfig()
         )
-        if options.trained and not newest_checkpoint(options.trained):
-            parser.error(f"--trained {options.trained}: there is no checkpoint in it")
+        if options.trained:
+            with resume.first_use(options.trained, "read"):
+                trained = newest_checkpoint(options.trained)
+            if not trained:
+                parser.error(f"--trained {options.trained}: there is no checkpoint in it")
         classify(run, settings, options)
-    except (resume.BadInput, StorageError) as error:
+    except resume.BadInput as error:
         parser.error(str(error))
+    except resume.RunFailed as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     sys.exit(0)
 
 

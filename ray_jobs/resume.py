@@ -7,8 +7,9 @@ The contract with whatever starts a job (the job supervisor does; a person may):
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
 
 A job ends with 0 when the run is done, also when it was done before; 1 when training failed or stood still
-(watchdog.py), and another attempt would go on from the last checkpoint; 2 when it cannot work (a wrong argument,
-storage that cannot be written, a run name in use), and another attempt would end the same way.
+(watchdog.py), or its storage failed in a way that may pass, and another attempt would go on from the last checkpoint; 2
+when it cannot work (a wrong argument, storage that is not there, refuses or is full, a run name in use), and another
+attempt would end the same way.
 
     <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
     <RUN_STORAGE>/<RUN_NAME>/attempts/                               who began, and from which checkpoint
@@ -33,13 +34,14 @@ The least that a job needs:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,8 +54,8 @@ from ray.train.torch import TorchTrainer
 
 from checkpoints import CheckpointStore, RunInUse, Saved, Writer, as_json, now
 from collective import agree, by_rank_0
-from run_storage import RunStorage, StorageError, check_writable, open_storage
-from watchdog import PATIENCE, Watchdog
+from run_storage import RunStorage, StorageError, check_writable, lasts, open_storage
+from watchdog import PATIENCE, SIGN, Watchdog
 
 DONE: Final = "DONE.json"
 # Ray Train counts a bug in the code like a lost node: without a bound it would run the bug for ever.
@@ -67,7 +69,27 @@ class BadInput(Exception):
 
 
 class RunFailed(Exception):
-    """Training failed; the message says why, and where another attempt goes on."""
+    """The attempt failed; the message says why, and where another attempt goes on."""
+
+
+@contextlib.contextmanager
+def first_use(storage: str, use: str) -> Iterator[None]:
+    """What fails of `storage` in this block ends an attempt at its start; `use` is "read" or "used".
+
+    Raises:
+        BadInput: another attempt would meet the same.
+        RunFailed: another attempt may not.
+    """
+    try:
+        yield
+    except (StorageError, RunInUse) as error:
+        raise BadInput(str(error)) from error
+    except OSError as error:
+        told = f"storage path {storage!r} cannot be {use}: {error.strerror or error}"
+        if lasts(error):
+            raise BadInput(told) from error
+        # Without the sign the supervisor takes an attempt that came no further for one whose code failed.
+        raise RunFailed(f"{told}. This may pass, and counts as lost ({SIGN}): another attempt goes on") from error
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,7 @@ class Run:
 
         Raises:
             BadInput: a variable or an argument has a value that cannot be.
+            RunFailed: the storage cannot be read now.
         """
         name = os.environ.get("RUN_NAME") or name
         storage = os.environ.get("RUN_STORAGE") or storage
@@ -111,13 +134,9 @@ class Run:
         attempt = os.environ.get("RUN_ATTEMPT", "")
         if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
             raise BadInput(f"RUN_ATTEMPT {attempt!r}: a whole number from 1 on")
-        try:
+        with first_use(storage, "read"):
             store = CheckpointStore(open_storage(storage, name))
             number = int(attempt) if attempt else max((writer.attempt for writer in store.writers()), default=0) + 1
-        except StorageError as error:
-            raise BadInput(str(error)) from error
-        except OSError as error:
-            raise BadInput(f"storage path {storage!r} cannot be read: {error.strerror or error}") from error
         return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
 
     def begin(self, settings: Mapping[str, Any]) -> RunStorage:
@@ -125,18 +144,22 @@ class Run:
 
         Raises:
             BadInput: the storage cannot be written, or the run's name is in use.
+            RunFailed: the storage cannot be used now.
         """
-        storage = open_storage(self.storage, self.name)
-        try:
+        with first_use(self.storage, "used"):
+            storage = open_storage(self.storage, self.name)
             check_writable(storage, self.storage)
             CheckpointStore(storage).settle(settings)
-        except (StorageError, RunInUse) as error:
-            raise BadInput(str(error)) from error
         return storage
 
     def is_done(self, storage: RunStorage) -> bool:
-        """Whether an attempt has finished the run; says so."""
-        done = storage.read(DONE)
+        """Whether an attempt has finished the run; says so.
+
+        Raises:
+            BadInput, RunFailed: the storage cannot be read; see `first_use`.
+        """
+        with first_use(self.storage, "read"):
+            done = storage.read(DONE)
         if done is None:
             return False
         print(f"run {self.name} is done since {json.loads(done)['finished']}: nothing is left to do", flush=True)
@@ -235,8 +258,9 @@ def main(
             of a checkpoint appeared or grew. It must exceed the time between two checkpoints and a restart together:
             noticing the loss, waiting for nodes, starting the workers, reading the checkpoint.
     """
-    store = CheckpointStore(open_storage(run.storage, run.name))
     try:
+        with first_use(run.storage, "read"):
+            store = CheckpointStore(open_storage(run.storage, run.name))
         with Watchdog(f"{run.name}: attempt {run.attempt}", partial(store.left_by, run.attempt), patience):
             fit(run, train, settings, scaling, worker_failures=worker_failures)
     except BadInput as error:
@@ -260,7 +284,7 @@ def fit(
 
     Raises:
         BadInput: storage that cannot be written, or a run name in use.
-        RunFailed: training failed.
+        RunFailed: training failed, or the storage at its start.
     """
     storage = run.begin(settings)
     if run.is_done(storage):

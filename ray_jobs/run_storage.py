@@ -6,14 +6,20 @@ Only `put` has to be atomic: it is how a checkpoint comes into being (resume.py)
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow.fs
+
+_LASTING: Final = {errno.EACCES, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
+# pyarrow gives S3's errors no number.
+_LASTING_IN_S3: Final = re.compile(r"AWS Error (ACCESS_DENIED|NO_SUCH_BUCKET)\b|^Bucket '.*' not found")
 
 
 class StorageError(Exception):
@@ -49,7 +55,8 @@ def open_storage(storage: str, run: str) -> RunStorage:
     """The folder of `run` below `storage`: an absolute path that all nodes see, or s3://bucket/prefix.
 
     Raises:
-        StorageError: the address is neither of the two.
+        StorageError: the address is neither of the two, or there is no such bucket.
+        OSError: the bucket cannot be reached now.
     """
     if storage.startswith("s3://") and storage.strip("/") != "s3:":
         return _Bucket(storage, run)
@@ -60,11 +67,26 @@ def open_storage(storage: str, run: str) -> RunStorage:
     )
 
 
+def lasts(error: OSError) -> bool:
+    """Whether another attempt would meet the same error: a wrong path, a missing right, a full disk.
+
+    Others may pass: EIO, ENOTCONN and ESHUTDOWN of a Lustre client that its server has evicted, a network that is down.
+    """
+    return error.errno in _LASTING or _LASTING_IN_S3.search(str(error)) is not None
+
+
 def check_writable(storage: RunStorage, address: str) -> None:
-    """Raises StorageError when nothing can be written there."""
+    """Write there.
+
+    Raises:
+        StorageError: that cannot be, now or later.
+        OSError: it failed now.
+    """
     try:
         storage.put("attempts/.writable", b"")
     except OSError as error:
+        if not lasts(error):
+            raise
         raise StorageError(f"storage path {address!r} cannot be written: {error.strerror or error}") from error
 
 
@@ -131,6 +153,8 @@ class _Bucket:
             # AWS_ENDPOINT_URL, AWS_REGION and the pod's IRSA role are read from the environment.
             self._fs, base = pyarrow.fs.FileSystem.from_uri(storage.rstrip("/"))
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and not lasts(error):
+                raise
             raise StorageError(f"storage path {storage!r}: {error}") from error
         self._root = f"{base}/{run}"
 

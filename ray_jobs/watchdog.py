@@ -16,11 +16,12 @@ from typing import Final
 PATIENCE: Final = 3600.0
 """Seconds. More than the longest time between two checkpoints and a restart together, a node's replacement included."""
 
+SIGN: Final = "ActorUnavailableError"
+"""One of the names by which the job supervisor (controllers/job_decision.py) knows that not the code failed."""
+
 _LOOKS: Final = 20
 _LONGEST_PAUSE: Final = 30.0
 _LAST_WORDS_SECONDS: Final = 5.0
-# One of the names by which the job supervisor (controllers/job_decision.py) knows that not the code failed.
-_SIGN: Final = "ActorUnavailableError"
 
 
 class Watchdog:
@@ -83,7 +84,7 @@ class Watchdog:
         blind = f"; its folder cannot be read: {self._blind}" if self._blind else ""
         print(
             f"{self._attempt} stood still: no workers began and no checkpoint grew for {self._patience:g} s{blind}. "
-            f"It counts as lost with its workers ({_SIGN}): another attempt goes on",
+            f"It counts as lost with its workers ({SIGN}): another attempt goes on",
             file=sys.stderr,
         )
         sys.stdout.flush()

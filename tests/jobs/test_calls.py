@@ -1,5 +1,7 @@
 """A job that is called wrongly ends with one message, before anything is asked of Ray."""
 
+import argparse
+import errno
 import json
 import os
 import subprocess
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import resume
+import run_storage
+from controllers.job_decision import Cause, Ending, Limits, decide
 from tests.jobs.conftest import RAY_JOBS
 
 BAD_STORAGE = {
@@ -21,6 +25,23 @@ BAD_STORAGE = {
     "another scheme": ("gs://bucket/runs", "an absolute path that every node sees"),
     "nothing": (None, "no storage path: give --storage or RUN_STORAGE"),
 }
+# What a Lustre client says that its server has evicted, and pyarrow of a network that is down.
+PASSING = {
+    "EIO": OSError(errno.EIO, os.strerror(errno.EIO)),
+    "ENOTCONN": OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN)),
+    "ESHUTDOWN": OSError(errno.ESHUTDOWN, os.strerror(errno.ESHUTDOWN)),
+    "network": OSError("AWS Error NETWORK_CONNECTION during HeadObject operation: Could not connect to server"),
+}
+LASTING = {
+    **{
+        errno.errorcode[number]: OSError(number, os.strerror(number))
+        for number in (errno.EACCES, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS)
+    },
+    "no right in S3": OSError("AWS Error ACCESS_DENIED during HeadBucket operation: No response body."),
+    "no bucket": OSError("AWS Error NO_SUCH_BUCKET during PutObject operation: The specified bucket does not exist"),
+}
+# Where an attempt first meets its storage, in this order.
+FIRST_USES = ("names", "put", "read")
 BAD_VARIABLES = {
     "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b': at most 63"),
     "name that climbs": ({"RUN_NAME": ".."}, "run name '..'"),
@@ -52,6 +73,47 @@ def test_storage_that_cannot_be_used_is_named(storage: str | None, message: str)
     with pytest.raises(resume.BadInput) as refused:
         resume.Run.from_environment("job", storage, every=5).begin({})
     assert message in str(refused.value)
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, use: str, error: OSError) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(run_storage._Directory, use, fail)
+
+
+def started(storage: Path) -> int:
+    """How a job ends that does nothing but begin."""
+    import arguments
+
+    parser = argparse.ArgumentParser("job.py")
+    options = argparse.Namespace(name=None, storage=str(storage), every=5, keep=2, keep_best=False)
+    with pytest.raises(SystemExit) as ended:
+        resume.main(arguments.run_of(parser, options, "job"), lambda _: None, {}, resume.workers(1))
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("use", FIRST_USES)
+@pytest.mark.parametrize("error", PASSING.values(), ids=PASSING)
+def test_storage_that_fails_for_now_is_worth_another_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, use: str
+) -> None:
+    fails(monkeypatch, use, error)
+    code, told = started(tmp_path), capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1
+    assert f"storage path '{tmp_path}' cannot be" in told[0]
+    verdict = decide(Ending("FAILED", code, output=told), attempts=1, stalled=0, limits=Limits(100, 5))
+    assert (code, verdict.cause, verdict.again) == (1, Cause.INFRASTRUCTURE, True)
+
+
+@pytest.mark.parametrize("use", FIRST_USES)
+@pytest.mark.parametrize("error", LASTING.values(), ids=LASTING)
+def test_storage_that_fails_for_good_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, use: str
+) -> None:
+    fails(monkeypatch, use, error)
+    assert started(tmp_path) == 2
+    assert f"storage path '{tmp_path}' cannot be" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("variables", "message"), BAD_VARIABLES.values(), ids=BAD_VARIABLES)
