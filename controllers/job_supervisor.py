@@ -9,7 +9,7 @@ Never two submissions of one attempt: it acts only under the run's Lease, writes
 submits it, and Ray refuses an id that it knows. An attempt belongs to one life of the head: when the head that it was
 meant for is gone, the attempt is over, whether it ever began or not. What the Lease says and what Ray says is all that
 a successor needs, so it can be killed at any time. It ends with the job's exit code, or with `TRY_AGAIN`: the Job
-starts another.
+starts another. A job's own code that the Job would take for a reason to start another stands in the Lease only.
 """
 
 import argparse
@@ -28,6 +28,11 @@ from controllers.telemetry import Metrics, serve
 
 TRY_AGAIN: Final = 75
 """EX_TEMPFAIL: this process cannot go on, another may."""
+
+STARTS_ANOTHER: Final = frozenset({TRY_AGAIN, 137})
+"""Exit codes after which the Job starts another supervisor; 137 is that of a container that was killed."""
+
+_FAILED: Final = 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -68,7 +73,8 @@ def main() -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: supervisor.ending.set())
         serve(arguments.listen, metrics, {"/healthz": supervisor.stall})
-        return supervisor.run()
+        code = supervisor.run()
+        return _FAILED if code in STARTS_ANOTHER else code
     except Ended:
         say("asked to end")
     except (ApiError, LeaseLost) as error:

@@ -119,12 +119,15 @@ class Supervisor:
             return Ending(LOST)
         if self._wants_stop():
             return Ending("STOPPED")
-        self._end_others(ray)
+        before = self._attempts_before(ray)
         if package := self._run.package:
             ray.upload(package.name, package.read_bytes())
         self._lease.save(asdict(self._state))
-        if self._lease.seconds_left() < _SAFE:
-            raise HeadAway("the Lease was renewed too slowly")
+        for submission_id in before:
+            self._require_lease()
+            say("ending an attempt of before", submission_id=submission_id)
+            ray.stop(submission_id)
+        self._require_lease()
         ray.submit(self._request())
         self._metrics.add("job_supervisor_submissions_total")
         say("submitted", submission_id=self._id, session=session)
@@ -137,13 +140,19 @@ class Supervisor:
         package = run.package.name if run.package else None
         return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
 
-    def _end_others(self, ray: RayJobs) -> None:
-        """An attempt of before that Ray still runs would write beside the new one."""
+    def _attempts_before(self, ray: RayJobs) -> list[str]:
+        """Those that Ray still runs: they would write beside the new one. Raises NameInUse."""
+        before = []
         for job in ray.list():
-            if job.metadata.get("run") == self._run.name and job.status not in ENDED:
+            # One of the new one's id is that of a successor, who holds the Lease by now.
+            if job.metadata.get("run") == self._run.name and job.status not in ENDED and job.submission_id != self._id:
                 self._check_owner(job)
-                say("ending an attempt of before", submission_id=job.submission_id)
-                ray.stop(job.submission_id)
+                before.append(job.submission_id)
+        return before
+
+    def _require_lease(self) -> None:
+        if self._lease.seconds_left() < _SAFE:
+            raise HeadAway("the Lease was renewed too slowly")
 
     def _check_owner(self, job: RayJob) -> None:
         if job.metadata.get("supervisor") != self._job["metadata"]["uid"]:

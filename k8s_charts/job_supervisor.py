@@ -20,7 +20,7 @@ from k8s_charts.ray_pods import LOST_NODE_SECONDS
 _PORT: Final = 8080
 _RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
-# Of `controllers.job_supervisor`: EX_TEMPFAIL, with which it asks for another; and of a process that was killed.
+# `STARTS_ANOTHER` of `controllers.job_supervisor`: with EX_TEMPFAIL it asks for another; 137 has one that was killed.
 _TRY_AGAIN: Final = [75, 137]
 _WEEK: Final = 7 * 24 * 3600
 _EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT, **NEEDS_THE_API}
@@ -99,7 +99,7 @@ def _job(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
         "podFailurePolicy": {
             "rules": [
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-                # Its exit code is the job's: the run is over.
+                # It ended by itself: the run is over.
                 {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": _TRY_AGAIN}},
             ]
         },

@@ -3,9 +3,11 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controllers.job_supervisor import STARTS_ANOTHER
 from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
 from tests.unit.controllers.fake_ray import FakeJob, FakeRay, serve
 from tests.unit.controllers.supervised import Supervised
@@ -50,6 +52,18 @@ def test_bug_in_the_code_ends_with_the_jobs_exit_code_and_no_second_attempt(run:
     assert run.exit_code() == 3
     assert ray.submissions == ["train-1"]
     assert "came no further" in run.state["reason"]
+
+
+@pytest.mark.parametrize(("of_the_job", "noted"), [(-9, 137), (75, 75)])
+def test_exit_code_that_would_start_another_supervisor_is_noted_and_the_run_is_over(
+    run: Supervised, ray: FakeRay, of_the_job: int, noted: int
+) -> None:
+    run.start()
+    submitted(ray, "train-1").end("FAILED", of_the_job)
+    code = run.exit_code()
+    assert code == 1
+    assert code not in STARTS_ANOTHER
+    assert run.state["exit_code"] == noted
 
 
 def test_head_that_forgot_its_jobs_gets_the_next_attempt_under_the_same_run(run: Supervised, ray: FakeRay) -> None:
@@ -138,6 +152,47 @@ def test_supervisor_that_lost_its_lease_goes(run: Supervised, ray: FakeRay) -> N
     lease["spec"]["holderIdentity"], lease["metadata"]["resourceVersion"] = "another", "100"
     assert run.exit_code() == 75
     assert (ray.submissions, ray.stops) == (["train-1"], [])
+
+
+def test_supervisor_that_cannot_renew_its_lease_ends_no_attempt_of_its_successor(
+    run: Supervised, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.start()
+    metadata = submitted(ray, "train-1").request["metadata"]
+    of_ray = ray.answer
+
+    def answer(method: str, path: str, body: bytes) -> tuple[int, Any]:
+        """The successor submits right after the other looked."""
+        answered = of_ray(method, path, body)
+        if method == "GET" and path.endswith("/train-2"):
+            ray.jobs.setdefault("train-2", FakeJob({"entrypoint": "x", "metadata": metadata | {"attempt": "2"}}))
+        return answered
+
+    monkeypatch.setattr(ray, "answer", answer)
+    run.kubernetes.refuse[f"PUT {LEASES}/train"] = (401, "Unauthorized")
+    ray.jobs["train-1"].end("FAILED", None, "Unexpected error occurred: the actor died")
+    wait_until(lambda: run.said("found"), "the job that runs")
+    assert (ray.submissions, ray.stops) == (["train-1"], [])
+
+
+def test_attempt_of_before_that_still_runs_is_ended_before_the_next(run: Supervised, ray: FakeRay) -> None:
+    metadata = {"run": "train", "attempt": "1", "supervisor": "job-1"}
+    ray.jobs["train-1"] = FakeJob({"entrypoint": "x", "metadata": metadata})
+    run.start("--first-attempt=2")
+    submitted(ray, "train-2").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert ray.stops == ["train-1"]
+
+
+def test_job_of_this_run_that_another_submitted_is_refused_before_anything_is_ended(
+    run: Supervised, ray: FakeRay
+) -> None:
+    for attempt, supervisor in (("1", "job-1"), ("3", "job-0")):
+        metadata = {"run": "train", "attempt": attempt, "supervisor": supervisor}
+        ray.jobs[f"train-{attempt}"] = FakeJob({"entrypoint": "x", "metadata": metadata})
+    run.start("--first-attempt=2")
+    assert run.exit_code() == 2
+    assert (ray.submissions, ray.stops) == ([], [])
 
 
 def test_supervisor_that_is_asked_to_end_leaves_the_job_and_the_lease(run: Supervised, ray: FakeRay) -> None:
