@@ -95,6 +95,12 @@ def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
     assert set(re.findall(r"environment=(\S+)", command)) <= set(config.available())
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_sources_that_are_mentioned_exist(page: Path) -> None:
+    named = {snippet for snippet in code(page.read_text()) if re.fullmatch(r"[\w-]+(/[\w.-]+)+\.py", snippet)}
+    assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
+
+
 def test_make_lists_all_its_targets() -> None:
     make = ["make", "-C", str(REPOSITORY)]
     listed = subprocess.run(make, check=True, capture_output=True, text=True).stdout
