@@ -12,16 +12,26 @@ SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
 SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
 
 On = Literal[
-    "access-entries", "cluster", "eks-cluster", "everything", "roles", "service-linked-role", "stack", "training-plans"
+    "access-entries",
+    "cluster",
+    "eks-cluster",
+    "everything",
+    "images",
+    "roles",
+    "service-linked-role",
+    "snapshots",
+    "stack",
+    "training-plans",
 ]
 """What a permission is for: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster that orchestrates,
-any resource (the action knows no narrower), the execution roles, HyperPod's service-linked role, the stack itself, the
-groups' training plans and what is reserved by them."""
+any resource (the action knows no narrower), the groups' own AMIs, the execution roles, HyperPod's service-linked role,
+snapshots (an AMI's id does not tell its), the stack itself, the groups' training plans and what is reserved by them."""
 
 _REFERENCE = "Service authorization reference, Amazon SageMaker"
 _STACKS = "Service authorization reference, AWS CloudFormation"
 _PLANS = "AWS managed policy AmazonSageMakerFullAccess, AllowUseOfTrainingPlanResources"
 _ADMIN_PAGE = "AWS docs: sagemaker-hyperpod-prerequisites-iam, cluster admin, Amazon EKS"
+_IMAGES = "AWS docs: hyperpod-custom-ami-cluster-management, required permissions for cluster operations"
 _TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
 
 
@@ -32,7 +42,7 @@ class Row:
     action: str
     on: On
     source: str
-    when: Literal["always", "tags", "no service-linked role", "training plans"] = "always"
+    when: Literal["always", "tags", "no service-linked role", "training plans", "custom images"] = "always"
 
 
 _EKS_ROWS: Final = (
@@ -41,6 +51,13 @@ _EKS_ROWS: Final = (
     Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
     Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
     Row("eks:AssociateAccessPolicy", "access-entries", _ADMIN_PAGE),
+)
+# The caller shares its AMI with the service.
+_IMAGE_ROWS: Final = (
+    Row("ec2:DescribeImages", "everything", _IMAGES, when="custom images"),
+    Row("ec2:DescribeSnapshots", "everything", _IMAGES, when="custom images"),
+    Row("ec2:ModifyImageAttribute", "images", _IMAGES, when="custom images"),
+    Row("ec2:ModifySnapshotAttribute", "snapshots", _IMAGES, when="custom images"),
 )
 _ON_THE_CLUSTER: Final = (
     "DescribeCluster",
@@ -68,6 +85,7 @@ CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         *_EKS_ROWS,
         Row("sagemaker:CreateCluster", "training-plans", _PLANS, when="training plans"),
         Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
+        *_IMAGE_ROWS,
     ),
     "UpdateCluster": (
         Row("sagemaker:UpdateCluster", "cluster", _REFERENCE),
@@ -75,6 +93,7 @@ CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         *_EKS_ROWS,
         Row("sagemaker:UpdateCluster", "training-plans", _PLANS, when="training plans"),
         Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
+        *_IMAGE_ROWS,
     ),
     "DeleteCluster": (
         Row("sagemaker:DeleteCluster", "cluster", _REFERENCE),
@@ -114,12 +133,18 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 """The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests hold them to it."""
 
 
-def actions_of(calls: Iterable[str], *, training_plans: bool = False) -> dict[On, list[str]]:
-    """The actions that these calls need, sorted, by what they are for; `training_plans`: where a group has one."""
+def actions_of(
+    calls: Iterable[str], *, training_plans: bool = False, custom_images: bool = False
+) -> dict[On, list[str]]:
+    """The actions that these calls need, sorted, by what they are for.
+
+    `training_plans`, `custom_images`: where a group has one.
+    """
+    left_out = {"training plans": not training_plans, "custom images": not custom_images}
     found: dict[On, set[str]] = {}
     for call in calls:
         for row in CALLS[call]:
-            if row.when == "training plans" and not training_plans:
+            if left_out.get(row.when):
                 continue
             found.setdefault(row.on, set()).add(row.action)
     return {on: sorted(actions) for on, actions in sorted(found.items())}

@@ -63,6 +63,7 @@ class HyperPodStack(EnvironmentStack):
             execution_role=execution_role.role,
             eks_cluster=eks.cluster,
             training_plans=[group.training_plan for group in settings.instance_groups if group.training_plan],
+            image_ids=[group.image_id for group in settings.instance_groups if group.image_id],
         )
         teardown = ClusterTeardown(self, "Teardown", provider=provider)
         needed = [execution_role, scripts, eks.dependencies_chart, *network.security_group_rules]

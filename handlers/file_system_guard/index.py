@@ -8,11 +8,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from functools import cache
+from http.client import INTERNAL_SERVER_ERROR
 from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
 PATIENCE_SECONDS = 30 * 60.0
 """The driver asks for a deletion within minutes (it retries with pauses of up to five), FSx takes about ten."""
@@ -47,7 +48,7 @@ def is_complete(event: Mapping[str, Any], _: object) -> Answer:
     properties = event["ResourceProperties"]
     try:
         left = list(_tagged(_client(), properties["TagKey"], properties["TagValue"]))
-    except (ClientError, HTTPClientError) as error:
+    except (BotoCoreError, ClientError) as error:
         if not _is_passing(error):
             raise
         _log.warning("asking again later: %s", error)
@@ -83,12 +84,14 @@ def _text(left: list[FileSystem], key: str, why: str) -> str:
     )
 
 
-def _is_passing(error: ClientError | HTTPClientError) -> bool:
+def _is_passing(error: BotoCoreError | ClientError) -> bool:
     """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
-    if isinstance(error, HTTPClientError):
-        return True
+    if isinstance(error, BotoCoreError):
+        return isinstance(error, (ConnectionError, HTTPClientError))
     passing = ("Throttling", "TooManyRequests", "RequestLimit", "InternalServerError", "ServiceUnavailable")
-    return error.response["Error"]["Code"].startswith(passing)
+    # A load balancer in between names no code of the service's.
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return error.response["Error"]["Code"].startswith(passing) or status >= INTERNAL_SERVER_ERROR
 
 
 @cache

@@ -15,7 +15,7 @@
 | `InstanceGroups[].ThreadsPerCore` | refused: give the group another name |
 | `InstanceGroups[].OverrideVpcConfig` | refused: give the group another name |
 | `InstanceGroups[].CapacityRequirements` | refused: give the group another name |
-| `InstanceGroups[]`: every other field | in place; the service has the last word |
+| `InstanceGroups[]`: every other field | in place, with what is in it; the service has the last word |
 | `NodeRecovery` | in place; Automatic when it is taken away |
 | `ClusterRole` | in place; refused when it is taken away |
 | `AutoScaling` | in place; disabled when it is taken away |
@@ -77,13 +77,16 @@ def update_request(
     before = _named(previous.get("InstanceGroups"))
     for name in wanted.keys() & groups.keys():
         _refuse_fixed_in_group(name, wanted[name], groups[name], before.get(name, {}))
-    request = {key: desired[key] for key in IN_PLACE if key in desired and not _holds(desired[key], live.get(key))}
+    request = {
+        key: desired[key]
+        for key in IN_PLACE
+        if key in desired
+        and (not _holds(desired[key], live.get(key)) or _less(previous.get(key), desired[key], live.get(key)))
+    }
     request |= _switched_off(desired, live, previous)
     removed = sorted((groups.keys() - wanted.keys()) & set(removable))
     changed = any(
-        name not in groups
-        or not _holds(group, groups[name])
-        or any(_taken_away(key, group, groups[name]) for key in before.get(name, {}))
+        name not in groups or not _holds(group, groups[name]) or _less(before.get(name), group, groups[name])
         for name, group in wanted.items()
     )
     if not (request or removed or changed):
@@ -155,6 +158,15 @@ def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
     return off
 
 
+def _less(before: Any, desired: Any, live: Any) -> bool:
+    """Whether something that stood there before is no longer desired, and still live, however deep."""
+    if not (isinstance(before, Mapping) and isinstance(desired, Mapping) and isinstance(live, Mapping)):
+        return False
+    return any(
+        _taken_away(key, desired, live) or _less(before[key], desired.get(key), _live(live, key)) for key in before
+    )
+
+
 def _taken_away(key: str, desired: Fields, live: Fields) -> bool:
     return key not in desired and bool(_live(live, key))
 
@@ -168,8 +180,19 @@ def _holds(desired: Any, live: Any) -> bool:
             return not desired and not live
         if all(isinstance(item, str) for item in desired):
             return sorted(desired) == sorted(live)
-        return all(map(_holds, desired, live))
+        return _matched(desired, live)
     return bool(desired == live)
+
+
+def _matched(desired: list[Any], live: list[Any]) -> bool:
+    """Whether each desired item has a live one of its own: the service promises no order."""
+    left = list(live)
+    for item in desired:
+        found = next((each for each in left if _holds(item, each)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return True
 
 
 def _live(live: Fields, key: str) -> Any:

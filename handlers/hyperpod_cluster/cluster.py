@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from .changes import group_names, surplus_groups, update_request
 from .errors import Refused, code
 from .failure import why
-from .ownership import Owner
+from .ownership import Owner, added_groups, is_noted, note
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
@@ -38,22 +38,30 @@ def create(request: Request, hyperpod: HyperPod) -> Answer:
     wanted = create_request(request.properties, hyperpod.model)
     wanted["Tags"] = [{"Key": key, "Value": value} for key, value in _tags(wanted, request).items()]
     name = str(wanted["ClusterName"])
+    adopted = False
     try:
         hyperpod.create(wanted)
     except ClientError as error:
-        if code(error) != "ResourceInUse" or not _adopted(name, request, hyperpod):
+        adopted = code(error) == "ResourceInUse" and _adopted(wanted, request, hyperpod)
+        if not adopted:
             raise
-    return {"PhysicalResourceId": name}
+    return {"PhysicalResourceId": name, "UpdateDeferred": adopted}
 
 
-def _adopted(name: str, request: Request, hyperpod: HyperPod) -> bool:
-    """Whether the name is taken by this resource's own cluster; False when it is not the name that is in use."""
+def _adopted(wanted: dict[str, Any], request: Request, hyperpod: HyperPod) -> bool:
+    """Whether the name is taken by this resource's own cluster; False when it is not the name that is in use.
+
+    It may be from an earlier deployment, whose create failed and was not rolled back, and not be as wanted now.
+    """
+    name = str(wanted["ClusterName"])
     existing = hyperpod.find(name)
     if existing is None:
         return False
-    owner = Owner.named_by(hyperpod.tags(existing["ClusterArn"]) or {})
+    tags = hyperpod.tags(existing["ClusterArn"]) or {}
+    owner = Owner.named_by(tags)
     if owner == Owner.of(request):
-        _log.info("cluster %s is this resource's own, from an earlier delivery of the request", name)
+        _log.info("cluster %s is this resource's own, from an earlier request", name)
+        _apply_tags(wanted, tags, request, hyperpod, existing["ClusterArn"])
         return True
     whose = f"belongs to {owner.logical_id} of stack {owner.stack_id}" if owner else "was not made by this stack"
     raise Refused(
@@ -63,7 +71,7 @@ def _adopted(name: str, request: Request, hyperpod: HyperPod) -> bool:
 
 
 def is_created(request: Request, hyperpod: HyperPod) -> Answer:
-    """Done when InService; raises with the events' text when the cluster failed or is gone."""
+    """Done when InService, and as desired if it was taken over; raises when the cluster failed or is gone."""
     cluster = hyperpod.find(request.physical_id)
     if cluster is None:
         if hyperpod.now() - request.accepted_at < CONSISTENCY_SECONDS:
@@ -71,13 +79,15 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
         raise Refused(f"HyperPod cluster {request.physical_id} is gone: it was deleted while it was being created")
     if cluster["ClusterStatus"] == "Deleting":
         raise Refused(f"HyperPod cluster {request.physical_id} is being deleted by somebody else")
-    return _settled(cluster, hyperpod)
+    answer = _settled(cluster, hyperpod)
+    return _caught_up(answer, cluster, request, hyperpod) if request.deferred and answer["IsComplete"] else answer
 
 
 def update(request: Request, hyperpod: HyperPod) -> Answer:
     """Send one UpdateCluster if the live cluster differs; leave it to is_updated while the cluster is busy."""
     cluster = _existing(request, hyperpod)
     tags = _own_tags(cluster, request, hyperpod)
+    _note_added(tags, cluster, request, hyperpod)
     desired = create_request(request.properties, hyperpod.model)
     removable = _removable(desired, cluster, request, hyperpod)
     wanted = update_request(desired, cluster, request.old_properties, removable)
@@ -94,32 +104,48 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     answer = _settled(cluster, hyperpod)
     if not answer["IsComplete"]:
         return answer
+    if request.deferred:
+        return _caught_up(answer, cluster, request, hyperpod)
     desired = create_request(request.properties, hyperpod.model)
     # What was taken away has been, once the update was sent: what shows then are the service's defaults.
-    before = request.old_properties if request.deferred else {}
-    missing = update_request(desired, cluster, before, _removable(desired, cluster, request, hyperpod))
-    if missing is None:
+    if update_request(desired, cluster, {}, _removable(desired, cluster, request, hyperpod)) is None:
         return answer
-    if request.deferred:
-        _own_tags(cluster, request, hyperpod)
-        return _waiting(_sent(missing, cluster, request, hyperpod) or "the update was sent")
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
     return _waiting("it does not show the update yet")
 
 
+def _caught_up(answer: Answer, cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> Answer:
+    """Send the update that `on_event` could not send, or need not have known of; `answer` when there is none."""
+    desired = create_request(request.properties, hyperpod.model)
+    removable = _removable(desired, cluster, request, hyperpod)
+    missing = update_request(desired, cluster, request.old_properties, removable)
+    if missing is None:
+        return answer
+    _own_tags(cluster, request, hyperpod)
+    return _waiting(_sent(missing, cluster, request, hyperpod) or "the update was sent")
+
+
+def _note_added(tags: dict[str, str], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> None:
+    """Write down which groups the update adds, before anything can fail: a rollback may remove those."""
+    added = group_names(request.properties) - group_names(cluster)
+    if is_noted(request, tags) or not (added or added_groups(tags)) or hyperpod.rolls_back(request.stack_id):
+        return
+    hyperpod.add_tags(cluster["ClusterArn"], note(request, added))
+
+
 def _removable(desired: dict[str, Any], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> set[str]:
     """Which of the live groups that are not desired may go with their nodes; raises Refused where that is unclear.
 
-    Those that the template confirms. When CloudFormation goes back, also those of the update that failed; what neither
-    template has is then left alone, for a rollback must not fail where nothing can be confirmed.
+    Those that the template confirms. When CloudFormation goes back, also those that the update that failed has added;
+    others are then left alone, for a rollback must not fail where nothing can be confirmed.
     """
     surplus = surplus_groups(desired, cluster)
     unconfirmed = surplus - request.confirmed
     if not unconfirmed:
         return surplus
     if hyperpod.rolls_back(request.stack_id):
-        return surplus & (request.confirmed | group_names(request.old_properties))
+        return surplus & (request.confirmed | added_groups(hyperpod.tags(cluster["ClusterArn"]) or {}))
     names = ", ".join(sorted(unconfirmed))
     raise Refused(
         f"Instance group {names} of HyperPod cluster {cluster['ClusterName']} would be removed with its nodes: "

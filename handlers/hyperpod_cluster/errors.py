@@ -1,6 +1,8 @@
 """What can go wrong, and whether waiting helps."""
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from http.client import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
 _TRANSIENT = frozenset(
     {
@@ -36,8 +38,10 @@ def code(error: ClientError) -> str:
 def is_transient(error: ClientError | BotoCoreError) -> bool:
     """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
     if isinstance(error, ClientError):
-        return code(error) in _TRANSIENT
-    return isinstance(error, HTTPClientError)
+        # A load balancer in between names no code of the service's.
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return code(error) in _TRANSIENT or status == TOO_MANY_REQUESTS or status >= INTERNAL_SERVER_ERROR
+    return isinstance(error, (ConnectionError, HTTPClientError))
 
 
 def is_propagation(error: ClientError | BotoCoreError) -> bool:

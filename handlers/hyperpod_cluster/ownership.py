@@ -1,6 +1,11 @@
-"""Whose a cluster is: two tags, written in the same call that creates it, name the stack and the resource in it."""
+"""What a cluster's tags tell a stack.
 
-from collections.abc import Mapping
+Two, written in the same call that creates it, name the stack and the resource in it. A third names the groups that the
+last update added: when it fails, those may go without confirmation, and nobody else's. Where it is lost, they stay.
+"""
+
+import textwrap
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,6 +13,10 @@ from .request import Request
 
 STACK_TAG = "hyperpod-cluster:stack-id"
 RESOURCE_TAG = "hyperpod-cluster:logical-id"
+ADDED_TAG = "hyperpod-cluster:added-groups"
+
+# AddTags, Tag.Value.
+_LONGEST_VALUE = 256
 
 
 @dataclass(frozen=True)
@@ -33,3 +42,22 @@ class Owner:
     def tags(self) -> dict[str, str]:
         """The tags that name this owner."""
         return {STACK_TAG: self.stack_id, RESOURCE_TAG: self.logical_id}
+
+
+def note(request: Request, added: Collection[str]) -> dict[str, str]:
+    """The tag for the groups that a request adds. Names that a tag has no room for are left out, whole."""
+    return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *sorted(added)]), _LONGEST_VALUE, placeholder="")}
+
+
+def is_noted(request: Request, tags: Mapping[str, str]) -> bool:
+    """Whether an earlier delivery of the request has written its note."""
+    return request.id in _noted(tags)
+
+
+def added_groups(tags: Mapping[str, str]) -> set[str]:
+    """The groups that the last update added, as far as its note tells."""
+    return set(_noted(tags)[1:])
+
+
+def _noted(tags: Mapping[str, str]) -> list[str]:
+    return tags.get(ADDED_TAG, "").split()

@@ -19,13 +19,15 @@ class Request:
     """One request. All scalars in the properties are strings: CloudFormation sends no other.
 
     `accepted_at` (seconds since the epoch) and `deferred` are `on_event`'s own answers, which the framework hands
-    to `is_complete`: when `on_event` was done, and whether an update still has to be sent. `properties` and
-    `old_properties` are fields of CreateCluster; `confirmed` are the names that the template gives for CONFIRMED.
+    to `is_complete`: when `on_event` was done, and whether an update may still have to be sent. `properties` and
+    `old_properties` are fields of CreateCluster; `confirmed` are the names that the template gives for CONFIRMED. `id`
+    is CloudFormation's, the same in every delivery.
     """
 
     type: str
     stack_id: str
     logical_id: str
+    id: str = ""
     physical_id: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
     old_properties: Mapping[str, Any] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class Request:
             type=event["RequestType"],
             stack_id=event["StackId"],
             logical_id=event["LogicalResourceId"],
+            id=event["RequestId"],
             physical_id=event.get("PhysicalResourceId", ""),
             properties=_fields(event.get("ResourceProperties", {})),
             old_properties=_fields(event.get("OldResourceProperties", {})),

@@ -49,14 +49,18 @@ class ClusterProvider(Construct):
         execution_role: iam.IRole,
         eks_cluster: eks.ICluster,
         training_plans: Sequence[str] = (),
+        image_ids: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
         self._training_plans = list(dict.fromkeys(training_plans))
+        self._image_ids = list(dict.fromkeys(image_ids))
         with _packed_handlers() as code:
             on_event = self._function("OnEvent", code, "on_event", Duration.minutes(3))
             is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
         for handler, function in (("on_event", on_event), ("is_complete", is_complete)):
-            wanted = actions_of(HANDLER_CALLS[handler], training_plans=bool(training_plans))
+            wanted = actions_of(
+                HANDLER_CALLS[handler], training_plans=bool(training_plans), custom_images=bool(image_ids)
+            )
             for on, actions in wanted.items():
                 function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
         provider = waiting_provider(self, on_event=on_event, is_complete=is_complete, total_timeout=TOTAL_TIMEOUT)
@@ -85,8 +89,10 @@ class ClusterProvider(Construct):
             "cluster": [self._clusters()],
             "eks-cluster": [eks_cluster.cluster_arn],
             "everything": ["*"],
+            "images": [f"arn:aws:ec2:{stack.region}::image/{image_id}" for image_id in self._image_ids],
             "roles": [execution_role.role_arn],
             "service-linked-role": [f"arn:aws:iam::{stack.account}:role/{path}"],
+            "snapshots": [self._snapshots()],
             "stack": [stack.stack_id],
             "training-plans": [*self._training_plans, self._reserved_capacity()],
         }
@@ -108,6 +114,9 @@ class ClusterProvider(Construct):
         stack = Stack.of(self)
         return f"arn:aws:sagemaker:{stack.region}:{stack.account}:reserved-capacity/*"
 
+    def _snapshots(self) -> str:
+        return f"arn:aws:ec2:{Stack.of(self).region}::snapshot/*"
+
     def _access_entries(self, eks_cluster: str) -> str:
         stack = Stack.of(self)
         return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
@@ -120,6 +129,8 @@ class ClusterProvider(Construct):
         )
         if self._training_plans:
             acknowledge(self, "A plan does not tell the name of what it reserved", wildcard(self._reserved_capacity()))
+        if self._image_ids:
+            acknowledge(self, "An AMI's id does not tell its snapshot's", wildcard(self._snapshots()))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from config.hyperpod_permissions import HANDLER_CALLS
 from handlers.hyperpod_cluster import index
@@ -162,10 +162,10 @@ class Framework:
 
         self.interrupt(position, deed, after=after)
 
-    def time_out(self) -> None:
+    def time_out(self, error: type[BotoCoreError] = ReadTimeoutError) -> None:
         """Let a call end as one whose answer does not come."""
         self.sleep(CONNECT_SECONDS + READ_SECONDS)
-        raise ReadTimeoutError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com/")
+        raise error(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com/")
 
     def handle(self, event: Event) -> Response:
         """Answer one request of CloudFormation; simulated time goes on meanwhile."""

@@ -1,11 +1,13 @@
 """Every verb under every call that fails once, that loses its answer, or that never works."""
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from handlers.hyperpod_cluster import index
+from handlers.hyperpod_cluster.errors import is_transient
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import CloudFormation, Interruption, Properties
 
@@ -86,6 +88,30 @@ def test_call_without_an_answer_is_survived(
     # What was carried out needs no second attempt.
     assert lost == ([call] if len(lost) == 1 and after else [call, call])
     assert response.succeeded, response.reason
+
+
+@pytest.mark.parametrize("error", [ConnectTimeoutError, EndpointConnectionError])
+@pytest.mark.parametrize(("verb", "call"), [("Create", "DescribeCluster"), ("Update", "UpdateCluster")])
+def test_service_that_cannot_be_reached_for_a_moment_is_survived(
+    cloudformation: CloudFormation, properties: Properties, verb: str, call: str, error: type[BotoCoreError]
+) -> None:
+    lost: list[str] = []
+
+    def lose(called: str, carried_out: bool) -> None:
+        if called == call and not carried_out and len(lost) < 2:
+            lost.append(called)
+            cloudformation.framework.time_out(error)
+
+    response = carry_out(verb, cloudformation, properties, lose)
+    assert lost == [call, call]
+    assert response.succeeded, response.reason
+
+
+@pytest.mark.parametrize(("status", "passing"), [(503, True), (502, True), (429, True), (400, False), (403, False)])
+def test_answer_of_a_load_balancer_is_judged_by_its_status(status: int, passing: bool) -> None:
+    """Its body has no code that is the service's: botocore puts the status there."""
+    answer = {"Error": {"Code": str(status), "Message": ""}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    assert is_transient(ClientError(cast("Any", answer), "DescribeCluster")) is passing
 
 
 @pytest.mark.parametrize(("verb", "call"), PAIRS)

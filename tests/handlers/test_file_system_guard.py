@@ -5,6 +5,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import BotoCoreError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 from botocore.stub import Stubber
 
 from handlers.file_system_guard import index
@@ -116,6 +117,20 @@ def test_text_fits_into_cloudformations_answer(fsx: Stubber) -> None:
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError"])
 def test_passing_fault_is_not_yet(fsx: Stubber, code: str) -> None:
     fsx.add_client_error("describe_file_systems", code)
+    assert index.is_complete(event(), None) == {"IsComplete": False}
+
+
+@pytest.mark.parametrize("error", [ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError])
+def test_service_that_cannot_be_reached_is_not_yet(monkeypatch: pytest.MonkeyPatch, error: type[BotoCoreError]) -> None:
+    def fails(*_: object) -> None:
+        raise error(endpoint_url="https://fsx.us-west-2.amazonaws.com/")
+
+    monkeypatch.setattr(index, "_client", fails)
+    assert index.is_complete(event(), None) == {"IsComplete": False}
+
+
+def test_answer_of_a_load_balancer_is_not_yet(fsx: Stubber) -> None:
+    fsx.add_client_error("describe_file_systems", "503", http_status_code=503)
     assert index.is_complete(event(), None) == {"IsComplete": False}
 
 

@@ -33,7 +33,7 @@ class Context:
 client = index._client("sagemaker")
 sent = []
 client.meta.events.register("before-parameter-build.sagemaker.CreateCluster", lambda params, **_: sent.append(params))
-event = {"RequestType": "Create", "ResourceType": "Custom::HyperPodCluster", "StackId": "stack",
+event = {"RequestType": "Create", "RequestId": "1", "ResourceType": "Custom::HyperPodCluster", "StackId": "stack",
          "LogicalResourceId": "Cluster", "ResourceProperties": json.loads(sys.argv[3])}
 with Stubber(client) as stub:
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.changing import edited
 from tests.handlers.engine import Deployments
@@ -16,7 +17,7 @@ from tests.handlers.judging import Deeds
 CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
 UPDATE = ("more workers", "new group", "other tags")
 # Calls of each: `test_every_call_is_covered` holds these figures to what is really called.
-CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 2, 7, 3
+CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 2, 9, 3
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ def live(bench: HyperPodBench) -> dict[str, Any]:
     """What a rollback must bring back: groups and tags of the only cluster."""
     [cluster] = bench.hyperpod.world.clusters.values()
     groups = [group.specification for group in cluster.groups.values() if not group.deleting]
-    return {"groups": deepcopy(groups), "tags": dict(cluster.tag_values)}
+    tags = {key: value for key, value in cluster.tag_values.items() if key != ADDED_TAG}
+    return {"groups": deepcopy(groups), "tags": tags}
 
 
 def clusters(bench: HyperPodBench) -> list[str]:
@@ -43,7 +45,8 @@ def test_every_call_is_covered(running: Deployments, bench: HyperPodBench) -> No
     calls = running.framework.calls
     running.deploy(edited(bench, UPDATE))
     assert calls[:UPDATE_CALLS] == [
-        *("DescribeCluster", "ListTags", "ListClusterNodes", "UpdateCluster", "AddTags", "DeleteTags"),
+        *("DescribeCluster", "ListTags", "DescribeStacks", "AddTags"),  # the note of what it adds
+        *("ListClusterNodes", "UpdateCluster", "AddTags", "DeleteTags"),
         "DescribeCluster",  # from is_complete
     ]
     calls.clear()
@@ -153,16 +156,53 @@ def test_rollback_that_the_checks_outlast_says_so_and_can_be_continued(
     assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
 
 
-def test_rollback_leaves_a_group_alone_that_neither_template_has(
-    running: Deployments, deeds: Deeds, bench: HyperPodBench
-) -> None:
+def make_by_hand(bench: HyperPodBench, deeds: Deeds) -> None:
+    """A group that somebody made in the console, with nodes that run."""
     deeds.drift = True
     groups = [*edited(bench, ())["InstanceGroups"], bench.group("by-hand", "ml.g5.2xlarge", 1)]
     bench.client("sagemaker").update_cluster(ClusterName="ml-cluster", InstanceGroups=groups)
     bench.advance(60)
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["", "after it was taken back once"])
+@pytest.mark.parametrize("how", ["wrong type", "typing error", "fails later"])
+def test_rollback_keeps_a_group_that_the_failed_update_took_over(
+    running: Deployments, deeds: Deeds, bench: HyperPodBench, how: str, *, earlier: bool
+) -> None:
+    """It was there before, with somebody's work: the failed update names it, and has not added it."""
+    named = edited(bench, ["typing error"] if how == "typing error" else [])
+    kind = "ml.g5.4xlarge" if how == "wrong type" else "ml.g5.2xlarge"
+    named["InstanceGroups"].append(bench.group("by-hand", kind, 1))
+    if earlier:
+        assert running.deploy(named, fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
+        bench.advance(60)
+    make_by_hand(bench, deeds)
+    assert running.deploy(named, fails_later=how == "fails later") == "UPDATE_ROLLBACK_COMPLETE"
+    assert [group["InstanceGroupName"] for group in live(bench)["groups"]][-1] == "by-hand"
+
+
+def test_rollback_leaves_a_group_alone_that_neither_template_has(
+    running: Deployments, deeds: Deeds, bench: HyperPodBench
+) -> None:
+    make_by_hand(bench, deeds)
     assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_ROLLBACK_COMPLETE"
     assert "Instance group by-hand of HyperPod cluster ml-cluster would be removed" in running.reasons()[0]
     assert [group["InstanceGroupName"] for group in live(bench)["groups"]][-1] == "by-hand"
+
+
+@pytest.mark.parametrize("edits", [("more workers",), ("new group",), ("other tags",)], ids=lambda edits: edits[0])
+def test_cluster_of_a_create_that_failed_is_made_what_the_next_create_asks_for(
+    stacks: Deployments, deeds: Deeds, bench: HyperPodBench, edits: tuple[str, ...]
+) -> None:
+    """Its handler died after the call, nothing was rolled back, and the environment's file was changed."""
+    deeds.drift = True
+    stacks.framework.kill(0, after=True)
+    assert stacks.deploy(edited(bench, ()), on_failure="DO_NOTHING") == "CREATE_FAILED"
+    bench.advance(60)
+    assert stacks.deploy(wanted := edited(bench, edits), on_failure="DO_NOTHING") == "UPDATE_COMPLETE"
+    groups = {group["InstanceGroupName"]: group["InstanceCount"] for group in strings(live(bench)["groups"])}
+    assert groups == {group["InstanceGroupName"]: group["InstanceCount"] for group in strings(wanted["InstanceGroups"])}
+    assert {tag["Key"]: tag["Value"] for tag in wanted["Tags"]}.items() <= live(bench)["tags"].items()
 
 
 def test_crash_of_the_framework_is_survived_by_the_repeated_delivery(stacks: Deployments, bench: HyperPodBench) -> None:

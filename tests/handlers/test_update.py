@@ -71,6 +71,51 @@ def test_equal_cluster_is_success_without_a_call_that_changes(
     assert changing(cloudformation.calls) == []
 
 
+TAINT = {"Key": "gpu", "Value": "yes", "Effect": "NoSchedule"}
+OTHER_TAINT = TAINT | {"Key": "team"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"Labels": {"a": "1", "b": "2"}}, {"Labels": {"a": "1"}}),
+        ({"Labels": {"a": "1"}, "Taints": [TAINT]}, {"Labels": {"a": "1"}}),
+        ({"Labels": {"a": "1"}, "Taints": [TAINT]}, {"Taints": [TAINT]}),
+        ({"Taints": [TAINT, OTHER_TAINT]}, {"Taints": [TAINT]}),
+        ({"Labels": {"a": "1"}}, None),
+    ],
+    ids=["a label", "all taints", "all labels", "a taint", "everything"],
+)
+def test_label_or_taint_that_is_taken_away_goes(
+    cloudformation: CloudFormation,
+    properties: Properties,
+    sagemaker: Any,
+    before: dict[str, Any],
+    after: dict[str, Any] | None,
+) -> None:
+    old, new = deepcopy(properties), deepcopy(properties)
+    old["InstanceGroups"][1]["KubernetesConfig"] = before
+    if after:
+        new["InstanceGroups"][1]["KubernetesConfig"] = after
+    assert cloudformation.create(old).succeeded
+    cloudformation.bench.advance(minutes=240)
+    cloudformation.calls.clear()
+    assert cloudformation.update("ml-cluster", new, old).succeeded
+    assert changing(cloudformation.calls) == ["UpdateCluster"]
+    shown = groups_of(sagemaker)["worker-group-1"].get("KubernetesConfig", {})
+    assert {key: shown.get(f"Desired{key}") or None for key in ("Labels", "Taints")} == {
+        key: (after or {}).get(key) for key in ("Labels", "Taints")
+    }
+
+
+def test_order_in_which_the_service_tells_taints_is_no_difference() -> None:
+    group = {"InstanceGroupName": "workers", "KubernetesConfig": {"Taints": [TAINT, OTHER_TAINT]}}
+    told = {"InstanceGroupName": "workers", "KubernetesConfig": {"DesiredTaints": [OTHER_TAINT, TAINT]}}
+    desired = {"ClusterName": "ml-cluster", "InstanceGroups": [group]}
+    live = {"ClusterName": "ml-cluster", "InstanceGroups": [told]}
+    assert update_request(desired, live, desired) is None
+
+
 def test_new_group_is_added_in_place(
     change: Callable[[Change], Response], bench: HyperPodBench, sagemaker: Any
 ) -> None:
@@ -90,7 +135,7 @@ def test_renamed_group_is_one_update_that_adds_and_deletes(
     change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
 ) -> None:
     assert change(lambda new: (new["InstanceGroups"][1].update(RENAMED), new.update(CONFIRMED_WORKERS))).succeeded
-    assert changing(cloudformation.calls) == ["UpdateCluster"]
+    assert changing(cloudformation.calls) == ["AddTags", "UpdateCluster"]
     bench.advance(minutes=120)
     assert list(groups_of(sagemaker)) == ["head-group", "workers-2"]
 
@@ -219,7 +264,8 @@ def test_removal_of_a_group_is_refused_until_it_is_confirmed(
         "Instance group worker-group-1 of HyperPod cluster ml-cluster would be removed with its nodes: "
         "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
     )
-    assert changing(cloudformation.calls) == []
+    # A rename is noted: what CloudFormation's way back would remove.
+    assert changing(cloudformation.calls) == (["AddTags"] if edit == "renamed" else [])
 
 
 def test_confirmation_alone_changes_nothing(

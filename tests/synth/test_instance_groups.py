@@ -129,16 +129,34 @@ def test_device_plugins_run_on_tainted_nodes(stated: Assembly) -> None:
         assert values.count(taint) == len(("nvidia-device-plugin", "aws-efa-k8s-device-plugin"))
 
 
+def statements_of(assembly: Assembly, handler: str) -> list[dict[str, Any]]:
+    template = assembly.templates["hyperpod"]
+    [function] = [f for f in template.properties("AWS::Lambda::Function") if f["Handler"].endswith(f".{handler}")]
+    return policy_of(template, function["Role"]["Fn::GetAtt"][0])
+
+
+@pytest.mark.parametrize("handler", ["on_event", "is_complete"])
+def test_handlers_may_share_the_groups_own_amis_and_no_others(stated: Assembly, dev: Assembly, handler: str) -> None:
+    granted = {
+        action: statement["Resource"]
+        for statement in statements_of(stated, handler)
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+        if action.startswith("ec2:")
+    }
+    assert granted == {
+        "ec2:DescribeImages": "*",
+        "ec2:DescribeSnapshots": "*",
+        "ec2:ModifyImageAttribute": "arn:aws:ec2:us-west-2::image/ami-0123456789abcdef0",
+        "ec2:ModifySnapshotAttribute": "arn:aws:ec2:us-west-2::snapshot/*",
+    }
+    assert "ec2:" not in str(statements_of(dev, handler))
+
+
 @pytest.mark.parametrize("handler", ["on_event", "is_complete"])
 def test_handlers_may_use_the_training_plans_of_the_groups_and_no_others(
     stated: Assembly, dev: Assembly, handler: str
 ) -> None:
-    def statements(assembly: Assembly) -> list[dict[str, Any]]:
-        template = assembly.templates["hyperpod"]
-        [function] = [f for f in template.properties("AWS::Lambda::Function") if f["Handler"].endswith(f".{handler}")]
-        return policy_of(template, function["Role"]["Fn::GetAtt"][0])
-
-    [found] = [s for s in statements(stated) if "sagemaker:DescribeTrainingPlan" in s["Action"]]
+    [found] = [s for s in statements_of(stated, handler) if "sagemaker:DescribeTrainingPlan" in s["Action"]]
     assert "sagemaker:UpdateCluster" in found["Action"]
     assert set(found["Resource"]) == {PLAN, "arn:aws:sagemaker:us-west-2:111122223333:reserved-capacity/*"}
-    assert not any("sagemaker:DescribeTrainingPlan" in s["Action"] for s in statements(dev))
+    assert not any("sagemaker:DescribeTrainingPlan" in s["Action"] for s in statements_of(dev, handler))

@@ -110,6 +110,7 @@ class HyperPodApi:
             eks_cluster_arn=orchestrator.get("Eks", {}).get("ClusterArn", ""),
             roles=tuple(dict.fromkeys(role for role in roles if role)),
             training_plans=tuple(group["TrainingPlanArn"] for group in groups if "TrainingPlanArn" in group),
+            image_ids=tuple(group["ImageId"] for group in groups if "ImageId" in group),
             tags={tag.get("Key", ""): tag.get("Value", "") for tag in request.get("Tags", [])},
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
         )

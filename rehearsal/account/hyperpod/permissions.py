@@ -18,7 +18,7 @@ class Call:
     """One API call, as far as its permissions depend on it.
 
     `roles` are the execution roles it passes, `eks_cluster_arn` the orchestrator ("" while there is none),
-    `training_plans` those of its groups.
+    `training_plans` and `image_ids` those of its groups.
     """
 
     operation: str
@@ -26,6 +26,7 @@ class Call:
     eks_cluster_arn: str = ""
     roles: tuple[str, ...] = ()
     training_plans: tuple[str, ...] = ()
+    image_ids: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
     service_linked_role_exists: bool = True
 
@@ -45,6 +46,8 @@ def needs(call: Call) -> Iterator[Need]:
     context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
     for row in TABLE[call.operation]:
         if row.when == "tags" and not call.tags:
+            continue
+        if row.when == "custom images" and not call.image_ids:
             continue
         if row.when == "no service-linked role" and call.service_linked_role_exists:
             continue
@@ -78,6 +81,9 @@ def _resources(kind: str, call: Call) -> Iterable[str]:
         "roles": call.roles,
         "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
         "training-plans": [*call.training_plans, *reserved],
+        "images": [f"arn:{partition}:ec2:{region}::image/{image_id}" for image_id in call.image_ids],
+        # Nothing here knows an image's snapshot: one of each.
+        "snapshots": [f"arn:{partition}:ec2:{region}::snapshot/snap-{image_id[4:]}" for image_id in call.image_ids],
     }
     if kind in named:
         return named[kind]

@@ -12,7 +12,7 @@ from config import Environment
 from rehearsal.account.context import Account
 from rehearsal.account.services.eks.service import ADMIN_POLICY, Identity, service_of
 from rehearsal.account.services.iam import backend_of
-from rehearsal.kubernetes.api import Api
+from rehearsal.kubernetes.api import Api, Object
 
 _TAGS: Final = {"owner": "platform-team"}
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
@@ -24,7 +24,7 @@ _ADD_ONS: Final = {
     "eks-pod-identity-agent": {},
 }
 _NAMESPACE: Final = "data-team"
-_SETTLED_SECONDS: Final = 30
+_SETTLED_SECONDS: Final = 180
 
 
 def make(account: Account, environment: Environment) -> None:
@@ -94,13 +94,35 @@ def _make_role(account: Account, name: str, principal: dict[str, str], *policies
 
 
 def _settle(api: Api) -> None:
-    """Wait until every pod has found its node: what is compared later must not change by itself."""
+    """Wait until every pod runs and is behind its service: what is compared later must not change by itself."""
     deadline = time.monotonic() + _SETTLED_SECONDS
-    while not (pods := api.get("/api/v1/pods")["items"]) or any(pod["status"]["phase"] != "Running" for pod in pods):
+    while waiting := _unsettled(api):
         if time.monotonic() > deadline:
-            waiting = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] != "Running"]
-            raise TimeoutError(f"pods of the existing cluster do not run after {_SETTLED_SECONDS} s: {waiting}")
+            raise TimeoutError(f"the existing cluster does not settle within {_SETTLED_SECONDS} s: {waiting}")
         time.sleep(0.2)
+
+
+def _unsettled(api: Api) -> list[str]:
+    """The pods that do not run, and the services that do not lead to all of theirs."""
+    pods = api.get("/api/v1/pods")["items"]
+    services = api.get("/api/v1/services")["items"]
+    slices = api.get("/apis/discovery.k8s.io/v1/endpointslices")["items"]
+    behind = [
+        service["metadata"]["name"]
+        for service in services
+        if (selector := service["spec"].get("selector"))
+        and _ready(slices, service) != sum(selector.items() <= pod["metadata"]["labels"].items() for pod in pods)
+    ]
+    waiting = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] != "Running"]
+    return [*waiting, *behind] if pods else ["no pod"]
+
+
+def _ready(slices: list[Object], service: Object) -> int:
+    """How many endpoints of a service are ready."""
+    name = service["metadata"]["name"]
+    own = [each for each in slices if each["metadata"].get("labels", {}).get("kubernetes.io/service-name") == name]
+    endpoints = [endpoint for each in own for endpoint in each.get("endpoints") or []]
+    return sum(bool(endpoint["conditions"].get("ready")) for endpoint in endpoints)
 
 
 def _listed(tags: dict[str, str]) -> list[dict[str, str]]:

@@ -246,3 +246,15 @@ def test_capacity_of_a_training_plan_needs_the_plan_itself(
         assert f"{refused} on resource: {PLAN}" in refusal("AccessDeniedException", create, **request)
     else:
         create(**request)
+
+
+SHARING = ("ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:ModifyImageAttribute", "ec2:ModifySnapshotAttribute")
+
+
+@pytest.mark.parametrize("missing", SHARING)
+def test_own_ami_must_be_shared_by_the_caller(bench: HyperPodBench, refusal: Refusal, missing: str) -> None:
+    actions = [action for action in (*create_actions(), *SHARING) if action != missing]
+    request = bench.request(InstanceGroups=[bench.group("g", "ml.g5.2xlarge", 1, ImageId="ami-0123456789abcdef0")])
+    create = bench.client("sagemaker", bench.role("caller", policy(allow(*actions)))).create_cluster
+    assert missing in refusal("AccessDeniedException", create, **request)
+    bench.client("sagemaker", bench.role("other", policy(allow(*actions, missing)))).create_cluster(**request)
