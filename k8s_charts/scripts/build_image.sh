@@ -23,6 +23,10 @@ build() {
   touch "$WORK/done"
 }
 
-build "$@" 2>&1 | tee -a "$WORK/log"
+# A container's first process gets no signal that it does not ask for, and a trap waits for what runs in the foreground:
+# without both, the grace period would pass before the report is asked to upload the log.
+trap 'exit 143' TERM
+build "$@" 2>&1 | tee -a "$WORK/log" &
+wait "$!"
 # The pipeline's own result is that of tee.
 [ -e "$WORK/done" ]

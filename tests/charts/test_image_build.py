@@ -295,6 +295,21 @@ def test_build_of_a_tag_that_is_there_does_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "arguments").exists()
 
 
+def test_build_that_is_told_to_end_leaves_the_rest_of_the_grace_period_to_the_report(tmp_path: Path) -> None:
+    """As a container's first process it must ask for the signal: its exit code is its own, and not the signal's."""
+    command = shell(tmp_path, "build_image.sh", IMAGE="registry/repository:tag", CACHE="registry/repository:cache")
+    (tmp_path / "buildctl-daemonless.sh").write_text('#!/bin/sh\ntouch "$WORK/builds"\nexec sleep 600\n')
+    with subprocess.Popen([*command, "script"], stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            wait_until((tmp_path / "builds").exists, "its build")
+            process.terminate()
+            assert process.wait(timeout=PATIENCE) == 143
+            assert not (tmp_path / "done").exists()
+        finally:
+            # What it waited for; the kubelet ends a container whole.
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def report(directory: Path) -> None:
     """Let the report wait as a sidecar does, and end it as the kubelet does."""
     command = shell(directory, "report_image_build.sh", LOG="s3://bucket/image-build/tag.log")
