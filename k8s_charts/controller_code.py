@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 PACKAGE: Final = Path(__file__).resolve().parent.parent / "controllers"
-ROOT: Final = "/opt/ray-on-hyperpod"
+# The volume's name too: in the rehearsal that becomes its folder's.
+_NAME: Final = PACKAGE.name
+_MOUNT: Final = f"/opt/ray-on-hyperpod/{_NAME}"
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 CONTAINER_SECURITY: Final = {
@@ -51,17 +53,20 @@ def digest(code: Mapping[str, str]) -> str:
     return hashlib.sha256("\0".join(code.values()).encode()).hexdigest()[:16]
 
 
-def code_volume(config_map: str, code: Mapping[str, str]) -> dict[str, Any]:
-    """The volume `code`, to be mounted at `ROOT`."""
-    items = [{"key": name, "path": f"{PACKAGE.name}/{name}"} for name in code]
-    return {"name": "code", "configMap": {"name": config_map, "items": items}}
+def code_volume(config_map: str) -> dict[str, Any]:
+    """The volume of the code.
+
+    All files, whatever their names: a pod made from a template of before a deployment finds the newer code whole.
+    """
+    return {"name": _NAME, "configMap": {"name": config_map}}
 
 
 def python(module: str) -> dict[str, Any]:
-    """What a container needs to run `controllers.<module>` from the volume `code`."""
+    """What a container needs to run `controllers.<module>` from the volume of the code."""
     return {
-        "command": ["python", "-B", "-m", f"{PACKAGE.name}.{module}"],
-        "env": [{"name": "PYTHONPATH", "value": ROOT}],
+        "command": ["python", "-B", "-m", f"{_NAME}.{module}"],
+        # By way of the mount: the rehearsal's kubelet mounts nothing, and replaces a mount path by that of a folder.
+        "env": [{"name": "PYTHONPATH", "value": f"{_MOUNT}/.."}],
         "securityContext": CONTAINER_SECURITY,
-        "volumeMounts": [{"name": "code", "mountPath": ROOT, "readOnly": True}],
+        "volumeMounts": [{"name": _NAME, "mountPath": _MOUNT, "readOnly": True}],
     }

@@ -125,7 +125,7 @@ def _job(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
                 "securityContext": POD_SECURITY,
                 "terminationGracePeriodSeconds": 20,
                 "containers": [_container(supervisor)],
-                "volumes": [code_volume(JOB_SUPERVISOR, code)],
+                "volumes": [code_volume(JOB_SUPERVISOR)],
             },
         },
     }

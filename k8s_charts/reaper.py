@@ -110,7 +110,7 @@ def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
         "securityContext": POD_SECURITY,
         "terminationGracePeriodSeconds": 5,
         "containers": [_container(reaper)],
-        "volumes": [code_volume(REAPER, code)],
+        "volumes": [code_volume(REAPER)],
     }
     return {
         "replicas": REPLICAS,

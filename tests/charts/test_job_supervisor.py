@@ -94,6 +94,16 @@ def test_the_code_is_all_there_and_needs_the_standard_library_only(made: dict[tu
                 assert top in sys.stdlib_module_names or (top == "controllers" and f"{rest}.py" in code), module_name
 
 
+def test_run_that_outlives_a_deployment_finds_the_newer_code_whole(job: Object) -> None:
+    """Its Job is a copy of the template of before, and the newer code may have other modules."""
+    pod = job["template"]["spec"]
+    [volume] = pod["volumes"]
+    [mount] = pod["containers"][0]["volumeMounts"]
+    assert "items" not in volume["configMap"]
+    assert mount["name"] == volume["name"]
+    assert mount["mountPath"].endswith("/controllers")
+
+
 def test_it_keeps_to_restricted_and_cannot_write(job: Object) -> None:
     pod = job["template"]["spec"]
     [container] = pod["containers"]

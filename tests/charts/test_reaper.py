@@ -1,6 +1,7 @@
 """The reaper's objects: as little power as it needs, and code that a plain Python runs."""
 
 import ast
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,10 @@ def test_the_code_is_all_there_and_needs_the_standard_library_only(made: dict[st
 def test_every_file_is_mounted_where_python_looks_for_it(made: dict[str, Object], pod: Object) -> None:
     [volume] = pod["volumes"]
     [container] = pod["containers"]
-    paths = {item["path"]: item["key"] for item in volume["configMap"]["items"]}
-    assert paths == {f"controllers/{name}": name for name in made["ConfigMap"]["data"]}
-    assert volume["configMap"]["name"] == made["ConfigMap"]["metadata"]["name"]
-    assert {"name": "PYTHONPATH", "value": container["volumeMounts"][0]["mountPath"]} in container["env"]
+    [mount] = container["volumeMounts"]
+    [path] = [item["value"] for item in container["env"] if item["name"] == "PYTHONPATH"]
+    assert volume["configMap"] == {"name": made["ConfigMap"]["metadata"]["name"]}
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], os.path.normpath(f"{path}/controllers"))
     assert container["command"][-2:] == ["-m", "controllers.reaper"]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from k8s_charts.controller_code import python
 from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.launch import Launch, prepare
 from rehearsal.kubernetes.programs import Program, containers_query, program_of
@@ -57,6 +58,13 @@ def test_variables_come_from_the_pod_and_nowhere_else(tmp_path: Path, monkeypatc
 
 def test_pod_without_a_token_volume_has_no_identity(tmp_path: Path) -> None:
     assert "KUBECONFIG" not in launch(tmp_path).environment
+
+
+def test_controllers_find_their_package_in_the_folder_of_its_volume(tmp_path: Path) -> None:
+    given = launch(
+        tmp_path, volumes=[{"name": "controllers", "emptyDir": {}}], **python("reaper") | {"command": ["/tool"]}
+    )
+    assert Path(given.environment["PYTHONPATH"], "controllers").resolve() == tmp_path / "volumes" / "controllers"
 
 
 def test_mount_paths_become_folders_in_words_and_variables_once(tmp_path: Path) -> None:
