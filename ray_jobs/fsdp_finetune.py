@@ -132,9 +132,12 @@ def main() -> None:
         parser.error("--model needs --data: sentences that are made here mean nothing to a real model")
     try:
         if options.data:
-            read_sentences(options.data, options.model)
-    except BadData as error:
+            with resume.first_use(options.data, "read"):
+                read_sentences(options.data, options.model)
+    except (BadData, resume.BadInput) as error:
         parser.error(str(error))
+    except resume.RunFailed as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     run = run_of(parser, options, "fsdp-finetune")
     names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from run_storage import lasts
+
 LONGEST = 128
 _WORDS = ("the cluster trains", "a node fails", "the run goes on", "we wait", "it resumes", "nothing is lost")
 
@@ -51,10 +53,13 @@ def read_sentences(file: str, model: str | None) -> Sentences:
 
     Raises:
         BadData: the file or the folder is missing, or a line is not of that form.
+        OSError: the file cannot be read now.
     """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and not lasts(error):
+            raise
         raise BadData(f"data file {file}: {getattr(error, 'strerror', None) or error}") from error
     parts = [line.partition("\t") for line in lines]
     for number, (label, _, text) in enumerate(parts, 1):

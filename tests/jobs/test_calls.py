@@ -14,6 +14,7 @@ import resume
 import run_storage
 from controllers.job_decision import Cause, Ending, Limits, decide
 from tests.jobs.conftest import RAY_JOBS
+from watchdog import SIGN
 
 BAD_STORAGE = {
     "a file": ("/etc/passwd", "storage path '/etc/passwd' cannot be read: Not a directory"),
@@ -104,6 +105,24 @@ def test_storage_that_fails_for_now_is_worth_another_attempt(
     assert f"storage path '{tmp_path}' cannot be" in told[0]
     verdict = decide(Ending("FAILED", code, output=told), attempts=1, stalled=0, limits=Limits(100, 5))
     assert (code, verdict.cause, verdict.again) == (1, Cause.INFRASTRUCTURE, True)
+
+
+def test_data_that_cannot_be_read_for_now_is_worth_another_attempt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import fsdp_finetune
+
+    def fail(*_: object, **__: object) -> None:
+        raise PASSING["ESHUTDOWN"]
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    monkeypatch.setattr(sys, "argv", ["fsdp_finetune.py", "--storage", "/runs", "--data", "/fsx/ray/data/cola.tsv"])
+    with pytest.raises(SystemExit) as ended:
+        fsdp_finetune.main()
+    assert ended.value.code == 1
+    [told] = capsys.readouterr().err.strip().splitlines()
+    assert told.startswith("fsdp_finetune.py: storage path '/fsx/ray/data/cola.tsv' cannot be read: Cannot send after")
+    assert SIGN in told
 
 
 @pytest.mark.parametrize("use", FIRST_USES)
