@@ -18,6 +18,8 @@ from rehearsal.processes import Child, Supervisor, free_port
 # A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
 # rehearsal.
 _CLOCK_SCALE: Final = 300
+# A control plane is started in answer to one request.
+_PATIENCE_SECONDS: Final = 300
 
 
 class EmbeddedAccount:
@@ -46,7 +48,7 @@ class EmbeddedAccount:
             argv += [option, str(value)]
         env = child_environment(self.directory, region=self.region, account_id=self.account_id)
         self._child = supervisor.start(
-            "account", argv, env, ready=self._answers, timeout=60, survives_parent=True, cwd=REPOSITORY
+            "account", argv, env, ready=self._answers, timeout=_PATIENCE_SECONDS, survives_parent=True, cwd=REPOSITORY
         )
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
@@ -78,17 +80,17 @@ class EmbeddedAccount:
         """Let something go wrong in HyperPod, as rehearsal/account/hyperpod/faults.py describes."""
         body = json.dumps(faults).encode()
         request = urllib.request.Request(f"{self.endpoint}/_rehearsal/hyperpod/faults", body, method="POST")
-        with urllib.request.urlopen(request, timeout=30):
+        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS):
             pass
 
     def make_existing(self, environment: Environment) -> None:
         """Make what the environment says exists (rehearsal/account/existing.py)."""
         body = environment.model_dump_json().encode()
         request = urllib.request.Request(f"{self.endpoint}/_rehearsal/existing", body, method="POST")
-        with urllib.request.urlopen(request, timeout=60):
+        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS):
             pass
 
-    def _get(self, path: str, timeout: float = 30) -> Any:
+    def _get(self, path: str, timeout: float = _PATIENCE_SECONDS) -> Any:
         with urllib.request.urlopen(self.endpoint + path, timeout=timeout) as response:
             return json.load(response)
 
