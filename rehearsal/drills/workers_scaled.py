@@ -1,10 +1,14 @@
 """Drill: a worker group doubles, and shrinks to the half of what it was."""
 
 import time
+from collections.abc import Collection
+from functools import partial
 from typing import Final
 
 from rehearsal.drills.cluster.cluster import OPERATOR
+from rehearsal.drills.cluster.side import names
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.world import Happening
 from rehearsal.drills.drill import Drill
 
 SECONDS: Final = 2 * MARGIN_SECONDS
@@ -20,6 +24,10 @@ def play(stage: ClusterStage) -> None:
         if replicas < before:
             for side in sides:
                 stage.permit(OPERATOR, *side.good("worker"))
+        else:
+            # Those that KubeRay makes too many, and takes away again.
+            there = {name for side in sides for name in names(side.pods())}
+            stage.cluster.auditor.permit(OPERATOR, partial(_is_new, there))
         since = time.time()
         for side in sides:
             stage.set_replicas(side, replicas)
@@ -27,11 +35,15 @@ def play(stage: ClusterStage) -> None:
     stage.set_replicas(stage.here, given)
 
 
+def _is_new(there: Collection[str], pod: Happening) -> bool:
+    return pod.name not in there
+
+
 DRILL: Final = Drill(
     name="workers-scaled",
     promise="A worker group doubles and then shrinks to the half of what it was, each within "
-    f"{SECONDS} s. While it grows no pod ends. (Which go when it shrinks, KubeRay chooses, and now and then it takes "
-    "one too many and makes it anew: `ops scale` names them.)",
+    f"{SECONDS} s. While it grows no pod ends that was there. (Which go when it shrinks, KubeRay chooses, and now and "
+    "then it takes one too many and makes it anew: `ops scale` names them.)",
     play=play,
     stage=ClusterStage,
 )

@@ -57,6 +57,13 @@ class Side:
         )
         return len(heads) == 1 and len(workers) == self.replicas
 
+    def is_settled(self) -> bool:
+        """Whether it is whole, and no pod is still to come or to go.
+
+        From a cache that lags behind KubeRay 1.2.0 makes workers too many now and then, and takes them away again.
+        """
+        return self.is_whole() and len(self.pods()) == 1 + self.replicas
+
     def state(self) -> str:
         """How whole it is, in words."""
         waiting = sorted({state for pod in self.pods() if (state := pod_state(pod)) != RUNNING})

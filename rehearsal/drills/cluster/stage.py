@@ -59,7 +59,7 @@ class ClusterStage:
         self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_side()
         with cluster.narrator.step(f"RayCluster {self.here.name}") as step:
             cluster.kubectl.apply([objects.STOCK, cluster.manifest])
-            wait("the RayCluster, whole", self.here.is_whole)
+            wait("the RayCluster, whole", self.here.is_settled)
             step.see(self.here.state())
 
     def take_down(self) -> None:
@@ -114,7 +114,8 @@ class ClusterStage:
         self.nodes.add_all(nodes)
         self.cluster.kubectl.apply([objects.stock_cluster(self.cluster.manifest, name)])
         side = Side(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
-        wait(f"RayCluster {name}, whole", side.is_whole)
+        settled = wait(f"RayCluster {name}, whole", side.is_settled)
+        self.cluster.auditor.permit(OPERATOR, lambda each: side.owns(each) and each.at <= settled)
         self._sides.append(side)
         return side
 

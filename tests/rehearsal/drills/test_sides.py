@@ -65,6 +65,14 @@ def test_anything_else_is_not(pods: tuple[Object, ...]) -> None:
     assert not side(FakeWorld(*pods)).is_whole()
 
 
+@pytest.mark.parametrize("surplus", [pod("third", ready=False), pod("third", ending=True)], ids=["comes", "goes"])
+def test_a_worker_too_many_that_comes_or_goes_is_not_settled(surplus: Object) -> None:
+    """KubeRay will take it away, and a drill that has begun by then would see a deletion."""
+    assert side(FakeWorld(HEAD, FIRST, SECOND, surplus)).is_whole()
+    assert not side(FakeWorld(HEAD, FIRST, SECOND, surplus)).is_settled()
+    assert side(FakeWorld(HEAD, FIRST, SECOND)).is_settled()
+
+
 def test_a_pod_that_was_struck_does_not_count_although_it_still_looks_well() -> None:
     assert not side(FakeWorld(HEAD, FIRST, SECOND)).is_whole(without=["second"])
     assert side(FakeWorld(HEAD, FIRST, SECOND, pod("third"))).is_whole(without=["second"])
