@@ -31,6 +31,8 @@ from rehearsal.story.project import Project
 # In the order in which `cdk destroy` takes an environment apart.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
 PROTECTED: Final = ("storage", "network")
+# Stacks that do not wait for each other, as in the README's commands.
+AT_ONCE: Final = ("--concurrency", "3")
 # What the CDK CLI prints when no stack differs.
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
@@ -146,7 +148,7 @@ class Story:
     def deploy_stacks(self, *stacks: str) -> None:
         """Synthesise and deploy some stacks (named by their part), or all."""
         targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
-        self.cdk("deploy", *targets, "--require-approval", "never", "--concurrency", "3", "--progress", "events")
+        self.cdk("deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events")
 
     def nodes_join(self) -> None:
         with self.narrator.step("nodes join") as step:
@@ -229,12 +231,11 @@ class Story:
         """All that is not protected; a protected environment refuses the rest."""
         if not self.environment.protect:
             with self.narrator.step("cdk destroy --all"):
-                self.cdk("destroy", "--all", "--force", again=True)
+                self.cdk("destroy", "--all", "--force", *AT_ONCE, again=True)
             return
         with self.narrator.step("cdk destroy (the protected stacks stay)") as step:
-            self.cdk(
-                "destroy", *(naming.stack(self.environment, stack) for stack in UNPROTECTED), "--force", again=True
-            )
+            stacks = (naming.stack(self.environment, stack) for stack in UNPROTECTED)
+            self.cdk("destroy", *stacks, "--force", *AT_ONCE, again=True)
             printed = self.cdk("destroy", "--all", "--force", expect=(1,), again=True)
             if "TerminationProtection is enabled" not in printed:
                 raise Broken(f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}")
@@ -264,7 +265,7 @@ class Story:
         with self.narrator.step("protect: false, deployed; then cdk destroy --all"):
             self.project.lift_protection(self.environment.name)
             self.deploy_stacks(*PROTECTED)
-            self.cdk("destroy", "--all", "--force", again=True)
+            self.cdk("destroy", "--all", "--force", *AT_ONCE, again=True)
 
     # -- looking
 

@@ -15,11 +15,12 @@ WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
 FORWARD: Final = "kubectl port-forward --namespace ray --address 127.0.0.1 service/rayml-head-svc 8265:8265"
 DIFF: Final = "cdk diff --all -c environment=dev"
-DESTROY: Final = "cdk destroy --all -c environment=dev"
+DESTROY: Final = "cdk destroy --all --concurrency 3 -c environment=dev"
 TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
 
 PROD_DESTROY: Final = (
-    "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks -c environment=prod"
+    "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks --concurrency 3 "
+    "-c environment=prod"
 )
 PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
 NOT_TYPED: Final = {
@@ -39,7 +40,7 @@ NOT_TYPED: Final = {
     FORWARD: "there is nothing behind a port of a pod that kwok plays; that the service has it is looked at",
     PROD_DESTROY: "`make rehearse ENV=prod` does it, with these stacks",
     PROD_UNPROTECTED: "`make rehearse ENV=prod` does it, with these stacks",
-    "cdk destroy --all -c environment=prod": "`make rehearse ENV=prod` does it",
+    "cdk destroy --all --concurrency 3 -c environment=prod": "`make rehearse ENV=prod` does it",
 }
 
 
