@@ -15,6 +15,14 @@ from rehearsal.processes import ProcessFailure
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 
 
+_KEPT: Final = {
+    # jsii unpacks aws-cdk-lib for the first synthesis (three seconds of a core, 180 MB).
+    "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
+    "NODE_COMPILE_CACHE": str(CACHE / "node"),
+}
+"""What the CLI and its synthesis keep beyond a rehearsal, as they keep it in a user's home."""
+POLLS: Final = Path(__file__).with_name("cdk_polls.js")
+"""Loaded before the CLI: what it lets pass between two looks at CloudFormation becomes simulated time."""
 class CommandFailure(Exception):
     """A command of the story ended with an unexpected exit code; the message holds its last lines."""
 
@@ -62,10 +70,19 @@ class Cdk:
         return self._run(empty, "bootstrap", f"aws://{account_id}/{region}")
 
     def _run(self, directory: Path, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
-        self._runs += 1
-        argv = ["node", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
-        log = self._logs / f"cdk-{self._runs:02}-{verb}.log"
-        return run(argv, cwd=directory, env=self._env, log=log, echo=self._echo, expect=expect)
+        argv = ["node", f"--require={POLLS}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
+        log = self._logs / f"cdk-{len(self._spans.commands) + 1:02}-{verb}.log"
+        started = time.time()
+        try:
+            return run(argv, cwd=directory, env=self._env, log=log, echo=self._echo, expect=expect)
+        finally:
+            self._spans.commands.append((started, time.time()))
+            if (synthesised := self._last_synthesis()) > started:
+                self._spans.syntheses.append((started, synthesised))
+
+    def _last_synthesis(self) -> float:
+        """When the app wrote the last file of its assembly, in seconds since the epoch; 0 before the first one."""
+        return max((file.stat().st_mtime for file in (self._project / "cdk.out").glob("*.json")), default=0.0)
 
 
 def run(

@@ -1,0 +1,28 @@
+"""The CDK CLI's pauses between two looks at CloudFormation are simulated time; its other timers are not."""
+
+import re
+import subprocess
+
+from rehearsal.isolation import search_path
+from rehearsal.paths import NODE_MODULES
+from rehearsal.story.cdk import POLLS
+
+_TIMERS = """
+const { promisify } = require('node:util');
+const tooLate = setTimeout(() => console.log('a timer that is no poll was shortened'), 5001);
+setTimeout((name) => console.log(name), 5000, 'poll');
+setTimeout(() => { console.log('shorter timer'); clearTimeout(tooLate); }, 1000);
+promisify(setTimeout)(1, 'promised timer').then(console.log);
+"""
+
+
+def test_a_poll_comes_before_shorter_timers_and_nothing_else_is_shortened() -> None:
+    argv = ["node", "--require", str(POLLS), "--eval", _TIMERS]
+    done = subprocess.run(argv, env={"PATH": search_path()}, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["promised timer", "poll", "shorter timer"]
+
+
+def test_the_locked_cli_polls_with_timers_of_this_length() -> None:
+    source = (NODE_MODULES / "aws-cdk" / "lib" / "index.js").read_text()
+    polls = r"async function waitFor\(valueProvider, timeout = 5e3\) \{.{,400}setTimeout\(cb, timeout\)"
+    assert re.search(polls, source, re.DOTALL)
