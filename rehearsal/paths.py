@@ -5,7 +5,8 @@ from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 ROOT: Final = REPOSITORY / ".rehearsal"
-BINARIES: Final = ROOT / "cache" / "bin"
+CACHE: Final = ROOT / "cache"
+BINARIES: Final = CACHE / "bin"
 NODE_MODULES: Final = REPOSITORY / "node_modules"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rehearsal.isolation import search_path
-from rehearsal.paths import NODE_MODULES
+from rehearsal.paths import CACHE, NODE_MODULES
 from rehearsal.processes import ProcessFailure
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
@@ -49,7 +49,7 @@ class Cdk:
     ) -> None:
         self._project = project
         self._logs = logs
-        self._env = dict(env)
+        self._env = {**env, **_KEPT}
         self._context = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
         self._echo = echo
         self._runs = 0
