@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = 180
 def wait_for(
     what: str, observe: Callable[[], T], reached: Callable[[T], bool], *, timeout: float = PATIENCE_SECONDS
 ) -> T:
-    """Observe twice a second until `reached`; return the last observation.
+    """Observe ten times a second until `reached`; return the last observation.
 
     Raises NotReached, with what was seen last, after `timeout` seconds.
     """
@@ -31,7 +31,7 @@ def wait_for(
     while not reached(seen := observe()):
         if time.monotonic() > deadline:
             raise NotReached(f"{what} was not reached in {timeout:.0f} s; last seen: {seen}")
-        time.sleep(0.5)
+        time.sleep(0.1)
     return seen
 
 
