@@ -22,6 +22,7 @@ from config import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, REPOSITORY
+from rehearsal.story import report
 
 SYNTH_PARTS: Final = (
     *("app.py", "cdk.json", "config", "controllers", "environments", "handlers"),
@@ -138,13 +139,24 @@ def _with_more_groups(directory: Path) -> Path:
 
 
 def _rehearsal() -> None:
-    for report in sorted((REPOSITORY / ".rehearsal").glob("*/report.json")):
-        table = Table("step", "s", title=f"last rehearsal of {report.parent.name}", box=None, title_justify="left")
-        steps = json.loads(report.read_text())
-        for step in steps:
-            table.add_row(step["title"], f"{step['seconds']:.1f}")
-        table.add_row("[bold]together[/]", f"[bold]{sum(step['seconds'] for step in steps):.1f}[/]")
-        console.print(table)
+    """Where the time of each environment's last rehearsal went, then its steps."""
+    files = sorted((REPOSITORY / ".rehearsal").glob(f"*/{report.NAME}"))
+    if not files:
+        return
+    last = {file.parent.name: report.read(file) for file in files}
+    console.print(_seconds("last rehearsals: where the time went", {name: each.parts for name, each in last.items()}))
+    console.print(_seconds("last rehearsals: steps", {name: each.by_step() for name, each in last.items()}))
+
+
+def _seconds(title: str, columns: Mapping[str, Mapping[str, float]]) -> Table:
+    """A row for each key, and their sum."""
+    table = Table("seconds", title=title, box=None, title_justify="left")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in dict.fromkeys(key for column in columns.values() for key in column):
+        table.add_row(row, *(f"{column[row]:.1f}" if row in column else "" for column in columns.values()))
+    table.add_row("[bold]together[/]", *(f"[bold]{sum(column.values()):.1f}[/]" for column in columns.values()))
+    return table
 
 
 if __name__ == "__main__":

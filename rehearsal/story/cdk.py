@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,10 +12,9 @@ from typing import Final
 from rehearsal.isolation import search_path
 from rehearsal.paths import CACHE, NODE_MODULES
 from rehearsal.processes import ProcessFailure
+from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
-
-
 _KEPT: Final = {
     # jsii unpacks aws-cdk-lib for the first synthesis (three seconds of a core, 180 MB).
     "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
@@ -23,6 +23,8 @@ _KEPT: Final = {
 """What the CLI and its synthesis keep beyond a rehearsal, as they keep it in a user's home."""
 POLLS: Final = Path(__file__).with_name("cdk_polls.js")
 """Loaded before the CLI: what it lets pass between two looks at CloudFormation becomes simulated time."""
+
+
 class CommandFailure(Exception):
     """A command of the story ended with an unexpected exit code; the message holds its last lines."""
 
@@ -36,7 +38,7 @@ def require_node() -> None:
 
 
 class Cdk:
-    """Runs `cdk` in the project's copy. Each run's output goes to a log of its own."""
+    """Runs `cdk` in the project's copy. Each run's output goes to a log of its own, its time to `spans`."""
 
     def __init__(
         self,
@@ -46,13 +48,14 @@ class Cdk:
         *,
         context: Mapping[str, str],
         echo: Callable[[str], None],
+        spans: Spans,
     ) -> None:
         self._project = project
         self._logs = logs
         self._env = {**env, **_KEPT}
         self._context = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
         self._echo = echo
-        self._runs = 0
+        self._spans = spans
 
     def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,), again: bool = False) -> str:
         """Run `cdk verb arguments` and return what it printed.

@@ -8,14 +8,22 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.status import Status
 
+from rehearsal.story.breakdown import Span
+
 
 @dataclass
 class Step:
-    """One step: its title, what was seen, and how long it took in seconds."""
+    """One step: its title, what was seen, when it began (seconds since the epoch), and how long it took in seconds."""
 
     title: str
     seen: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.time)
     seconds: float = 0.0
+
+    @property
+    def span(self) -> Span:
+        """Begin and end."""
+        return self.began, self.began + self.seconds
 
     def see(self, fact: str) -> None:
         """Add something that was observed; it is printed under the step."""

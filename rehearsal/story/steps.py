@@ -1,10 +1,10 @@
 """The steps of the story: each does one thing to the environment and checks that it came out as it should."""
 
-import json
 import operator
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
-from rehearsal.story import existing, mounted, owner, pulled, timeline, verdict
+from rehearsal.story import breakdown, existing, mounted, owner, pulled, report, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
@@ -50,6 +50,7 @@ class Story:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.supervisor = Supervisor(self.directory)
         self.narrator = Narrator(console)
+        self.spans = breakdown.Spans()
         self.console = console
         self.built: binaries.Binaries
         self.account: EmbeddedAccount
@@ -66,6 +67,7 @@ class Story:
         with self.narrator.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
             self.built = binaries.ensure(BINARIES, self.console.print)
             step.see(f"binaries in {self.built.directory}")
+        self.spans.builds.append(step.span)
         with self.narrator.step("embedded AWS account") as step:
             environment = self.environment
             self.account = EmbeddedAccount(
@@ -87,6 +89,7 @@ class Story:
                 self.child_environment(),
                 context={"environment": environment.name, **context},
                 echo=self.narrator.echo,
+                spans=self.spans,
             )
 
     def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
@@ -298,9 +301,11 @@ class Story:
         self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
 
     def report(self) -> None:
-        """Leave the steps' times for `make bench`."""
-        steps = [{"title": step.title, "seconds": round(step.seconds, 2)} for step in self.narrator.steps]
-        (self.directory / "report.json").write_text(json.dumps(steps, indent=2) + "\n")
+        """Leave for `make bench` how long everything took, however it ended."""
+        if steps := self.narrator.steps:
+            journal = report.journal(self.directory / "account")
+            parts = breakdown.breakdown((steps[0].began, time.time()), self.spans, journal)
+            report.write(self.directory, steps, parts)
 
     def _file_system(self) -> str:
         systems = self.account.client("fsx").describe_file_systems()["FileSystems"]

@@ -1,6 +1,7 @@
 """The Kubernetes control planes of the account's EKS clusters."""
 
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -93,11 +94,15 @@ class ClusterHost:
     def start(self, name: str, issuer: str) -> RunningCluster:
         """Start a fresh control plane (5 s). Raises ProcessFailure or BinariesError, which name the program."""
         plane = self._make(self._account, name, issuer)
+        began = time.monotonic()
         plane.start()
+        seconds = round(time.monotonic() - began, 3)
         cluster = RunningCluster(name, issuer, plane, Nodes(plane.api))
         with self._lock:
             self._running[name] = cluster
-        self._account.journal.record("eks", action="control plane started", cluster=name, endpoint=plane.endpoint)
+        self._account.journal.record(
+            "eks", action="control plane started", cluster=name, endpoint=plane.endpoint, seconds=seconds
+        )
         return cluster
 
     def stop(self, name: str) -> None:
