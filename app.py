@@ -5,6 +5,8 @@ import sys
 import aws_cdk as cdk
 
 from config import ConfigError, Environment, available, load
+from stacks.constructs.log_group import declare_function_logs
+from stacks.constructs.policy_exceptions import explain_departures
 from stacks.eks import EksStack
 from stacks.hyperpod import HyperPodStack
 from stacks.network import NetworkStack
@@ -24,6 +26,8 @@ def build(app: cdk.App, environment: Environment) -> None:
     pairs = [(network, storage), (network, eks), (storage, hyperpod), (eks, hyperpod)]
     for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:
         then.add_stack_dependency(first)
+    declare_function_logs(app)
+    explain_departures(app)
 
 
 if __name__ == "__main__":

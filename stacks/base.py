@@ -4,8 +4,6 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from config import Environment, naming
-from stacks.constructs.log_group import FunctionLogGroups
-from stacks.constructs.policy_exceptions import PolicyExceptions
 
 
 class EnvironmentStack(cdk.Stack):
@@ -32,5 +30,3 @@ class EnvironmentStack(cdk.Stack):
             description=purpose,
             termination_protection=environment.protect and keeps_data,
         )
-        cdk.Aspects.of(self).add(FunctionLogGroups())
-        cdk.Aspects.of(self).add(PolicyExceptions())

@@ -7,11 +7,12 @@ too. cdk-nag's rules have exceptions of their own (`acknowledge`).
 from collections.abc import Mapping
 from typing import Final, cast
 
-import jsii
-from aws_cdk import CfnResource, IAspect
+from aws_cdk import CfnResource
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import IConstruct
+
+from stacks.constructs.resources import resources_of_type
 
 _KEY: Final = "checkov"
 _FUNCTION: Final = {
@@ -43,21 +44,18 @@ def explain_variables(scope: IConstruct) -> None:
 
     Whether a function has any cannot be asked of it: CDK tells when it writes the template.
     """
-    for node in scope.node.find_all():
-        if isinstance(node, lambda_.CfnFunction):
-            explain(node, _VARIABLES)
+    for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
+        if isinstance(function, lambda_.CfnFunction):
+            explain(function, _VARIABLES)
 
 
-@jsii.implements(IAspect)
-class PolicyExceptions:
-    """Explains what all functions and all log groups below, CDK's own included, have in common."""
+def explain_departures(scope: IConstruct) -> None:
+    """Explain what all functions and all log groups in the tree, CDK's own included, have in common.
 
-    def visit(self, node: IConstruct) -> None:
-        """Called by CDK for each construct of the tree."""
-        if not isinstance(node, CfnResource):
-            return
-        if node.cfn_resource_type == lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME:
-            # CDK's older custom resources declare a plain CfnResource, always without a VPC.
-            explain(node, _FUNCTION if getattr(node, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC)
-        elif node.cfn_resource_type == logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME:
-            explain(node, _LOG_GROUP)
+    Call it once the tree is complete.
+    """
+    for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
+        # CDK's older custom resources declare a plain CfnResource, always without a VPC.
+        explain(function, _FUNCTION if getattr(function, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC)
+    for log_group in resources_of_type(scope, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
+        explain(log_group, _LOG_GROUP)
