@@ -1,6 +1,11 @@
 """The CDK app: the stacks of one environment (`cdk synth -c environment=dev`)."""
 
+import gc
 import sys
+
+if __name__ == "__main__":
+    # What is imported and constructed stays until the end: looking for garbage in it takes a tenth of a synthesis.
+    gc.disable()
 
 import aws_cdk as cdk
 
@@ -42,3 +47,5 @@ if __name__ == "__main__":
         print(error, file=sys.stderr)
         sys.exit(2)
     app.synth()
+    # Nor is it taken apart at the end.
+    gc.freeze()
