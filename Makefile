@@ -65,13 +65,8 @@ check: setup ## formatting, lint, types, import rules, shell scripts, workflows
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
 
 .PHONY: test
-test: check setup-policies ## the tests, cheapest first
-	@for tier in unit charts handlers synth rehearsal; do \
-	  SECONDS=0; printf '\n== tests/%s\n' $$tier; \
-	  case $$tier in charts) workers= ;; *) workers='-n 2 --dist loadfile' ;; esac; \
-	  $(RUN) pytest -q $$workers tests/$$tier; \
-	  printf 'tests/%s: %s s\n' $$tier $$SECONDS; \
-	done
+test: check setup-policies ## the tests that the changes need (ALL=1 all, TIER=unit one tier, DURATIONS=1 shows the slowest)
+	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)
 
 .PHONY: test-jobs
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
@@ -80,6 +75,7 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 .PHONY: test-long
 test-long: setup setup-jobs ## thousands of sequences of deployments with everything that can go wrong; twenty kills under one job
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m long tests/handlers tests/rehearsal/story
+	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -m long tests/jobs
 
 .PHONY: test-readme

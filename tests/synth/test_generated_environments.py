@@ -17,8 +17,7 @@ from tests.synth.synthesis import PARTS, synthesise
 @given(document=valid_environments())
 # Not made smaller after a failure: each try takes seconds.
 @settings(
-    max_examples=5,
-    deadline=None,
+    max_examples=settings().max_examples // 50,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -16,10 +16,10 @@ from config.load import DIRECTORY
 from config.rules import findings
 from tests.environments import changed_environments, valid_environments
 
-# Not made smaller after a failure: that takes minutes, and the finding says enough.
+# An example takes as long as five of other tests. None is made smaller after a failure: that takes minutes, and the
+# finding says enough.
 SETTINGS = settings(
-    max_examples=60,
-    deadline=None,
+    max_examples=settings().max_examples // 5,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -70,7 +70,7 @@ def test_a_changed_document_is_an_environment_or_lists_its_findings(document: An
 
 @pytest.mark.parametrize("name", available())
 @given(data=st.data())
-@settings(parent=SETTINGS, max_examples=10)
+@settings(parent=SETTINGS, max_examples=SETTINGS.max_examples // 4)
 def test_a_committed_file_without_some_of_its_text_lists_its_findings(
     data: st.DataObject, name: str, directory: Path
 ) -> None:
@@ -92,7 +92,7 @@ def test_any_file_at_all_is_refused_with_findings(content: str | bytes, director
 
 
 @given(document=valid_environments())
-@settings(parent=SETTINGS, max_examples=30)
+@settings(parent=SETTINGS, max_examples=SETTINGS.max_examples // 2)
 def test_yaml_as_a_library_writes_it_is_read_back_alike(document: Any, directory: Path) -> None:
     yaml = YAML()
     yaml.width = 10_000

@@ -18,6 +18,8 @@ from tests.rehearsal.account.functions import make_role
 from tests.rehearsal.account.stacks import Stacks, Template
 from tests.synth.synthesis import synthesise
 
+pytestmark = pytest.mark.product
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Template:

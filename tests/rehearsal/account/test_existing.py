@@ -13,6 +13,8 @@ from rehearsal.account.inventory import collect
 from tests.rehearsal.account.conftest import Clients
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.product
+
 
 @pytest.fixture
 def environment(account: Account) -> Environment:

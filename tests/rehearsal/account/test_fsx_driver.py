@@ -18,6 +18,8 @@ from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.product
+
 TAG = "ray-on-hyperpod:environment"
 FILE_SYSTEMS = "arn:aws:fsx:us-west-2:*:file-system/*"
 UID = "0f0f0f0f-0000-0000-0000-000000000001"

@@ -23,7 +23,7 @@ from tests.rehearsal.account.eks_setup import set_up
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.product, pytest.mark.slow]
 
 DEV = load("dev")
 CLUSTER = naming.eks_cluster(DEV)

@@ -20,6 +20,8 @@ from tests.charts.conftest import RAY_FACTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
 
+pytestmark = pytest.mark.product
+
 DEV = load("dev")
 BUILD = image_build(DEV, context="s3://bucket/context.zip")
 REPOSITORY = "arn:aws:ecr:us-west-2:111122223333:repository/aws-ray-custom"

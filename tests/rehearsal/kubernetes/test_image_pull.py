@@ -15,6 +15,8 @@ from tests.charts.conftest import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 IMAGE = "registry.example/ray:2.42.1"
 
 

@@ -23,6 +23,8 @@ from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import free_port
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object
 
+pytestmark = pytest.mark.product
+
 RAY = "isolated-ray"
 # An address of this machine alone.
 HEAD = "127.7.7.7"

@@ -21,6 +21,8 @@ from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 VERSION = "1.2.0"
 NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
 OURS = kuberay_crds_release(version=VERSION)

@@ -15,6 +15,8 @@ from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 NAMESPACE = "limited"
 
 

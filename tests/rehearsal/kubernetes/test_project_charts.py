@@ -24,6 +24,8 @@ from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 SYSTEM_NODE = {"cpu": "3920m", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
 
 

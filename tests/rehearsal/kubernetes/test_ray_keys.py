@@ -21,6 +21,8 @@ from tests.charts.conftest import FILE_SYSTEM, RAY_FACTS, with_every_ray_key
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 ACCOUNT = "system:serviceaccount:ray:ray"
 
 

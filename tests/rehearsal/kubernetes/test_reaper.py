@@ -21,6 +21,8 @@ from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 NAMESPACE = "reaper"
 RAY = "reaper-ray"
 WORKERS = 2

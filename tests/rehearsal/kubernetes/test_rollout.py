@@ -25,6 +25,8 @@ from tests.charts.conftest import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 NAMESPACE = "rollout"
 GROUPS = ("first", "second")
 Said = list[str]

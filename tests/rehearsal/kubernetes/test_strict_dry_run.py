@@ -20,6 +20,8 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.product
+
 STRICT = ("--dry-run=server", "--validate=strict", "-f", "-")
 
 

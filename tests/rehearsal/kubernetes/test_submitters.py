@@ -33,6 +33,8 @@ from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod, ra
 from tests.unit.controllers.fake_ray import FakeRay, serve
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
+pytestmark = pytest.mark.product
+
 NAMESPACE = "submitted"
 ROOT = Path(__file__).resolve().parents[3]
 # Each job prints two lines and succeeds, unless it is told to last.

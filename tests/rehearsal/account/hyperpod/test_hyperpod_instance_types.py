@@ -6,6 +6,8 @@ from config.capacity import allocatable
 from config.catalogue import catalogue
 from rehearsal.account.hyperpod import instance_types
 
+pytestmark = pytest.mark.product
+
 
 def test_types_of_the_catalogue_are_the_catalogue_s() -> None:
     assert instance_types.find("ml.p5.48xlarge") is catalogue()["ml.p5.48xlarge"]

@@ -1,0 +1,113 @@
+"""Which tests a change needs: what is not known to be apart runs."""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import tiers
+from tests.conftest import LONGEST
+from tests.tiers import APART, PRODUCT, REPOSITORY, Scope, scope_of
+
+PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
+# They import names of the product, and prove only that the rehearsal works.
+OF_THE_REHEARSAL = {
+    "tests/rehearsal/drills/test_cluster_stage.py": "shows that a broken product fails the drills",
+    "tests/rehearsal/kubernetes/test_launch.py": "shows how a pod's program is started",
+}
+REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "scope"),
+    [
+        ([], Scope.NONE),
+        (["docs/isolation.md", "README.md", "tests/unit/test_docs.py"], Scope.NONE),
+        (["docs/isolation.md", "k8s_charts/reaper.py"], Scope.PRODUCT),
+        (["tests/charts/conftest.py"], Scope.PRODUCT),
+        (["k8s_charts/reaper.py", "rehearsal/processes.py"], Scope.ALL),
+        (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
+        (["tests/waiting.py"], Scope.ALL),
+        (["requirements.txt"], Scope.ALL),
+        (["something/new.py"], Scope.ALL),
+    ],
+)
+def test_what_changed_decides_and_the_unknown_runs_everything(changed: list[str], scope: Scope) -> None:
+    assert scope_of(changed) is scope
+
+
+def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "changed_paths", lambda: None)
+    scope, reason = tiers.choose()
+    assert scope is Scope.ALL
+    assert "every test runs" in reason
+
+
+@pytest.mark.parametrize("changed", ["docs/index.md", "ops/wait.py"])
+def test_what_is_skipped_is_said_with_the_command_that_runs_it(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    monkeypatch.setattr(tiers, "changed_paths", lambda: ("0123456789abcdef", [changed]))
+    _, reason = tiers.choose()
+    assert "Skipped: " in reason
+    assert "make test ALL=1" in reason
+
+
+def test_changes_are_those_since_the_branch_left_main_and_those_not_committed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def git(*arguments: str) -> None:
+        argv = ["git", "-C", str(tmp_path), "-c", "user.name=ann", "-c", "user.email=ann@example.com", *arguments]
+        subprocess.run(argv, check=True, capture_output=True)
+
+    def write(*names: str) -> None:
+        for name in names:
+            (tmp_path / name).write_text(name)
+
+    git("init", "--initial-branch=main")
+    write("kept", "changed", "moved")
+    git("add", ".")
+    git("commit", "--message=first")
+    git("checkout", "-b", "work")
+    git("mv", "moved", "elsewhere")
+    git("commit", "--message=second")
+    (tmp_path / "changed").write_text("otherwise")
+    write("new")
+    monkeypatch.setattr(tiers, "REPOSITORY", tmp_path)
+    found = tiers.changed_paths()
+    assert found is not None
+    assert set(found[1]) == {"moved", "elsewhere", "changed", "new"}
+
+
+def test_a_tier_is_a_folder_of_tests() -> None:
+    folders = {path.name for path in (REPOSITORY / "tests").iterdir() if (path / "__init__.py").exists()}
+    assert folders == {*tiers.TIERS, "jobs"}
+
+
+def test_paths_that_decide_exist() -> None:
+    assert [path for path in (*PRODUCT, *APART, *LONGEST) if not (REPOSITORY / path).exists()] == []
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_what_imports_the_product_says_that_it_proves_it(file: Path) -> None:
+    """Only such tests run when nothing but the product changed."""
+    name = str(file.relative_to(REPOSITORY))
+    uses = {module for module in imported(file) if module.split(".")[0] in PACKAGES}
+    if uses and file.name.startswith("test_") and name not in OF_THE_REHEARSAL:
+        assert "mark.product" in file.read_text(), f"imports {sorted(uses)}"
+
+
+@pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_what_the_rehearsals_tests_import_of_others_counts_as_a_change(file: Path) -> None:
+    for module in imported(file):
+        path = f"{module.replace('.', '/')}.py"
+        if module.startswith("tests.") and (REPOSITORY / path).exists():
+            assert scope_of([path]) is not Scope.NONE, path
