@@ -61,8 +61,9 @@ Interruption = Callable[[str, bool], None]
 class DirectClient:
     """A SageMaker client that asks the simulator itself: a hundred times faster than through botocore and moto."""
 
-    def __init__(self, bench: HyperPodBench) -> None:
+    def __init__(self, bench: HyperPodBench, access_key: str = isolation.DUMMY_ACCESS_KEY) -> None:
         self._api = HyperPodApi(bench.hyperpod)
+        self._access_key = access_key
         self.meta = bench.client("sagemaker").meta
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
@@ -70,7 +71,7 @@ class DirectClient:
 
         def call(**request: Any) -> dict[str, Any]:
             try:
-                return self._api.answer(operation, request, isolation.DUMMY_ACCESS_KEY)
+                return self._api.answer(operation, request, self._access_key)
             except ApiError as error:
                 raise ClientError({"Error": {"Code": error.code, "Message": error.message}}, operation) from None
 

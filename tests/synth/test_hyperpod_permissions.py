@@ -4,7 +4,7 @@ With them every scenario works; without any single action of them, one scenario 
 the handlers makes a call beyond them, each of these tests checks itself (`Framework.watch`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -15,7 +15,7 @@ from config.hyperpod_permissions import HANDLER_CALLS, actions_of
 from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.policies import Decision, Policy, evaluate
-from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, Properties, Response, Stacks
+from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, DirectClient, Properties, Response, Stacks
 from tests.synth.synthesis import Assembly
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
@@ -114,8 +114,24 @@ def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterato
     yield Response(told, failed.physical_id, reason=failed.reason)
 
 
+def through_botocore(bench: HyperPodBench, role: str) -> Any:
+    """A client of the role as a function has it."""
+    return bench.client("sagemaker", role_arn=role, config=NO_RETRIES)
+
+
+def directly(bench: HyperPodBench, role: str) -> DirectClient:
+    """A client of the role that asks the simulator itself."""
+    session = bench.client("sts").assume_role(RoleArn=role, RoleSessionName="test")
+    return DirectClient(bench, session["Credentials"]["AccessKeyId"])
+
+
 def first_failure(
-    dev: Assembly, cloudformation: CloudFormation, *, on_event: str = "", is_complete: str = ""
+    dev: Assembly,
+    cloudformation: CloudFormation,
+    *,
+    on_event: str = "",
+    is_complete: str = "",
+    client: Callable[[HyperPodBench, str], Any] = directly,
 ) -> Response | None:
     """Run the scenarios under the template's policies, each without one action; the first that fails."""
     bench = cloudformation.bench
@@ -123,10 +139,7 @@ def first_failure(
         handler: policy(dev, bench, handler, without)
         for handler, without in (("on_event", on_event), ("is_complete", is_complete))
     }
-    clients = [
-        bench.client("sagemaker", role_arn=bench.role(handler, document), config=NO_RETRIES)
-        for handler, document in policies.items()
-    ]
+    clients = [client(bench, bench.role(handler, document)) for handler, document in policies.items()]
     cloudformation.framework.use(clients[0], clients[1], GuardedStacks(cloudformation, policies))
     cloudformation.framework.invocation_seconds = 30
     request = bench.request(Tags=[{"Key": "project", "Value": "rayhp"}])
@@ -141,7 +154,7 @@ def test_policy_is_what_the_calls_of_the_handler_need_and_no_more(
 
 
 def test_policies_suffice_for_every_way_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
-    assert first_failure(dev, cloudformation) is None
+    assert first_failure(dev, cloudformation, client=through_botocore) is None
 
 
 @pytest.mark.parametrize("action", needed_by("on_event"))
