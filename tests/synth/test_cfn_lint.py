@@ -4,7 +4,9 @@ import json
 
 import pytest
 from cfnlint.api import lint
-from cfnlint.config import ManualArgs
+from cfnlint.config import ConfigMixIn, ManualArgs
+from cfnlint.rules import RulesCollection
+from cfnlint.runner import Runner
 
 from config import available
 from tests.synth.conftest import Assemblies
@@ -14,16 +16,23 @@ from tests.synth.synthesis import PARTS
 IGNORED = ["W3005"]
 
 
+@pytest.fixture(scope="module")
+def rules() -> RulesCollection:
+    """Load cfn-lint's rules once: that takes as long as checking a template."""
+    loaded: RulesCollection = Runner(ConfigMixIn(ignore_checks=IGNORED)).rules
+    return loaded
+
+
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", available())
-def test_template_is_valid_cloudformation(assembly: Assemblies, name: str, part: str) -> None:
+def test_template_is_valid_cloudformation(assembly: Assemblies, rules: RulesCollection, name: str, part: str) -> None:
     synthesised = assembly(name)
     template = json.dumps(synthesised.templates[part].body)
     regions = [synthesised.environment.region]
-    found = lint(template, config=ManualArgs(regions=regions, ignore_checks=IGNORED))
+    found = lint(template, rules, config=ManualArgs(regions=regions, ignore_checks=IGNORED))
     assert [str(match) for match in found] == []
 
 
-def test_lint_finds_a_wrong_property() -> None:
+def test_lint_finds_a_wrong_property(rules: RulesCollection) -> None:
     template = {"Resources": {"A": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlok": "10.0.0.0/16"}}}}
-    assert lint(json.dumps(template), config=ManualArgs(regions=["us-west-2"], ignore_checks=IGNORED))
+    assert lint(json.dumps(template), rules, config=ManualArgs(regions=["us-west-2"], ignore_checks=IGNORED))
