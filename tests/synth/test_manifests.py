@@ -1,0 +1,45 @@
+"""The Kubernetes objects and Helm values that a pull request shows are those that the templates apply."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from config import available
+from ops.manifests import render
+from tests.synth.conftest import Assemblies
+from tests.synth.kubernetes import RELEASE, Object, objects, text
+
+# What only a deployment knows: in manifests/ a name such as ${FileSystemId}, in a template a function, or an asset.
+PLACEHOLDER = re.compile(r"\$\{\w+\}")
+TOLD = re.compile(r"<\{[^<>]*\}>|s3://cdk-[\w/-]+\.zip")
+
+
+def own(item: Object) -> Object:
+    """The object without the label by which CDK finds what it has to prune."""
+    labels = item["metadata"].get("labels", {})
+    kept = {key: value for key, value in labels.items() if not key.startswith("aws.cdk.eks/prune-")}
+    return item | {"metadata": item["metadata"] | ({"labels": kept} if kept else {})}
+
+
+def normal(value: Any, unknown: re.Pattern[str]) -> str:
+    """JSON text with `?` for what only a deployment knows."""
+    return unknown.sub("?", json.dumps(value, sort_keys=True))
+
+
+@pytest.mark.parametrize("name", available())
+def test_templates_apply_the_objects_and_values_that_are_shown(assembly: Assemblies, name: str) -> None:
+    synthesised = assembly(name)
+    shown = [item for file in render(synthesised.environment).values() for item in yaml.safe_load_all(file)]
+    templates = [synthesised.templates[part] for part in ("platform", "ray")]
+    applied = [own(item) for template in templates for manifest in objects(template).values() for item in manifest]
+    assert sorted(normal(item, PLACEHOLDER) for item in shown if "kind" in item) == sorted(
+        normal(item, TOLD) for item in applied
+    )
+    releases = [release for template in templates for release in template.properties(RELEASE)]
+    values = {release["Release"]: normal(json.loads(text(release["Values"])), TOLD) for release in releases}
+    wanted = {item["name"]: normal(item["values"], PLACEHOLDER) for item in shown if item.get("values")}
+    assert wanted
+    assert wanted.items() <= values.items()
