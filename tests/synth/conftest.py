@@ -1,12 +1,16 @@
-"""Fixtures of the synthesis tests: each environment is synthesised once per session, without validation."""
+"""Fixtures of the synthesis tests: each environment is synthesised once, for all workers, without validation."""
 
+import fcntl
+import os
+import tempfile
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from config import load
-from tests.synth.synthesis import Assembly, Template, synthesise
+from tests.synth.synthesis import Assembly, Template, read, synthesise
 
 Assemblies = Callable[[str], Assembly]
 
@@ -14,10 +18,19 @@ Assemblies = Callable[[str], Assembly]
 @pytest.fixture(scope="session")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assemblies:
     """An environment's cloud assembly by the environment's name."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "assemblies"
+    shared.mkdir(exist_ok=True)
 
     @cache
     def of(name: str) -> Assembly:
-        return synthesise(load(name), tmp_path_factory.mktemp(name))
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            made = shared / f"{name}.made"
+            if not made.exists():
+                scratch = tempfile.mkdtemp(prefix=f"{name}-", dir=shared)
+                made.write_text(str(synthesise(load(name), Path(scratch)).directory))
+            return read(load(name), Path(made.read_text()))
 
     return of
 

@@ -87,15 +87,19 @@ def synthesise(environment: Environment, directory: Path, *, validated: bool = F
     app.build(root, environment)
     if validated:
         cdk.Validations.of(root).add_plugins(cdk_nag.AwsSolutionsChecks(root))
-    out = Path(root.synth().directory)
+    return read(environment, Path(root.synth().directory))
+
+
+def read(environment: Environment, out: Path) -> Assembly:
+    """Read an assembly that `synthesise` wrote."""
     return Assembly(
         environment=environment,
         directory=out,
         manifest=json.loads((out / "manifest.json").read_text()),
-        templates={part: Template(_read(out, environment, part)) for part in PARTS},
+        templates={part: Template(_body(out, environment, part)) for part in PARTS},
     )
 
 
-def _read(out: Path, environment: Environment, part: str) -> Mapping[str, Any]:
+def _body(out: Path, environment: Environment, part: str) -> Mapping[str, Any]:
     body: Mapping[str, Any] = json.loads((out / f"{naming.stack(environment, part)}.template.json").read_text())
     return body
