@@ -39,6 +39,10 @@ setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), whose
 .PHONY: setup-jobs
 setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
 
+.PHONY: setup-programs
+setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
+	@$(RUN) $(VENV)/python -m rehearsal build
+
 .PHONY: rehearse
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
@@ -70,13 +74,13 @@ test: check setup-policies ## the tests that the changes need (ALL=1 all, TIER=u
 
 .PHONY: test-jobs
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
-	@$(JOBS) tests/jobs
+	@$(JOBS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
 .PHONY: test-long
-test-long: setup setup-jobs ## thousands of sequences of deployments with everything that can go wrong; twenty kills under one job
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m long tests/handlers tests/rehearsal/story
+test-long: setup setup-jobs ## all cases of which each other run takes a sample, and what explores widely
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/handlers tests/rehearsal/story
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
-	@$(JOBS) -m long tests/jobs
+	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 
 .PHONY: test-readme
 test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one

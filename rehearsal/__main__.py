@@ -77,6 +77,13 @@ def job() -> None:
 
 
 @app.command()
+def build() -> None:
+    """Build the control plane's programs, as the first rehearsal does."""
+    with _orderly():
+        binaries.ensure(BINARIES, console.print)
+
+
+@app.command()
 def down() -> None:
     """End what a kept rehearsal left running."""
     ended = [name for directory in sorted(ROOT.glob("*/")) for name in _end_earlier(directory)]

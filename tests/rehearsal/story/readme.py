@@ -25,7 +25,7 @@ PROD_DESTROY: Final = (
 PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
 NOT_TYPED: Final = {
     "make rehearse": "CI runs it as it stands there",
-    "make test": "CI runs it as it stands there, and this is part of it",
+    "make test": "CI runs its tiers one by one, and this is part of one",
     "make rehearse KEEP=1": "test_isolation",
     "make rehearse-down": "test_isolation",
     "make drill": "test_drills types it",

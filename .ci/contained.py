@@ -1,0 +1,90 @@
+"""A command as one process: whatever it starts ends with it, and its CPU time is that of all of it.
+
+    python .ci/contained.py COMMAND…
+
+A process whose parent ends becomes a child of this one instead of init's. So the kernel adds its CPU time to this
+one's children, and what is left when the command has ended can be found.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_EVERY: Final = 0.05
+GRACE_SECONDS: Final = 10
+"""For a process that ends by itself soon after its parent."""
+
+
+def main(command: list[str]) -> int:
+    """Run a command; return its exit code, or 1 when it ended well and left a process running."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    process = subprocess.Popen(command, start_new_session=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: _send(-process.pid, received))
+    code = _wait_for(process.pid)
+    left = _end_children()
+    if left:
+        print(f"left running, and ended now: {', '.join(left)}", flush=True)
+    return code or bool(left)
+
+
+def _wait_for(pid: int) -> int:
+    """Return the exit code of a child, as a shell has it; reap the others that end before it."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            code = os.waitstatus_to_exitcode(status)
+            return 128 - code if code < 0 else code
+
+
+def _end_children() -> list[str]:
+    """Wait until no child is left; kill those that do not end by themselves, and return what they were."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    killed: dict[int, str] = {}
+    while True:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        children = _children()
+        if not children:
+            return list(killed.values())
+        if time.monotonic() > deadline:
+            # Their own children come here once they have ended.
+            for pid in children:
+                killed.setdefault(pid, _words(pid))
+                _send(pid, signal.SIGKILL)
+        time.sleep(_EVERY)
+
+
+def _children() -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(stat.parent.name))
+    return found
+
+
+def _words(pid: int) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path("/proc", str(pid), "cmdline").read_text().replace("\0", " ").strip()[:100]
+    return str(pid)
+
+
+def _send(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

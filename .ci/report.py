@@ -1,0 +1,59 @@
+"""What is said at the end of a run of CI: a line for each tier, and what is wrong."""
+
+from collections.abc import Mapping, Sequence
+
+from green import Green
+from schedule import Result
+from tiers import Tier
+
+
+def table(
+    asked: Sequence[Tier],
+    results: Sequence[Result],
+    skipped: Mapping[str, Green],
+    *,
+    set_up_seconds: float,
+    seconds: float,
+) -> str:
+    """Draw a line for each tier that was asked for, and one for the whole."""
+    known, shares = {result.tier.name: result for result in results}, _shares(results)
+    lines = [f"{'tier':<20}{'seconds':>9}{'CPU s':>9}{'share':>9}{'budget':>9}"]
+    lines.append(f"{'set-up':<20}{set_up_seconds:>9,.0f}")
+    for tier in asked:
+        if result := known.get(tier.name):
+            figures = f"{result.seconds:>9,.0f}{result.cpu_seconds:>9,.0f}{shares[tier.name]:>7.1f} %{tier.budget:>7} %"
+            lines.append(f"{tier.name:<20}{figures}{'' if result.green else '  FAILED'}")
+        elif tier.name in skipped:
+            lines.append(f"{tier.name:<20}  unchanged since {skipped[tier.name]}: skipped")
+        else:
+            lines.append(f"{tier.name:<20}  not begun")
+    cpu_seconds = sum(result.cpu_seconds for result in results)
+    lines.append(f"{'whole':<20}{seconds:>9,.0f}{cpu_seconds:>9,.0f}")
+    return "\n".join(lines)
+
+
+def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, judge_shares: bool) -> list[str]:
+    """Say which tiers failed or were not begun, and else, if asked to, which took more than their share."""
+    failed = [
+        f"{result.tier.name} failed with exit code {result.exit_code}; its output is above"
+        for result in results
+        if not result.green
+    ]
+    if begun := {result.tier.name for result in results}:
+        failed += [f"{tier.name} was not begun" for tier in tiers if tier.name not in begun]
+    elif tiers:
+        failed = ["no tier was begun"]
+    if failed or not judge_shares:
+        return failed
+    return [
+        f"{tier.name} took {share:.1f} % of the CPU time of all tiers, its budget is {tier.budget} %: make it cheaper, "
+        "or change the budget (.ci/tiers.py, CONTRIBUTING.md) in the same pull request"
+        for tier in tiers
+        if (share := _shares(results)[tier.name]) > tier.budget
+    ]
+
+
+def _shares(results: Sequence[Result]) -> dict[str, float]:
+    """Map each tier to its share of the CPU time of these results, in per cent."""
+    whole = sum(result.cpu_seconds for result in results) or 1.0
+    return {result.tier.name: 100 * result.cpu_seconds / whole for result in results}

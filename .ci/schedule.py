@@ -1,0 +1,112 @@
+"""Runs tiers in their order, as many at a time as the machine has cores for."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tiers import CORES, Tier
+
+_EVERY: Final = 0.1
+_ORDERLY_SECONDS: Final = 60
+"""For a tier that was told to end: a rehearsal ends a control plane."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a tier."""
+
+    tier: Tier
+    exit_code: int
+    seconds: float
+    cpu_seconds: float
+    log: Path
+
+    @property
+    def green(self) -> bool:
+        """Say whether it passed."""
+        return self.exit_code == 0
+
+
+class Running:
+    """A tier that was begun; stdout and stderr go to a file."""
+
+    def __init__(self, tier: Tier, log: Path, env: Mapping[str, str]) -> None:
+        self.tier = tier
+        self._log = log
+        self._began = time.monotonic()
+        argv = [sys.executable, str(Path(__file__).with_name("contained.py")), *shlex.split(tier.command)]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def result(self) -> Result | None:
+        """Return the result once it has ended."""
+        pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+        return self._ended(status, usage.ru_utime + usage.ru_stime) if pid else None
+
+    def interrupt(self) -> None:
+        """Tell it to end."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self, deadline: float) -> Result:
+        """Return the result; from `deadline` (of time.monotonic) on it is not waited for but killed."""
+        while not (result := self.result()):
+            if time.monotonic() > deadline:
+                self._process.kill()
+            time.sleep(_EVERY)
+        return result
+
+    def _ended(self, status: int, cpu_seconds: float) -> Result:
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - self._began
+        return Result(self.tier, self._process.returncode, seconds, cpu_seconds, self._log)
+
+
+def run(
+    tiers: Sequence[Tier],
+    logs: Path,
+    *,
+    env: Mapping[str, str],
+    limit_seconds: float,
+    ended: Callable[[Result], None],
+) -> None:
+    """Run the tiers, and call `ended` at the end of each.
+
+    A tier begins when those before it have begun and enough cores are free. None begins after one that failed; those
+    that run then may end. After `limit_seconds`, or when this process is interrupted, all are ended.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + limit_seconds
+    waiting, running, failed = list(tiers), list[Running](), False
+    try:
+        while running or (waiting and not failed):
+            while waiting and not failed and _fits(waiting[0], running):
+                tier = waiting.pop(0)
+                running.append(Running(tier, logs / f"{tier.name}.log", env))
+            for each in list(running):
+                if result := each.result():
+                    running.remove(each)
+                    failed = failed or not result.green
+                    ended(result)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_EVERY)
+    finally:
+        for each in running:
+            each.interrupt()
+        orderly = time.monotonic() + _ORDERLY_SECONDS
+        for each in running:
+            ended(each.wait(orderly))
+
+
+def _fits(tier: Tier, running: Sequence[Running]) -> bool:
+    busy = sum(each.tier.cores for each in running)
+    return busy + tier.cores <= CORES

@@ -1,0 +1,105 @@
+"""The tiers of CI: what each runs, which files it reads, and which share of the whole it may take."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+CORES: Final = 2
+"""How many cores the order of the tiers is made for."""
+
+# What decides how every tier runs.
+_FRAME: Final = (
+    ".ci/*",
+    "Makefile",
+    "package*.json",
+    "pyproject.toml",
+    "requirements-dev.txt",
+    "requirements-setup.txt",
+    "setup.sh",
+)
+# The rehearsal, and what it copies to deploy it (rehearsal/story/project.py).
+_REHEARSED: Final = (
+    *_FRAME,
+    *("app.py", "cdk.json", "config/*", "controllers/*", "environments/*", "handlers/*", "k8s_charts/*"),
+    *("lifecycle_scripts/*", "ops/*", "ray_image/*", "ray_jobs/*", "rehearsal/*", "stacks/*"),
+)
+# What the jobs' tests import and start.
+_JOBS: Final = (
+    *("requirements-jobs.txt", "config/*", "controllers/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
+    *("tests/__init__.py", "tests/conftest.py", "tests/sampling.py", "tests/waiting.py"),
+    *("tests/unit/__init__.py", "tests/unit/controllers/*"),
+)
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One command of CI, as a person types it."""
+
+    name: str
+    command: str
+    budget: int
+    """Its share of the CPU time of all tiers, in per cent, at most."""
+    cores: int
+    """How many it keeps busy; 0 for one that mostly waits."""
+    files: tuple[str, ...] = ("*",)
+    """Patterns of the files that can change its outcome."""
+    needs: tuple[str, ...] = ("setup-programs",)
+    """Targets of make that are made before any tier begins."""
+
+    def reads(self, path: str) -> bool:
+        """Say whether a change of a file (relative to the repository) can change the outcome."""
+        return any(fnmatchcase(path, pattern) for pattern in self.files)
+
+
+def _tests(tier: str, budget: int) -> Tier:
+    return Tier(tier, f"make test TIER={tier}", budget, cores=2, needs=("setup-policies", "setup-programs"))
+
+
+def _rehearsal(environment: str, budget: int) -> Tier:
+    command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment}"
+    return Tier(f"rehearse-{environment}", command, budget, cores=1, files=_REHEARSED)
+
+
+def _drills(name: str, drills: str, budget: int, cores: int) -> Tier:
+    return Tier(name, f"make drill NAME='{drills}'", budget, cores, files=_REHEARSED)
+
+
+TIERS: Final = (
+    # Cheapest first: nothing begins after a failure.
+    Tier("check", "make check", budget=5, cores=2),
+    _tests("unit", budget=10),
+    _tests("charts", budget=10),
+    _tests("handlers", budget=10),
+    _tests("synth", budget=15),
+    _tests("rehearsal", budget=20),
+    _drills(
+        "drills-kubernetes",
+        "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
+        "api-server-restarts",
+        budget=10,
+        cores=0,
+    ),
+    Tier(
+        "jobs",
+        "make test-jobs",
+        budget=20,
+        cores=1,
+        files=(*_FRAME, *_JOBS),
+        needs=("setup-jobs",),
+    ),
+    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals", budget=15, cores=1),
+    _rehearsal("dev", budget=10),
+    _rehearsal("prod", budget=10),
+    Tier(
+        "rehearse-job",
+        "make rehearse-job",
+        budget=10,
+        cores=1,
+        files=(*_REHEARSED, "requirements-jobs.txt"),
+        needs=("setup-jobs", "setup-programs"),
+    ),
+    _rehearsal("closed", budget=10),
+    _rehearsal("existing-vpc", budget=10),
+    _rehearsal("existing-eks", budget=10),
+    Tier("readme", "make test-readme", budget=10, cores=1, files=(*_REHEARSED, "README.md", "tests/*")),
+)
