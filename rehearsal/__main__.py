@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -48,9 +48,8 @@ def drill(
     env: Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")] = "dev",
 ) -> None:
     """Let something go wrong on purpose, without an AWS account. Exit code 1: a promise was broken."""
-    from rehearsal.drills import DRILLS  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.drills import DRILLS, directories  # noqa: PLC0415 - `down` must not wait for the AWS SDK
     from rehearsal.drills.perform import listing, perform  # noqa: PLC0415
-    from rehearsal.drills.stage import DIRECTORY  # noqa: PLC0415
 
     if not names:
         console.print(listing(list(DRILLS.values())))
@@ -59,8 +58,10 @@ def drill(
         if unknown := [name for name in names if name not in DRILLS]:
             raise ProcessFailure(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
         _require_rehearsable(env)
-        with _alone(DIRECTORY):
-            _end_earlier(run_directory(DIRECTORY))
+        with ExitStack() as locks:
+            for directory in directories(names):
+                locks.enter_context(_alone(directory))
+                _end_earlier(run_directory(directory))
             code = perform([DRILLS[name] for name in names], env, console)
     raise typer.Exit(code)
 

@@ -1,6 +1,6 @@
 """Drills: one thing goes wrong on purpose, and a promise is seen to be kept. `make drill` lists them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rehearsal.drills import (
@@ -19,7 +19,10 @@ from rehearsal.drills import (
     worker_fails,
     workers_scaled,
 )
+from rehearsal.drills.cluster.stage import DIRECTORY as ON_KUBERNETES
 from rehearsal.drills.drill import Drill
+from rehearsal.drills.stage import DIRECTORY as IN_AN_ACCOUNT
+from rehearsal.drills.stage import Stage
 
 _ALL: Final[tuple[Drill[Any], ...]] = (
     create_fails.DRILL,
@@ -39,3 +42,8 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
 )
 DRILLS: Final[Mapping[str, Drill[Any]]] = {drill.name: drill for drill in _ALL}
 """By name, in the order in which they are listed. A further drill is a module of this package and a word here."""
+
+
+def directories(names: Iterable[str]) -> list[str]:
+    """Return the names of the run directories that these drills need for themselves, in the order in which to lock."""
+    return sorted({IN_AN_ACCOUNT if DRILLS[name].stage is Stage else ON_KUBERNETES for name in names})

@@ -15,6 +15,7 @@ from config import Environment
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import Cluster
 from rehearsal.drills.cluster.side import HERE, STOCK, Side, wait
+from rehearsal.drills.cluster.stage import DIRECTORY
 from rehearsal.drills.drill import Drill
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.api import Object
@@ -38,7 +39,7 @@ class ThousandStage:
 
     def __init__(self, environment: Environment, console: Console) -> None:
         self.console = console
-        directory = run_directory("drills") / "cluster"
+        directory = run_directory(DIRECTORY)
         built = binaries.ensure(BINARIES, console.print)
         plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=_DETECTION_SECONDS)
         self.cluster = Cluster(with_workers(environment, WORKERS), directory, console, plane)

@@ -23,6 +23,8 @@ from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import run_directory
 from rehearsal.story.steps import Broken
 
+DIRECTORY: Final = "drills-kubernetes"
+"""Name of the run directory of these drills: those in an account may be played beside them."""
 MARGIN_SECONDS: Final = 15
 """What is promised beyond the seconds that Kubernetes waits by itself."""
 SPARE_WORKERS: Final = 2
@@ -39,7 +41,7 @@ class ClusterStage:
 
     def __init__(self, environment: Environment, console: Console) -> None:
         self.console = console
-        self.cluster = Cluster(environment, run_directory("drills") / "cluster", console)
+        self.cluster = Cluster(environment, run_directory(DIRECTORY), console)
         self.world: World
         self.nodes: Nodes
         self.here: Side

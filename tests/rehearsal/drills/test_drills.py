@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import config
-from rehearsal.drills import DRILLS, capacity, create_fails, perform
+from rehearsal.drills import DRILLS, capacity, create_fails, directories, perform
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.perform import play
 from rehearsal.drills.stage import Stage
@@ -245,6 +245,14 @@ def test_without_a_name_the_drills_are_listed() -> None:
     assert result.returncode == 0
     for name in DRILLS:
         assert re.search(rf"^{name} +\S", result.stdout, re.MULTILINE)
+
+
+def test_drills_in_an_account_and_on_kubernetes_may_be_played_at_a_time() -> None:
+    """Each kind has a run directory of its own, and with it a lock."""
+    by_stage = {(drill.stage, *directories([drill.name])) for drill in DRILLS.values()}
+    assert {directory for stage, directory in by_stage if stage is Stage} == {"drills"}
+    assert {directory for stage, directory in by_stage if stage is not Stage} == {"drills-kubernetes"}
+    assert directories(["node-dies", "capacity", "head-lost"]) == ["drills", "drills-kubernetes"]
 
 
 def test_an_unknown_drill_names_those_that_there_are() -> None:
