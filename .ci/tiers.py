@@ -72,6 +72,8 @@ TIERS: Final = (
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
     _tests("rehearsal", budget=20),
+    # The longest of these first, so that both cores have work to the end.
+    Tier("jobs", "make test-jobs", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(
         "drills-kubernetes",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
@@ -79,17 +81,8 @@ TIERS: Final = (
         budget=10,
         cores=0,
     ),
-    Tier(
-        "jobs",
-        "make test-jobs",
-        budget=20,
-        cores=1,
-        files=(*_FRAME, *_JOBS),
-        needs=("setup-jobs",),
-    ),
-    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals", budget=15, cores=1),
     _rehearsal("dev", budget=10),
-    _rehearsal("prod", budget=10),
+    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals", budget=15, cores=1),
     Tier(
         "rehearse-job",
         "make rehearse-job",
@@ -98,6 +91,7 @@ TIERS: Final = (
         files=(*_REHEARSED, "requirements-jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
+    _rehearsal("prod", budget=10),
     _rehearsal("closed", budget=10),
     _rehearsal("existing-vpc", budget=10),
     _rehearsal("existing-eks", budget=10),
