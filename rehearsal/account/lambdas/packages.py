@@ -6,6 +6,7 @@ kubectl handler puts /opt/kubectl on PATH, the AWS CLI of its layer starts with 
 merged layers get a folder of their own, and these literals are rewritten to it when a function is unpacked.
 """
 
+import functools
 import hashlib
 import io
 import os
@@ -16,6 +17,8 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rehearsal.account.lambdas.aws_cli import replace_program
 
 _SOURCE_SUFFIXES = {".py", ".js", ".mjs", ".cjs", ".sh"}
 _LAMBDA_PYTHON = b"#!/var/lang/bin/python"
@@ -57,6 +60,7 @@ class PackageStore:
         return folder
 
 
+@functools.lru_cache(maxsize=64)  # a layer is hashed once, not at each invocation
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:20]
 
@@ -95,6 +99,7 @@ def _extract_layer(content: bytes, folder: Path) -> None:
 def _merge(layers: Sequence[Path], opt: Path) -> None:
     for layer in layers:
         shutil.copytree(layer, opt, copy_function=_link, dirs_exist_ok=True, symlinks=True)
+    replace_program(opt)
 
 
 def _link(source: str, target: str) -> None:
