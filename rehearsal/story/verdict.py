@@ -19,6 +19,7 @@ REAL: Final = (
 SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
     "the CDK CLI's pause between two looks at CloudFormation: a quarter of a second, not five",
+    "Lambda's sandboxes: local processes, memory not limited; a layer's AWS CLI is loaded once and forked per call",
     "kubelets (kwok): containers do not run, GPUs, EFA and FSx are not there",
     "the image build: a stand-in within its role reads the context and puts a labelled tag into ECR; no image is made",
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",

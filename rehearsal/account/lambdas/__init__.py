@@ -19,6 +19,7 @@ def install(account: Account) -> None:
     """Give the account its function runtime and make moto's Lambda use it."""
     runtime = LocalRuntime(account)
     account.functions = runtime
+    account.at_end.callback(runtime.close)
     _replace_invocation(account, runtime)
 
 

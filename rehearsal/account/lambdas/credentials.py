@@ -14,7 +14,11 @@ _RENEWED_BEFORE_EXPIRY = timedelta(minutes=20)
 
 
 class RoleSessions:
-    """One session per function and role, renewed before it expires, as a warm function keeps its own."""
+    """One session per function and role, renewed before it expires.
+
+    An execution environment keeps the session it was made with: a renewed one makes a fresh environment, so that
+    clients which a module holds never sign with expired keys.
+    """
 
     def __init__(self, account: Account) -> None:
         self._account = account

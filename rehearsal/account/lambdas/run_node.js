@@ -1,36 +1,45 @@
-// Runs one invocation of a Node.js function, as Lambda's own Node.js runtime would.
+// Serves the invocations of one execution environment of a Node.js function, as Lambda's own runtime would.
 //
-// Usage: node run_node.js RESULT TASK MODULE FUNCTION, with the event on stdin. RESULT receives
-// {"error": bool, "payload": ...}.
+// Usage: node run_node.js CHANNEL TASK MODULE FUNCTION
+//
+// CHANNEL is the file descriptor of a socket. Each line is JSON: first this process reports how loading the module went,
+// then it gets an invocation and reports its outcome, until the other end closes. A report has `error`, `payload`, and
+// `ended` when it is the process's last.
 'use strict';
 const fs = require('node:fs');
 const http = require('node:http');
 const https = require('node:https');
+const net = require('node:net');
 const path = require('node:path');
+const readline = require('node:readline');
 
-const [, , resultFile, task, moduleName, functionName] = process.argv;
+const [, , channelNumber, task, moduleName, functionName] = process.argv;
+const channel = new net.Socket({ fd: Number(channelNumber) });
 
-function finish(outcome) {
-  fs.writeFileSync(`${resultFile}.part`, JSON.stringify(outcome));
-  fs.renameSync(`${resultFile}.part`, resultFile);
-  process.exit(0);
+function tell(outcome, then) {
+  channel.write(`${JSON.stringify(outcome)}\n`, then);
 }
 
-function fail(error) {
+function failed(error) {
   console.error((error && error.stack) || error);
   let message = error && error.message !== undefined ? error.message : String(error);
   const missing = /Cannot find module '(@aws-sdk\/[^']+)'/.exec(message);
   if (missing) {
     message += `\n(Lambda's runtime brings every AWS SDK client; the rehearsal has those of package.json: add ${missing[1]}.)`;
   }
-  finish({
+  return {
     error: true,
     payload: {
       errorType: (error && error.name) || 'Error',
       errorMessage: message,
       trace: String((error && error.stack) || '').split('\n'),
     },
-  });
+  };
+}
+
+// An error that nothing catches ends the process, as on Lambda.
+function die(error) {
+  tell({ ...failed(error), ended: true }, () => process.exit(1));
 }
 
 // CDK's provider framework answers CloudFormation with https.request({ hostname, path }): always https and never
@@ -45,24 +54,21 @@ https.request = function request(options, ...rest) {
   return http.request(redirected, ...rest);
 };
 
-function context() {
+function context(invocation) {
   return {
     functionName: process.env.AWS_LAMBDA_FUNCTION_NAME,
     functionVersion: process.env.AWS_LAMBDA_FUNCTION_VERSION,
-    invokedFunctionArn: process.env.REHEARSAL_FUNCTION_ARN,
-    awsRequestId: process.env.REHEARSAL_REQUEST_ID,
+    invokedFunctionArn: invocation.function_arn,
+    awsRequestId: invocation.request_id,
     memoryLimitInMB: process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE,
     logGroupName: process.env.AWS_LAMBDA_LOG_GROUP_NAME,
     logStreamName: process.env.AWS_LAMBDA_LOG_STREAM_NAME,
     callbackWaitsForEmptyEventLoop: true,
-    getRemainingTimeInMillis: () => Math.max(0, Number(process.env.REHEARSAL_DEADLINE) * 1000 - Date.now()),
+    getRemainingTimeInMillis: () => Math.max(0, invocation.deadline * 1000 - Date.now()),
   };
 }
 
-async function main() {
-  process.on('unhandledRejection', fail);
-  process.on('uncaughtException', fail);
-  const event = JSON.parse(fs.readFileSync(0, 'utf8'));
+function load() {
   const base = path.join(task, moduleName);
   const file = ['.js', '.mjs', '.cjs'].map((suffix) => base + suffix).find((name) => fs.existsSync(name));
   if (!file) throw Object.assign(new Error(`Cannot find module '${moduleName}'`), { name: 'Runtime.ImportModuleError' });
@@ -70,11 +76,27 @@ async function main() {
   if (typeof handler !== 'function') {
     throw Object.assign(new Error(`${moduleName}.${functionName} is undefined or not exported`), { name: 'Runtime.HandlerNotFound' });
   }
-  const payload =
-    handler.length >= 3
-      ? await new Promise((resolve, reject) => handler(event, context(), (error, value) => (error ? reject(error) : resolve(value))))
-      : await handler(event, context());
-  finish({ error: false, payload: payload === undefined ? null : payload });
+  return handler;
 }
 
-main().catch(fail);
+async function outcome(handler, invocation) {
+  process.env._X_AMZN_TRACE_ID = invocation.trace_id;
+  const { event } = invocation;
+  try {
+    const payload =
+      handler.length >= 3
+        ? await new Promise((resolve, reject) => handler(event, context(invocation), (error, value) => (error ? reject(error) : resolve(value))))
+        : await handler(event, context(invocation));
+    return { error: false, payload: payload === undefined ? null : payload };
+  } catch (error) {
+    return failed(error);
+  }
+}
+
+process.on('unhandledRejection', die);
+process.on('uncaughtException', die);
+const handler = load();
+tell({ error: false });
+const lines = readline.createInterface({ input: channel });
+lines.on('line', async (line) => tell(await outcome(handler, JSON.parse(line))));
+lines.on('close', () => process.exit(0));
