@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 
 PROGRAM = "import sys\nimport awscli.clidriver\nif __name__ == '__main__':\n    sys.exit(awscli.clidriver.main())\n"
 DRIVER = """
-import json, os, sys, time
+import atexit, json, os, sys, threading, time
 loaded_in = os.getpid()
 calls = 0
 
@@ -31,6 +31,10 @@ def main():
         os.kill(os.getpid(), int(sys.argv[2]))
     if sys.argv[1] == "raise":
         raise ValueError("on purpose")
+    if sys.argv[1] == "later":
+        atexit.register(print, "at exit")
+        threading.Timer(0.1, print, ["in a thread"]).start()
+        return 5
     if sys.argv[1] == "hang":
         print(os.getpid(), flush=True)
         time.sleep(600)
@@ -91,6 +95,8 @@ def test_exit_codes_and_errors_are_the_calls(layer: Path, clis: AwsClis) -> None
     assert aws(layer, "exit", "0").returncode == 0
     assert aws(layer, "exit", "42").returncode == 42
     assert aws(layer, "die", str(int(signal.SIGTERM))).returncode == -signal.SIGTERM
+    later = aws(layer, "later")
+    assert (later.returncode, later.stdout) == (5, "in a thread\nat exit\n")
     failed = aws(layer, "raise")
     assert failed.returncode == 1
     assert "ValueError: on purpose" in failed.stderr
