@@ -41,17 +41,22 @@ def test_all_drills_but_the_nightly_ones_are_in_a_tier() -> None:
     assert sorted(" ".join(name for names in drills for name in names).split()) == sorted({*DRILLS} - NIGHTLY_ONLY)
 
 
+def test_all_drills_are_played_nightly() -> None:
+    played = workflow("nightly.yml")["jobs"]["drills"]["strategy"]["matrix"]["drills"]
+    assert sorted(" ".join(played).split()) == sorted(DRILLS)
+
+
 def test_tiers_run_the_readme_s_own_commands_and_type_the_others() -> None:
     commands = {tier.command for tier in TIERS}
     assert {f"make test TIER={tier}" for tier in ("unit", "charts", "handlers", "synth", "rehearsal")} < commands
     assert {"make rehearse", "make check", "make test-readme", "make test-jobs", "make rehearse-job"} < commands
 
 
-def test_each_environment_is_rehearsed_here_or_nightly() -> None:
+def test_every_environment_is_rehearsed_nightly_and_the_required_ones_in_each_run() -> None:
     there_are = {file.stem for file in (REPOSITORY / "environments").glob("*.yaml")}
     here = {tier.command.partition("ENV=")[2] for tier in TIERS} - {""}
-    [rehearsals] = [job for name, job in workflow("nightly.yml")["jobs"].items() if name == "rehearsals"]
-    assert {*rehearsals["strategy"]["matrix"]["environment"]} == there_are
+    nightly = workflow("nightly.yml")["jobs"]["rehearsals"]["strategy"]["matrix"]["environment"]
+    assert {*nightly} == there_are
     assert here == {"prod", "closed", "existing-vpc", "existing-eks"}
 
 
