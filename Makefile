@@ -69,7 +69,7 @@ check: setup ## formatting, lint, types, import rules, shell scripts, workflows
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
 
 .PHONY: test
-test: check setup-policies ## the tests that the changes need (ALL=1 all, TIER=unit one tier, DURATIONS=1 shows the slowest)
+test: $(if $(TIER),,check) setup-policies ## the tests that the changes need (ALL=1 all, TIER=unit one tier, DURATIONS=1 shows the slowest)
 	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)
 
 .PHONY: test-jobs
