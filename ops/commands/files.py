@@ -151,8 +151,9 @@ def review(
     comment: Annotated[bool, typer.Option("--comment", help="Cut it to what a comment on GitHub holds.")] = False,
 ) -> None:
     """Print, as Markdown, what this checkout changes against another: templates and manifests, no credentials."""
-    from ops.review import ReviewError, cut  # noqa: PLC0415
+    from ops.review import cut  # noqa: PLC0415
     from ops.review import review as compare  # noqa: PLC0415
+    from ops.review_cdk import ReviewError  # noqa: PLC0415
 
     pairs = {}
     for pair in context or []:
@@ -161,7 +162,7 @@ def review(
             fail(f"--context {pair!r} must be KEY=VALUE")
         pairs[key] = value
     try:
-        text = compare(base.resolve(), context=pairs)
+        text = compare(base.resolve(), context=pairs, console=errors)
     except ReviewError as error:
         fail(str(error))
     # Markdown for a machine to post: not wrapped, not styled.

@@ -1,24 +1,34 @@
 """`ops review`, with a program in the CDK CLI's place that hands out templates; tests/synth uses the real one."""
 
 import json
+import re
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops import review
+from ops import review, review_templates
 from ops.__main__ import app
+from ops.review_cdk import ReviewError
+from tests.waiting import PATIENCE
 
-# Copies templates/<environment>/ to the output of `synth`, unless the environment's template is "broken".
+# Copies templates/<environment>/ to the output of `synth`, unless the environment's template is "broken", once the
+# file that templates/<environment>/waits-for names is there; keeps each call in the checkout's cdk.out.
 CDK = """
 const fs = require('fs'), path = require('path');
 const [verb, ...rest] = process.argv.slice(2);
 const after = option => rest[rest.indexOf(option) + 1];
 if (verb === 'synth') {
   const context = rest.filter((_, i) => rest[i - 1] === '--context');
-  fs.writeFileSync('context.json', JSON.stringify(context));
-  const from = path.join('templates', context.find(c => c.startsWith('environment=')).split('=')[1]);
+  const name = context.find(c => c.startsWith('environment=')).split('=')[1], from = path.join('templates', name);
+  fs.mkdirSync('cdk.out', {recursive: true});
+  fs.writeFileSync(path.join('cdk.out', name), JSON.stringify(context));
+  const awaited = path.join(from, 'waits-for');
+  const wait = new Int32Array(new SharedArrayBuffer(4));
+  while (fs.existsSync(awaited) && !fs.existsSync(fs.readFileSync(awaited, 'utf8'))) { Atomics.wait(wait, 0, 0, 20); }
   if (fs.existsSync(path.join(from, 'broken'))) { console.error('ConfigError: region: is missing'); process.exit(1); }
   fs.cpSync(from, after('--output'), {recursive: true});
 } else {
@@ -45,6 +55,10 @@ class Checkout:
         for stack, template in stacks.items():
             self.write(f"templates/{name}/{stack}.template.json", json.dumps(template))
 
+    def synthesised(self) -> dict[str, list[str]]:
+        """The context of each synthesis by environment."""
+        return {path.name: json.loads(path.read_text()) for path in (self.root / "cdk.out").glob("*")}
+
 
 @pytest.fixture
 def base(tmp_path: Path) -> Checkout:
@@ -56,6 +70,10 @@ def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     # The checkout that the command belongs to is a default argument: base, head, context.
     monkeypatch.setattr(review.review, "__defaults__", (tmp_path / "head", None))
     return Checkout(tmp_path / "head")
+
+
+# What begins a line of progress.
+SECONDS = re.compile(r"^ *[0-9]+\.[0-9] s  ")
 
 
 def run(base: Checkout, *arguments: str) -> Result:
@@ -141,7 +159,6 @@ def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> 
         checkout.write("manifests/dev/ray/clusters/rayml.yaml", f"kind: RayCluster\nreplicas: {replicas}\n")
     base.write("manifests/dev/ray/gone.yaml", "kind: Job\n")
     text = run(base).stdout
-    assert "**CloudFormation**: No stack changes." in text
     assert "--- a/ray/clusters/rayml.yaml\n+++ b/ray/clusters/rayml.yaml" in text
     assert "-replicas: 4\n+replicas: 5" in text
     assert "-kind: Job" in text
@@ -159,9 +176,47 @@ def test_environments_that_come_and_go_are_told(base: Checkout, head: Checkout) 
 def test_context_reaches_both_syntheses(base: Checkout, head: Checkout) -> None:
     for checkout in (base, head):
         checkout.environment("dev", network={})
+        checkout.write("app.py", checkout.root.name)
     assert run(base, "-c", "charts=stand-in").exit_code == 0
     for checkout in (base, head):
-        assert json.loads((checkout.root / "context.json").read_text()) == ["environment=dev", "charts=stand-in"]
+        assert checkout.synthesised() == {"dev": ["environment=dev", "charts=stand-in"]}
+
+
+def test_an_environment_without_a_changed_input_is_not_synthesised(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        for name in ("dev", "prod"):
+            checkout.environment(name, network={})
+    head.write("environments/prod.yaml", "# another")
+    result = run(base)
+    assert base.synthesised().keys() == head.synthesised().keys() == {"prod"}
+    assert "### dev\n\n**CloudFormation**: Unchanged, like every input of its synthesis.\n" in result.stdout
+    assert "### prod\n\n**CloudFormation**: No stack changes.\n" in result.stdout
+
+
+def test_both_sides_are_synthesised_at_once(base: Checkout, head: Checkout) -> None:
+    """Each side ends only when the other has begun."""
+    for checkout, other in ((base, head), (head, base)):
+        checkout.environment("dev", network={"a": checkout.root.name})
+        checkout.write("templates/dev/waits-for", str(other.root / "cdk.out" / "dev"))
+    result = run(base)
+    assert result.exit_code == 0, result.output
+    assert "Stack network\n[~] differs from base" in result.stdout
+
+
+def test_progress_is_plain_lines_on_stderr(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={"a": checkout.root.name})
+        checkout.environment("prod", network={})
+        checkout.write("environments/prod.yaml", "")
+    result = run(base)
+    lines = result.stderr.splitlines()
+    assert all(SECONDS.match(line) for line in lines)
+    first, *others = [SECONDS.sub("", line) for line in lines]
+    assert first == "environments with changed inputs: dev, prod; unchanged: 0"
+    synthesised = [f"{name}: {side} synthesised" for name in ("dev", "prod") for side in ("base", "head")]
+    assert sorted(others) == sorted([*synthesised, "network: compared"])
+    assert result.stdout.startswith("## What this changes\n")
+    assert "synthesised" not in result.stdout
 
 
 def test_a_checkout_that_does_not_synthesise_is_named_with_its_error(base: Checkout, head: Checkout) -> None:
@@ -172,6 +227,29 @@ def test_a_checkout_that_does_not_synthesise_is_named_with_its_error(base: Check
     assert result.exit_code == 2
     assert f"`cdk synth` in {head.root} failed:\nConfigError: region: is missing" in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_an_error_on_the_base_alone_names_the_base_and_prints_no_review(base: Checkout, head: Checkout) -> None:
+    base.environment("dev", network={})
+    head.environment("dev", network={})
+    base.write("templates/dev/broken", "")
+    result = run(base)
+    assert result.exit_code == 2
+    assert f"`cdk synth` in {base.root} failed:\nConfigError: region: is missing" in result.stderr
+    assert "head synthesised" in result.stderr
+    assert "base synthesised" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_after_an_error_no_further_program_begins() -> None:
+    waiting = threading.Event()
+    with suppress(ReviewError), review_templates.worker_threads(1) as workers:
+        running = workers.submit(waiting.wait, PATIENCE)
+        queued = workers.submit(str)
+        queued.add_done_callback(lambda _: waiting.set())
+        raise ReviewError
+    assert running.result()
+    assert queued.cancelled()
 
 
 def test_a_checkout_that_was_not_set_up_is_named(base: Checkout, head: Checkout) -> None:

