@@ -16,6 +16,7 @@ import pytest
 from config import available, charts_lock, naming
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import PARTS, REPOSITORY, Assembly, Resource, context
+from tests.waiting import PATIENCE
 
 # Properties in which a name is chosen for a resource that an account or the world has once.
 NAMES = {
@@ -170,7 +171,9 @@ def _run_app(environment: str | None, directory: Path) -> subprocess.CompletedPr
     env = os.environ | {"CDK_CONTEXT_JSON": json.dumps(values), "CDK_OUTDIR": str(directory / "cdk.out")}
     env |= {charts_lock.CACHE_VARIABLE: str(directory / "charts"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(REPOSITORY / "app.py")]
-    return subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from ops.lowering import lowered
 from rehearsal.account.cloudformation.resource_types import resource_types
 from tests.synth.synthesis import REPOSITORY, Assembly, write_empty_charts
+from tests.waiting import REHEARSAL_PATIENCE
 
 PARTS = (
     *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
@@ -74,7 +75,7 @@ def test_a_pull_request_shows_a_changed_count_in_template_and_manifest(tmp_path:
 
     context = ["-c", "charts=stand-in", "-c", f"stand-in-charts={tmp_path / 'charts'}"]
     command = [sys.executable, "-m", "ops", "review", str(base), *context]
-    result = subprocess.run(command, cwd=head, capture_output=True, text=True, check=False, timeout=300)
+    result = subprocess.run(command, cwd=head, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE)
 
     assert result.returncode == 0, result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]

@@ -1,7 +1,6 @@
 """Creating, updating and deleting stacks: order, events, rollback, replacement, policies, exports."""
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from tests.rehearsal.account.stacks import (
     ref,
     topic,
 )
+from tests.waiting import wait_until
 
 
 def of(**resources: Any) -> Template:
@@ -218,16 +218,12 @@ def test_retain_except_on_create_of_the_operation_deletes_even_retained(stacks: 
 
 
 def test_others_are_cancelled_when_one_fails(stacks: Stacks, functions: FakeFunctions) -> None:
-    failed = threading.Event()
-
     def slow_one(request: dict[str, Any]) -> dict[str, str]:
         if request["RequestType"] == "Create":
-            failed.wait(5)
-            time.sleep(0.05)
+            wait_until(lambda: ("Slow", "CREATE_FAILED") in stacks.events("s"), "its cancellation")
         return {"PhysicalResourceId": "slow"}
 
     def bad_one(request: dict[str, Any]) -> dict[str, str]:
-        failed.set()
         return {
             "Status": "FAILED" if request["RequestType"] == "Create" else "SUCCESS",
             "Reason": "no",

@@ -22,6 +22,7 @@ from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import set_up
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.product, pytest.mark.slow]
 
@@ -64,8 +65,17 @@ class Builds:
         route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
         assert urllib3.request("POST", route, json={"log": log}).status == 200
 
-    def ops_wait(self, timeout: float) -> subprocess.CompletedProcess[str]:
-        """Run `ops wait` as the environment's admin, for so many minutes at most."""
+    def wait_until(self, ending: str) -> None:
+        """Wait until a build has `succeeded` or `failed`."""
+
+        def done() -> bool:
+            builds = self._kubectl.get("-n", "image-build", "jobs")["items"]
+            return any(build["status"].get(ending) for build in builds)
+
+        wait_until(done, f"a build that {ending}")
+
+    def ops_wait(self) -> subprocess.CompletedProcess[str]:
+        """Run `ops wait` as the environment's admin; it looks once."""
         session = {"RoleArn": f"arn:aws:iam::{self._account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
         keys = self._clients("sts").assume_role(**session)["Credentials"]
         names = {
@@ -80,7 +90,7 @@ class Builds:
             account_id=DEV.account,
             extra={f"AWS_{name}": keys[key] for key, name in names.items()} | {"COLUMNS": "200"},
         )
-        command = [sys.executable, "-m", "ops", "wait", "--env", "dev", "--timeout", str(timeout), "--interval", "1"]
+        command = [sys.executable, "-m", "ops", "wait", "--env", "dev", "--timeout", "0"]
         return subprocess.run(command, env=env, cwd=paths.REPOSITORY, capture_output=True, text=True, check=False)
 
 
@@ -140,7 +150,8 @@ def builds(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch, 
 
 def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds: Builds) -> None:
     builds.start(DEV)
-    waited = builds.ops_wait(timeout=0.5)
+    builds.wait_until("succeeded")
+    waited = builds.ops_wait()
     tag = image_build(DEV, context="").tag
     assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited
     # All else is not there.
@@ -149,7 +160,8 @@ def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds
     builds.let_fail("#12 ERROR: failed to solve: process did not complete successfully: exit code: 1")
     another = DEV.model_copy(update={"image": DEV.image.model_copy(update={"pip": ("einops==0.8.1",)})})
     builds.start(another)
-    waited = builds.ops_wait(timeout=5)
+    builds.wait_until("failed")
+    waited = builds.ops_wait()
     assert waited.returncode == 3, waited
     said = waited.stderr + waited.stdout
     assert "dev does not become ready: Ray image aws-ray-custom: Job has reached the specified backoff limit" in said

@@ -1,7 +1,7 @@
 """SSM parameters, log groups, repositories, state machines, CloudTrail."""
 
 import json
-import time
+from pathlib import Path
 
 import pytest
 from moto.ecr.models import ecr_backends
@@ -108,13 +108,14 @@ def test_exclusions_need_the_mode_that_has_them(resources: Resources) -> None:
 
 
 def test_state_machine_polls_a_function_until_it_is_done(
-    account: Account, clients: Clients, resources: Resources
+    account: Account, clients: Clients, resources: Resources, tmp_path: Path
 ) -> None:
+    asked = tmp_path / "asked"
     code = (
         "class NotYet(Exception): pass\n"
         "def handler(event, context):\n"
-        "    import time\n"
-        "    if time.time() < event['from']: raise NotYet('wait')\n"
+        f"    with open({str(asked)!r}, 'a+') as asked:\n"
+        "        if asked.write('x') and asked.tell() < 3: raise NotYet('wait')\n"
         "    return {'done': True}\n"
     )
     function = make_function(account, {"main.py": code}, Timeout=20)
@@ -137,14 +138,13 @@ def test_state_machine_polls_a_function_until_it_is_done(
     )
     sfn = clients("stepfunctions")
 
-    execution = sfn.start_execution(
-        stateMachineArn=machine.physical_resource_id, input=json.dumps({"from": time.time() + 3})
-    )["executionArn"]
+    execution = sfn.start_execution(stateMachineArn=machine.physical_resource_id, input="{}")["executionArn"]
 
     wait_until(lambda: sfn.describe_execution(executionArn=execution)["status"] != "RUNNING", "end of the execution")
     status = sfn.describe_execution(executionArn=execution)
     assert status["status"] == "SUCCEEDED"
     assert json.loads(status["output"]) == {"done": True}
+    assert asked.read_text() == "xxx"
 
 
 def test_state_machine_needs_a_role_that_trusts_it(account: Account, resources: Resources) -> None:

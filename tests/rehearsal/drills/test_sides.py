@@ -11,6 +11,7 @@ from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side
 from rehearsal.drills.cluster.world import Happening
 from rehearsal.kubernetes.api import Object
 from rehearsal.story.cluster import NotReached
+from tests.waiting import PATIENCE
 
 
 def pod(name: str, role: str = "worker", *, node: str = "well", ready: bool = True, ending: bool = False) -> Object:
@@ -83,7 +84,7 @@ def test_a_pod_that_is_looked_for_and_not_there_is_told_with_the_state() -> None
         side(FakeWorld(FIRST, pod("head", "head", ending=True))).a("head")
 
 
-def recovery(world: FakeWorld, *, title: str = HERE, limit: float | None = 5.0) -> Recovery:
+def recovery(world: FakeWorld, *, title: str = HERE, limit: float | None = PATIENCE) -> Recovery:
     made = Recovery("a-drill", side(world, title=title), time.time(), without=[], patience=0.1, limit=limit)
     made.start()
     made.join()

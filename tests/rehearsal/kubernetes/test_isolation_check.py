@@ -22,6 +22,7 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import free_port
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 
@@ -69,7 +70,7 @@ def origins(environment: Environment) -> list[Origin]:
 
 @pytest.fixture
 def prober(api: kubernetes.client.ApiClient) -> Prober:
-    return Prober(api, PYTHON_IMAGE, timeout=90, settle=0, interval=0.2)
+    return Prober(api, PYTHON_IMAGE, timeout=PATIENCE, settle=0, interval=0.2)
 
 
 @pytest.fixture

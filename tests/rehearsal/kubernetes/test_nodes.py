@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from rehearsal.kubernetes.api import ApiError
@@ -82,7 +80,9 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     taints = kubectl.get("node", "fragile")["spec"]["taints"]
     assert any(taint["key"] == "node.kubernetes.io/unreachable" for taint in taints)
     kubectl("delete", "pod", "stranded", "--wait=false")
-    time.sleep(1)
+    kubectl.apply(pod("attended", nodeSelector={"group": "system"}))
+    wait_until(lambda: phase_of(kubectl, "attended") == "Running", "pod Running")
+    kubectl("delete", "pod", "attended", KUBECTL_PATIENCE)
     assert "deletionTimestamp" in kubectl.get("pod", "stranded")["metadata"], "nobody is there to end the pod"
     nodes.resume_heartbeat("fragile")
     wait_until(lambda: nodes.is_ready("fragile"), "node Ready again")
@@ -90,13 +90,11 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     nodes.remove("fragile")
 
 
-def test_hundreds_of_nodes_join_within_seconds(nodes: Nodes, control_plane: ControlPlane) -> None:
+def test_a_hundred_nodes_join_at_once(nodes: Nodes, control_plane: ControlPlane) -> None:
     names = [f"many-{number}" for number in range(100)]
-    started = time.monotonic()
     nodes.add_all(
         NodeSpec(name=name, labels={"group": "many"}, capacity=GENERAL, allocatable=GENERAL) for name in names
     )
-    assert time.monotonic() - started < 20
     wait_until(lambda: nodes.is_ready(names[-1]), "last node Ready")
     control_plane.api.delete("/api/v1/nodes?labelSelector=group%3Dmany")
     assert not set(names) & set(nodes.names())

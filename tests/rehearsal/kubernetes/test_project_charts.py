@@ -166,9 +166,7 @@ def test_nothing_that_is_applied_violates_its_namespaces_pod_security(deployment
 
 
 def test_ray_cluster_runs_its_head_and_a_worker_on_each_gpu_node(deployment: Deployment) -> None:
-    wait_until(
-        lambda: _status(deployment, "-n", "ray", "raycluster", "rayml").get("state") == "ready", "RayCluster", 60
-    )
+    wait_until(lambda: _status(deployment, "-n", "ray", "raycluster", "rayml").get("state") == "ready", "RayCluster")
     pods = deployment.kubectl.get("-n", "ray", "pods", "-l", "ray.io/cluster=rayml")["items"]
     nodes = Counter(pod["spec"]["nodeName"].rpartition("-")[0] for pod in pods)
     assert nodes == {"hyperpod-head-group": 1, "hyperpod-worker-group-1": 4}

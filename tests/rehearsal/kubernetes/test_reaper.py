@@ -7,6 +7,7 @@ whole again is what the drills node-dies and node-replaced promise, with nothing
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import cdk8s
 import pytest
@@ -15,7 +16,7 @@ from config import labels
 from config.versions import PYTHON_IMAGE
 from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.names import REAPER
-from k8s_charts.reaper import Reaper, ReaperChart
+from k8s_charts.reaper import REPLICAS, Reaper, ReaperChart
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster
@@ -99,15 +100,22 @@ class Ray:
         running = self.running()
         return len(running) == WORKERS and len(self.workers()) == WORKERS and node not in running
 
+    def placed(self) -> list[tuple[str, str]]:
+        """Name and node of each worker."""
+        return [(pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in self.workers()]
+
     def a_worker(self) -> tuple[str, str]:
         """Name and node of a worker."""
-        pod = self.workers()[0]
-        return pod["metadata"]["name"], pod["spec"]["nodeName"]
+        return self.placed()[0]
 
     def said(self, message: str, pod: str) -> int:
         """How often a replica of the reaper logged a message about a pod."""
         lines = [json.loads(line) for log in self._logs.glob(f"{NAMESPACE}_*.log") for line in log.open()]
         return sum(line["message"] == message and line.get("pod") == pod for line in lines)
+
+    def has_said(self, message: str, pod: str, times: int) -> bool:
+        """Whether a message about a pod was logged so often."""
+        return self.said(message, pod) >= times
 
     def told(self, pod: str) -> set[tuple[str, str]]:
         """Kind and reason of each event that the reaper wrote about a pod."""
@@ -238,14 +246,17 @@ def test_dry_run_says_what_it_would_do_and_does_nothing(ray: Ray, nodes: Nodes, 
     arguments(dry).append("--dry-run")
     kubectl.apply(the("Deployment", dry))
     rolled_out(kubectl)
-    pod, node = ray.a_worker()
-    lose(nodes, node)
-    wait_until(lambda: ray.said("dry run: would force-delete", pod) >= 1, "its word")
-    time.sleep(2)
-    assert pod in {worker["metadata"]["name"] for worker in ray.workers()}
-    assert ray.told(pod) == set()
-    assert ray.said("dry run: would force-delete", pod) <= 2, "once for each replica"
-    nodes.resume_heartbeat(node)
+    would, placed = "dry run: would force-delete", ray.placed()
+    for pod, node in placed:
+        lose(nodes, node)
+        wait_until(partial(ray.has_said, would, pod, REPLICAS), "the word of each replica")
+    first, _ = placed[0]
+    # Each replica has gone on to another pod since it spoke of the first.
+    assert first in {worker["metadata"]["name"] for worker in ray.workers()}
+    assert ray.told(first) == set()
+    assert ray.said(would, first) == REPLICAS, "once for each replica"
+    for _, node in placed:
+        nodes.resume_heartbeat(node)
 
 
 def test_reaper_that_may_not_delete_pods_is_never_ready_and_says_why(

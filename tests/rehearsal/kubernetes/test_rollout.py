@@ -23,7 +23,7 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.charts.conftest import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -103,7 +103,7 @@ class Ray:
     def roll_out(self) -> Said:
         """Carry out what is needed, and return what was said."""
         said: Said = []
-        rollouts.carry_out(self.plan(), self.api, said.append, timeout=90, interval=0.2)
+        rollouts.carry_out(self.plan(), self.api, said.append, timeout=PATIENCE, interval=0.2)
         return said
 
     def service(self) -> str:
@@ -217,7 +217,7 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rollouts.carry_out(ray.plan(), ray.api, interrupt, timeout=90, interval=0.2)
+        rollouts.carry_out(ray.plan(), ray.api, interrupt, timeout=PATIENCE, interval=0.2)
     assert "may be suspended now" in said[-1]
     wait_until(lambda: not ray.pods(), "end of all pods")
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="INFO"))

@@ -12,7 +12,7 @@ from typing import Final
 
 from rehearsal.paths import BINARIES, NODE_MODULES, REPOSITORY
 from rehearsal.processes import is_alive
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.waiting import PATIENCE, REHEARSAL_PATIENCE
 
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "pyproject.toml", "setup.sh"),
@@ -110,8 +110,8 @@ def processes_below(directory: Path) -> dict[int, str]:
 
 
 def eventually_none_below(directory: Path) -> dict[int, str]:
-    """The processes that are still there after at most a minute."""
-    deadline = time.monotonic() + 60
+    """The processes that are still there when patience ends."""
+    deadline = time.monotonic() + PATIENCE
     while (left := processes_below(directory)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.rehearsal.story.network import Forbidden, Watch, dead_end
+from tests.waiting import wait_until
 
 OUT = "203.0.113.7"
 """Of TEST-NET-3 (RFC 5737): nobody has it."""
@@ -23,10 +26,11 @@ except OSError as error:
     print(error)
 """
 HOLD_A_SOCKET = """
-import socket, sys, time
+import socket, sys
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 out.connect((sys.argv[1], int(sys.argv[2])))
-time.sleep(0.4)
+print("held", flush=True)
+sys.stdin.read()
 """
 TALK_TO_ONESELF = """
 import socket
@@ -55,12 +59,26 @@ def test_watch_sees_whom_a_process_of_the_directory_speaks_to_and_no_other(tmp_p
     other.mkdir()
     watch = Watch(own)
     try:
-        talks = [
-            subprocess.Popen([sys.executable, "-c", HOLD_A_SOCKET, address, port], cwd=directory)
-            for directory, address, port in ((own, OUT, "9001"), (other, OUT, "9002"), (own, "127.0.0.1", "9003"))
-        ]
-        for talk in talks:
-            assert talk.wait() == 0, "this machine has no route to anywhere"
-        assert watch.leaving() == [f"udp {OUT}:9001"]
+        with (
+            holding(own, OUT, "9001"),
+            holding(other, OUT, "9002"),
+            holding(own, "127.0.0.1", "9003"),
+            # Who sees this one has looked at all of them.
+            holding(own, OUT, "9004"),
+        ):
+            wait_until(lambda: f"udp {OUT}:9004" in watch.leaving(), "the last socket")
+        assert watch.leaving() == [f"udp {OUT}:9001", f"udp {OUT}:9004"]
     finally:
         watch.stop()
+
+
+@contextmanager
+def holding(directory: Path, address: str, port: str) -> Iterator[None]:
+    """A process in the directory that holds a socket to this peer."""
+    argv = [sys.executable, "-c", HOLD_A_SOCKET, address, port]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=directory, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n", "this machine has no route to anywhere"
+        yield
+        process.communicate()
