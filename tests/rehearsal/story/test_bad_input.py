@@ -1,14 +1,20 @@
 """What is wrong is said once, in words that say what to do: before anything is made, and before a deployment."""
 
 import shutil
+import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from config import available
+import config
+from config.load import DIRECTORY
+from ops.__main__ import app as ops_app
+from rehearsal.__main__ import app as rehearsal_app
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import ProcessFailure, Supervisor
 from rehearsal.story.account import EmbeddedAccount
@@ -23,10 +29,31 @@ MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "no mapping": (lambda _: "[]\n", r"broken\.yaml: line 1: must be a YAML mapping of keys to values"),
 }
-COMMANDS: dict[str, Callable[[str], Sequence[str]]] = {
-    "rehearsal": lambda name: rehearsal("run", "--env", name),
-    "ops check": lambda name: ["ops", "check", "--env", name],
+COMMANDS: dict[str, tuple[typer.Typer, Sequence[str]]] = {
+    "rehearsal": (rehearsal_app, ["run", "--env"]),
+    "ops check": (ops_app, ["check", "--env"]),
 }
+
+
+@pytest.fixture
+def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A directory of environments in the place of the committed ones, which holds `small`; nothing may be begun."""
+    shutil.copy2(DIRECTORY / "small.yaml", tmp_path)
+    # Their default argument is the directory, bound when the function was made.
+    for function in (config.load, config.available, config.neighbours):
+        monkeypatch.setattr(function, "__defaults__", (tmp_path,))
+    for what in ("rehearsal.story.tell.tell", "rehearsal.drills.perform.perform"):
+        monkeypatch.setattr(what, lambda *_, **__: pytest.fail("begun in spite of the mistake"))
+    handler = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, handler)
+
+
+def typed(app: typer.Typer, *arguments: str) -> str:
+    """The output, errors included, of a command that is refused."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 2, result.output
+    return result.output
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +61,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return Checkout(tmp_path_factory.mktemp("bad-input") / "checkout")
 
 
-def write_broken(clone: Checkout, *mistakes: str) -> None:
-    """Write environments/broken.yaml: small.yaml with these mistakes."""
-    environments = clone.directory / "environments"
+def write_broken(environments: Path, *mistakes: str) -> None:
+    """Write broken.yaml: small.yaml with these mistakes."""
     text = (environments / "small.yaml").read_text()
     for mistake in mistakes:
         text, before = MISTAKES[mistake][0](text), text
@@ -51,9 +77,21 @@ def assert_nothing_was_made(clone: Checkout) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_wrong_environment_file_is_told_with_its_key(clone: Checkout, command: str, mistake: str) -> None:
-    write_broken(clone, mistake)
-    code, output = clone.run(*COMMANDS[command]("broken"))
+def test_wrong_environment_file_is_told_with_its_key(environments: Path, command: str, mistake: str) -> None:
+    write_broken(environments, mistake)
+    app, arguments = COMMANDS[command]
+    output = typed(app, *arguments, "broken")
+    assert_one_clear_message(output, MISTAKES[mistake][1])
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("command", "mistake"), [("rehearsal", "missing"), ("ops check", "unknown")])
+def test_wrong_environment_file_ends_the_process_before_anything_is_made(
+    clone: Checkout, command: str, mistake: str
+) -> None:
+    write_broken(clone.directory / "environments", mistake)
+    program = rehearsal("run") if command == "rehearsal" else ["ops", "check"]
+    code, output = clone.run(*program, "--env", "broken")
     assert code == 2
     assert_one_clear_message(output, MISTAKES[mistake][1])
     assert len(output.splitlines()) == 1
@@ -62,40 +100,28 @@ def test_wrong_environment_file_is_told_with_its_key(clone: Checkout, command: s
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", ["nowhere", "no/where"])
-def test_missing_environment_file_is_told_with_those_that_exist(clone: Checkout, command: str, name: str) -> None:
-    (clone.directory / "environments" / "broken.yaml").unlink(missing_ok=True)
-    code, output = clone.run(*COMMANDS[command](name))
-    assert code == 2
-    there = ", ".join(available())
-    assert_one_clear_message(output, rf"environments/{name}\.yaml: no such environment; there are: {there}")
+def test_missing_environment_file_is_told_with_those_that_exist(environments: Path, command: str, name: str) -> None:
+    app, arguments = COMMANDS[command]
+    output = typed(app, *arguments, name)
+    assert_one_clear_message(output, rf"{environments}/{name}\.yaml: no such environment; there are: small")
     assert len(output.splitlines()) == 1
-    assert_nothing_was_made(clone)
 
 
 @pytest.mark.parametrize("what", [("run",), ("drill", "node-dies")])
-def test_a_version_of_kuberay_that_no_rehearsal_has_is_refused(clone: Checkout, what: Sequence[str]) -> None:
+def test_a_version_of_kuberay_that_no_rehearsal_has_is_refused(environments: Path, what: Sequence[str]) -> None:
     """It would play with another operator, and prove nothing of the one that is deployed."""
-    environments = clone.directory / "environments"
-    text = (environments / "small.yaml").read_text()
-    (environments / "broken.yaml").write_text(f"{text}\nkuberay:\n  version: 1.4.2\n")
-    code, output = clone.run(*rehearsal(*what, "--env", "broken"))
-    assert code == 2
-    assert_one_clear_message(output, r"broken has KubeRay 1\.4\.2, and a rehearsal the operator of 1\.2\.0 only")
-    assert_nothing_was_made(clone)
+    with (environments / "small.yaml").open("a") as small:
+        small.write("\nkuberay:\n  version: 1.4.2\n")
+    output = typed(rehearsal_app, *what, "--env", "small")
+    assert_one_clear_message(output, r"small has KubeRay 1\.4\.2, and a rehearsal the operator of 1\.2\.0 only")
 
 
 def test_synth_tells_everything_that_is_wrong_at_once(clone: Checkout) -> None:
     mistakes = ("missing", "unknown", "type")
-    write_broken(clone, *mistakes)
+    write_broken(clone.directory / "environments", *mistakes)
     code, output = clone.run("cdk", "synth", "--quiet", "-c", "environment=broken")
     assert code == 1
     assert_one_clear_message(output, *(MISTAKES[mistake][1] for mistake in mistakes))
-
-
-def test_synth_without_the_charts_names_the_command_that_brings_them(clone: Checkout) -> None:
-    code, output = clone.run("cdk", "synth", "--quiet", "-c", "environment=small")
-    assert code == 1
-    assert_one_clear_message(output, r"charts\.lock\.yaml: \S+: \S+ does not exist; run `ops charts fetch`")
 
 
 def test_taken_port_is_named(tmp_path: Path, programs: Binaries) -> None:
