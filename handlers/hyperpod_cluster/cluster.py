@@ -14,13 +14,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .changes import group_names, surplus_groups, update_request
 from .errors import Refused, code
 from .failure import why
-from .ownership import Owner, added_groups, is_noted, note
+from .ownership import Owner
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
+from .update import ClusterUpdate, no_owner, wanted_tags
 
 CONSISTENCY_SECONDS = 300
 """How long DescribeCluster may not know a cluster whose creation was accepted."""
@@ -36,7 +36,7 @@ Answer = dict[str, Any]
 def create(request: Request, hyperpod: HyperPod) -> Answer:
     """Create the cluster, or take over the one that this very resource created in an earlier delivery."""
     wanted = create_request(request.properties, hyperpod.model)
-    wanted["Tags"] = [{"Key": key, "Value": value} for key, value in _tags(wanted, request).items()]
+    wanted["Tags"] = [{"Key": key, "Value": value} for key, value in wanted_tags(wanted, request).items()]
     name = str(wanted["ClusterName"])
     adopted = False
     try:
@@ -61,7 +61,7 @@ def _adopted(wanted: dict[str, Any], request: Request, hyperpod: HyperPod) -> bo
     owner = Owner.named_by(tags)
     if owner == Owner.of(request):
         _log.info("cluster %s is this resource's own, from an earlier request", name)
-        _apply_tags(wanted, tags, request, hyperpod, existing["ClusterArn"])
+        ClusterUpdate(existing, request, hyperpod).apply_tags(tags)
         return True
     whose = f"belongs to {owner.logical_id} of stack {owner.stack_id}" if owner else "was not made by this stack"
     raise Refused(
@@ -80,19 +80,19 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     if cluster["ClusterStatus"] == "Deleting":
         raise Refused(f"HyperPod cluster {request.physical_id} is being deleted by somebody else")
     answer = _settled(cluster, hyperpod)
-    return _caught_up(answer, cluster, request, hyperpod) if request.deferred and answer["IsComplete"] else answer
+    if not (request.deferred and answer["IsComplete"]):
+        return answer
+    return _caught_up(answer, ClusterUpdate(cluster, request, hyperpod), request)
 
 
 def update(request: Request, hyperpod: HyperPod) -> Answer:
     """Send one UpdateCluster if the live cluster differs; leave it to is_updated while the cluster is busy."""
-    cluster = _existing(request, hyperpod)
-    tags = _own_tags(cluster, request, hyperpod)
-    _note_added(tags, cluster, request, hyperpod)
-    desired = create_request(request.properties, hyperpod.model)
-    removable = _removable(desired, cluster, request, hyperpod)
-    wanted = update_request(desired, cluster, request.old_properties, removable)
-    busy = "" if wanted is None else _sent(wanted, cluster, request, hyperpod)
-    _apply_tags(desired, tags, request, hyperpod, cluster["ClusterArn"])
+    change = ClusterUpdate(_existing(request, hyperpod), request, hyperpod)
+    tags = change.own_tags()
+    change.note_added(tags)
+    missing = change.missing(request.old_properties)
+    busy = "" if missing is None else change.send(missing)
+    change.apply_tags(tags)
     return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)}
 
 
@@ -104,53 +104,24 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     answer = _settled(cluster, hyperpod)
     if not answer["IsComplete"]:
         return answer
+    change = ClusterUpdate(cluster, request, hyperpod)
     if request.deferred:
-        return _caught_up(answer, cluster, request, hyperpod)
-    desired = create_request(request.properties, hyperpod.model)
+        return _caught_up(answer, change, request)
     # What was taken away has been, once the update was sent: what shows then are the service's defaults.
-    if update_request(desired, cluster, {}, _removable(desired, cluster, request, hyperpod)) is None:
+    if change.missing({}) is None:
         return answer
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
     return _waiting("it does not show the update yet")
 
 
-def _caught_up(answer: Answer, cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> Answer:
+def _caught_up(answer: Answer, change: ClusterUpdate, request: Request) -> Answer:
     """Send the update that `on_event` could not send, or need not have known of; `answer` when there is none."""
-    desired = create_request(request.properties, hyperpod.model)
-    removable = _removable(desired, cluster, request, hyperpod)
-    missing = update_request(desired, cluster, request.old_properties, removable)
+    missing = change.missing(request.old_properties)
     if missing is None:
         return answer
-    _own_tags(cluster, request, hyperpod)
-    return _waiting(_sent(missing, cluster, request, hyperpod) or "the update was sent")
-
-
-def _note_added(tags: dict[str, str], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> None:
-    """Write down which groups the update adds, before anything can fail: a rollback may remove those."""
-    added = group_names(request.properties) - group_names(cluster)
-    if is_noted(request, tags) or not (added or added_groups(tags)) or hyperpod.rolls_back(request.stack_id):
-        return
-    hyperpod.add_tags(cluster["ClusterArn"], note(request, added))
-
-
-def _removable(desired: dict[str, Any], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> set[str]:
-    """Which of the live groups that are not desired may go with their nodes; raises Refused where that is unclear.
-
-    Those that the template confirms. When CloudFormation goes back, also those that the update that failed has added;
-    others are then left alone, for a rollback must not fail where nothing can be confirmed.
-    """
-    surplus = surplus_groups(desired, cluster)
-    unconfirmed = surplus - request.confirmed
-    if not unconfirmed:
-        return surplus
-    if hyperpod.rolls_back(request.stack_id):
-        return surplus & (request.confirmed | added_groups(hyperpod.tags(cluster["ClusterArn"]) or {}))
-    names = ", ".join(sorted(unconfirmed))
-    raise Refused(
-        f"Instance group {names} of HyperPod cluster {cluster['ClusterName']} would be removed with its nodes: "
-        "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
-    )
+    change.own_tags()
+    return _waiting(change.send(missing) or "the update was sent")
 
 
 def delete(request: Request, hyperpod: HyperPod) -> Answer:
@@ -185,33 +156,12 @@ def _remove(request: Request, hyperpod: HyperPod) -> str:
         return status
     owner = Owner.named_by(tags)
     if owner is None:
-        raise _no_owner(request)
+        raise no_owner(request)
     if owner != Owner.of(request):
         _log.warning("cluster %s belongs to %s; it stays", request.physical_id, owner)
         return ""
     hyperpod.delete(cluster["ClusterArn"])
     return status
-
-
-def _own_tags(cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> dict[str, str]:
-    """The tags of this resource's cluster; raises Refused when it is somebody else's of the same name."""
-    tags = hyperpod.tags(cluster["ClusterArn"]) or {}
-    owner = Owner.named_by(tags)
-    if owner is None:
-        raise _no_owner(request)
-    if owner != Owner.of(request):
-        raise Refused(
-            f"HyperPod cluster {request.physical_id} is not this stack's any more, it belongs to {owner.logical_id} of "
-            f"stack {owner.stack_id}: destroy this stack and what depends on it, then deploy again"
-        )
-    return tags
-
-
-def _no_owner(request: Request) -> Refused:
-    return Refused(
-        f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
-        f"the tags of this stack, or delete it by hand; then try again\nIts tags: {Owner.of(request).tags}"
-    )
 
 
 def _existing(request: Request, hyperpod: HyperPod) -> dict[str, Any]:
@@ -236,51 +186,3 @@ def _settled(cluster: dict[str, Any], hyperpod: HyperPod) -> Answer:
 
 def _waiting(why: str) -> Answer:
     return {"IsComplete": False, "Waiting": why}
-
-
-def _sent(wanted: dict[str, Any], cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> str:
-    """Send the update; returns why the cluster cannot take it now, "" when it was taken."""
-    name = cluster["ClusterName"]
-    if cluster["ClusterStatus"] in {"Failed", "Deleting"}:
-        raise Refused(
-            f"HyperPod cluster {name} is {cluster['ClusterStatus']} and takes no update: "
-            "destroy this stack and what depends on it, then deploy again"
-        )
-    checked = _in_deep_checks(name, hyperpod)
-    if checked:
-        # Refused forwards, where that costs nothing. A rollback has no other chance, so it waits.
-        if hyperpod.rolls_back(request.stack_id):
-            return checked
-        raise Refused(
-            f"HyperPod cluster {name} takes no update while {checked}: wait until they have passed (ops wait), "
-            "then deploy again"
-        )
-    try:
-        hyperpod.update(wanted)
-    except ClientError as error:
-        if code(error) != "ConflictException":
-            raise
-        return f"it takes no update now: {error.response['Error'].get('Message', 'ConflictException')}"
-    return ""
-
-
-def _in_deep_checks(name: str, hyperpod: HyperPod) -> str:
-    """How many nodes of which groups are in deep health checks; "" when none is."""
-    checked = [node for node in hyperpod.nodes(name) if node["InstanceStatus"]["Status"] == "DeepHealthCheckInProgress"]
-    groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
-    return f"{len(checked)} of its nodes are in deep health checks ({groups})" if checked else ""
-
-
-def _tags(desired: dict[str, Any], request: Request) -> dict[str, str]:
-    """The tags that the cluster is to have; nobody can give it to another owner by them."""
-    return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
-
-
-def _apply_tags(desired: dict[str, Any], live: dict[str, str], request: Request, hyperpod: HyperPod, arn: str) -> None:
-    given = request.old_properties.get("Tags")
-    before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
-    wanted = _tags(desired, request)
-    if any(live.get(key) != value for key, value in wanted.items()):
-        hyperpod.add_tags(arn, wanted)
-    if removed := sorted(before & live.keys() - wanted.keys()):
-        hyperpod.remove_tags(arn, removed)

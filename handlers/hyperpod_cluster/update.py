@@ -1,0 +1,130 @@
+"""One update of a live cluster: what is missing, whether it may be sent now, and what its tags tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from .changes import group_names, surplus_groups, update_request
+from .errors import Refused, code
+from .ownership import Owner, added_groups, is_noted, note
+from .properties import create_request
+from .request import Request
+from .service import HyperPod
+
+Fields = dict[str, Any]
+
+
+class ClusterUpdate:
+    """Brings one cluster, as DescribeCluster showed it, to what one request asks for."""
+
+    def __init__(self, cluster: Fields, request: Request, hyperpod: HyperPod) -> None:
+        self._cluster = cluster
+        self._request = request
+        self._hyperpod = hyperpod
+        self._name: str = cluster["ClusterName"]
+        self._arn: str = cluster["ClusterArn"]
+
+    def own_tags(self) -> dict[str, str]:
+        """Return the tags of this resource's cluster; raises Refused when it is somebody else's of the same name."""
+        tags = self._hyperpod.tags(self._arn) or {}
+        owner = Owner.named_by(tags)
+        if owner is None:
+            raise no_owner(self._request)
+        if owner != Owner.of(self._request):
+            raise Refused(
+                f"HyperPod cluster {self._name} is not this stack's any more, it belongs to {owner.logical_id} of "
+                f"stack {owner.stack_id}: destroy this stack and what depends on it, then deploy again"
+            )
+        return tags
+
+    def note_added(self, tags: dict[str, str]) -> None:
+        """Write down which groups the update adds, before anything can fail: a rollback may remove those."""
+        added = group_names(self._request.properties) - group_names(self._cluster)
+        if is_noted(self._request, tags) or not (added or added_groups(tags)) or self._goes_back():
+            return
+        self._hyperpod.add_tags(self._arn, note(self._request, added))
+
+    def missing(self, previous: Mapping[str, Any]) -> Fields | None:
+        """Return the UpdateCluster request that is still to be sent, None when the cluster is as desired.
+
+        `previous` are the properties before, as far as what was taken away is looked for.
+        """
+        desired = create_request(self._request.properties, self._hyperpod.model)
+        return update_request(desired, self._cluster, previous, self._removable(desired))
+
+    def send(self, wanted: Fields) -> str:
+        """Send the update; returns why the cluster cannot take it now, "" when it was taken."""
+        if self._cluster["ClusterStatus"] in {"Failed", "Deleting"}:
+            raise Refused(
+                f"HyperPod cluster {self._name} is {self._cluster['ClusterStatus']} and takes no update: "
+                "destroy this stack and what depends on it, then deploy again"
+            )
+        checked = self._in_deep_checks()
+        if checked:
+            # Refused forwards, where that costs nothing. A rollback has no other chance, so it waits.
+            if self._goes_back():
+                return checked
+            raise Refused(
+                f"HyperPod cluster {self._name} takes no update while {checked}: wait until they have passed "
+                "(ops wait), then deploy again"
+            )
+        try:
+            self._hyperpod.update(wanted)
+        except ClientError as error:
+            if code(error) != "ConflictException":
+                raise
+            return f"it takes no update now: {error.response['Error'].get('Message', 'ConflictException')}"
+        return ""
+
+    def apply_tags(self, live: dict[str, str]) -> None:
+        """Give the cluster the tags that are wanted, and take those away that were given before."""
+        desired = create_request(self._request.properties, self._hyperpod.model)
+        given = self._request.old_properties.get("Tags")
+        before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
+        wanted = wanted_tags(desired, self._request)
+        if any(live.get(key) != value for key, value in wanted.items()):
+            self._hyperpod.add_tags(self._arn, wanted)
+        if removed := sorted(before & live.keys() - wanted.keys()):
+            self._hyperpod.remove_tags(self._arn, removed)
+
+    def _goes_back(self) -> bool:
+        return self._hyperpod.rolls_back(self._request.stack_id)
+
+    def _removable(self, desired: Fields) -> set[str]:
+        """Which of the live groups that are not desired may go with their nodes; raises Refused where that is unclear.
+
+        Those that the template confirms. When CloudFormation goes back, also those that the update that failed has
+        added; others are then left alone, for a rollback must not fail where nothing can be confirmed.
+        """
+        surplus = surplus_groups(desired, self._cluster)
+        unconfirmed = surplus - self._request.confirmed
+        if not unconfirmed:
+            return surplus
+        if self._goes_back():
+            return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self._arn) or {}))
+        names = ", ".join(sorted(unconfirmed))
+        raise Refused(
+            f"Instance group {names} of HyperPod cluster {self._name} would be removed with its nodes: "
+            "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
+        )
+
+    def _in_deep_checks(self) -> str:
+        """How many nodes of which groups are in deep health checks; "" when none is."""
+        nodes = self._hyperpod.nodes(self._name)
+        checked = [node for node in nodes if node["InstanceStatus"]["Status"] == "DeepHealthCheckInProgress"]
+        groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
+        return f"{len(checked)} of its nodes are in deep health checks ({groups})" if checked else ""
+
+
+def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
+    """Return the tags that the cluster is to have; nobody can give it to another owner by them."""
+    return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
+
+
+def no_owner(request: Request) -> Refused:
+    """The refusal of a cluster that no stack made with this resource."""
+    return Refused(
+        f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
+        f"the tags of this stack, or delete it by hand; then try again\nIts tags: {Owner.of(request).tags}"
+    )
