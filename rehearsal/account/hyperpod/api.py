@@ -9,8 +9,8 @@ from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores
 from moto.sagemaker.responses import SageMakerResponse
 
-from rehearsal.account.hyperpod import listings, permissions, rules, views
-from rehearsal.account.hyperpod.errors import AccessDenied, ApiError, NotFound, ValidationFailed
+from rehearsal.account.hyperpod import lag, listings, permissions, rules, views
+from rehearsal.account.hyperpod.errors import AccessDenied, ApiError, NotFound, ValidationFailed, not_found
 from rehearsal.account.hyperpod.model import JOINED, Cluster, Node
 from rehearsal.account.hyperpod.policies import Decision, PolicyNotUnderstood
 from rehearsal.account.hyperpod.state import HyperPod
@@ -42,12 +42,12 @@ class HyperPodApi:
             "BatchRebootClusterNodes": self._batch_reboot,
             "AddTags": self._add_tags,
             "DeleteTags": self._delete_tags,
-            "ListClusters": lambda request, _: listings.list_clusters(self._world.clusters.values(), request),
-            "ListTags": lambda request, _: {"Tags": self._tagged(request).tags},
+            "ListClusters": lambda request, _: listings.list_clusters(self._known(), request),
+            "ListTags": lambda request, _: {"Tags": lag.seen_tags(self._world, self._tagged(request))},
             "ListClusterNodes": self._about_one(listings.list_nodes),
             "ListClusterEvents": self._about_one(listings.list_events),
             "ListClusterOperations": self._about_one(listings.list_operations),
-            "DescribeCluster": self._about_one(lambda cluster, _: views.cluster_view(cluster)),
+            "DescribeCluster": self._describe,
             "DescribeClusterNode": self._about_one(_describe_node),
             "DescribeClusterEvent": self._about_one(_describe_event),
             "DescribeClusterOperation": self._about_one(_describe_operation),
@@ -64,7 +64,8 @@ class HyperPodApi:
                 validate(operation, request)
                 caller = self._authorize(operation, request, arn, access_key)
                 self._world.faults.raise_for(operation, after=False)
-                view = self.handlers[operation](request, arn)
+                with lag.lagging(self._world):
+                    view = self.handlers[operation](request, arn)
                 self._world.faults.raise_for(operation, after=True)
             except ApiError as error:
                 self._record(operation, request, refused=f"{error.code}: {error.message}")
@@ -110,7 +111,7 @@ class HyperPodApi:
             eks_cluster_arn=orchestrator.get("Eks", {}).get("ClusterArn", ""),
             roles=tuple(dict.fromkeys(role for role in roles if role)),
             training_plans=tuple(group["TrainingPlanArn"] for group in groups if "TrainingPlanArn" in group),
-            image_ids=tuple(group["ImageId"] for group in groups if "ImageId" in group),
+            image_ids=tuple(group["ImageId"] for group in groups if group.get("ImageId", "default") != "default"),
             tags={tag.get("Key", ""): tag.get("Value", "") for tag in request.get("Tags", [])},
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
         )
@@ -173,8 +174,22 @@ class HyperPodApi:
         self._hyperpod.tick()
         return {"Successful": [node.instance_id for node in nodes], "Failed": failed}
 
+    def _known(self) -> list[Cluster]:
+        return [cluster for cluster in self._world.clusters.values() if lag.is_known(self._world, cluster)]
+
+    def _describe(self, request: View, _arn: str) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        if not lag.is_known(self._world, cluster):
+            raise not_found(cluster.name)
+        return lag.seen(self._world, cluster)
+
     def _tagged(self, request: View) -> Cluster:
-        return self._hyperpod.cluster(request["ResourceArn"])
+        """The cluster of a call for tags. These calls have no modelled error, so no ResourceNotFound either."""
+        arn = request["ResourceArn"]
+        cluster = self._existing(request)
+        if cluster is None or not lag.is_known(self._world, cluster):
+            raise ValidationFailed(f"Resource {arn} does not exist.")
+        return cluster
 
     def _add_tags(self, request: View, _arn: str) -> View:
         cluster = self._tagged(request)

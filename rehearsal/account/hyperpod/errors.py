@@ -50,3 +50,8 @@ class NotFound(ApiError):
     """No such cluster, event or operation."""
 
     code = "ResourceNotFound"
+
+
+def not_found(cluster: str) -> NotFound:
+    """SageMaker's words for a cluster, by name or ARN, that it does not know."""
+    return NotFound(f"Cluster with name {cluster.rpartition('/')[2]} not found")

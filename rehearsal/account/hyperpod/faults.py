@@ -9,6 +9,11 @@
   answer is lost. A string stands for `{"error": …}`; `"create"`, `"update"`, `"delete"` at the top are short for
   the calls CreateCluster, UpdateCluster and DeleteCluster; null ends the fault.
 - `"fail_creation": "message"`: the next cluster ends in Failed with this FailureMessage.
+- `"fail_update": "message"`: the next update is taken back: Updating, RollingBack, InService as it was before, with
+  the message in the events.
+- `"fail_deletion": "message"`: the next deletion ends in Failed with this FailureMessage, the cluster as it was.
+- `"lag_minutes": 4`: what a call changes from now on is seen by DescribeCluster, ListClusters and ListTags so many
+  minutes later; a new cluster is not known until then (0: at once).
 - `"fail_lifecycle": {"group": "worker-group-1", "times": 1}`: lifecycle scripts fail on the group's next nodes.
 - `"fail_deep_check": {"group": "worker-group-1", "times": 1}`: deep health checks fail on the group's next nodes.
 - `"fail_node": {"instance": "i-…", "reason": "…", "heartbeat": false}` or `{"group": …}` for any running node of the
@@ -80,6 +85,9 @@ class FaultRequest(_Strict):
     update: _CallError = None
     delete: _CallError = None
     fail_creation: str = ""
+    fail_update: str = ""
+    fail_deletion: str = ""
+    lag_minutes: NonNegativeInt | None = None
     fail_lifecycle: GroupFault | None = None
     fail_deep_check: GroupFault | None = None
     fail_node: NodeFault | None = None
@@ -100,6 +108,9 @@ class Faults:
     quota: dict[str, int] = field(default_factory=dict)
     calls: dict[str, CallError] = field(default_factory=dict)
     creation: str = ""
+    update: str = ""
+    deletion: str = ""
+    lag_minutes: int = 0
     lifecycle: dict[str, int] = field(default_factory=dict)
     deep_check: dict[str, int] = field(default_factory=dict)
 
@@ -116,6 +127,16 @@ class Faults:
     def take_creation(self) -> str:
         """The FailureMessage of the cluster that is being created, "" when it may succeed."""
         message, self.creation = self.creation, ""
+        return message
+
+    def take_update(self) -> str:
+        """Why the update that begins is taken back, "" when it may succeed."""
+        message, self.update = self.update, ""
+        return message
+
+    def take_deletion(self) -> str:
+        """The FailureMessage of the deletion that begins, "" when it may succeed."""
+        message, self.deletion = self.deletion, ""
         return message
 
     def take_lifecycle(self, group: str) -> bool:
@@ -149,6 +170,9 @@ def apply(hyperpod: "HyperPod", body: Mapping[str, Any]) -> dict[str, Any]:
         _merge(faults.quota, request.quota)
         _merge(faults.calls, request.calls())
         faults.creation = request.fail_creation or faults.creation
+        faults.update = request.fail_update or faults.update
+        faults.deletion = request.fail_deletion or faults.deletion
+        faults.lag_minutes = faults.lag_minutes if request.lag_minutes is None else request.lag_minutes
         for fault, table in ((request.fail_lifecycle, faults.lifecycle), (request.fail_deep_check, faults.deep_check)):
             if fault:
                 table[fault.group] = fault.times

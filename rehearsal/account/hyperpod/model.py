@@ -17,6 +17,9 @@ from rehearsal.account.hyperpod import instance_types
 DEFAULT_THREADS_PER_CORE = 1
 """What a group gets whose request has no ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""
 
+DEFAULT_IMAGE = "ami-0000000000000def0"
+"""The image of a group whose request names none, or `default`: DescribeCluster shows one for every group."""
+
 KEPT_WHEN_OMITTED = ("OverrideVpcConfig", "CapacityRequirements")
 """Fields of an instance group that an update keeps when it does not name them; all others are replaced."""
 
@@ -148,6 +151,12 @@ class Group:
         self.specification.pop("MinInstanceCount", None)
 
     @property
+    def image_id(self) -> str:
+        """The AMI that the group is to have."""
+        named = self.specification.get("ImageId", "default")
+        return DEFAULT_IMAGE if named == "default" else str(named)
+
+    @property
     def minimum(self) -> int:
         return int(self.specification.get("MinInstanceCount", 0))
 
@@ -195,13 +204,23 @@ class Operation:
     status: str = "InProgress"
 
 
+@dataclass(frozen=True)
+class Outdated:
+    """What reading calls still answer until a moment: the cluster before a change, None when it was not there."""
+
+    until: datetime
+    view: Mapping[str, Any] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class Cluster:
     """A cluster. `request` is CreateCluster's, kept up to date by UpdateCluster except for the groups.
 
-    `previous` holds the groups' specifications before the running update; `access_entries` the principals whose
-    EKS access entries HyperPod made. An `orphaned` cluster lost its EKS cluster before it was deleted: it leaves
-    its network interfaces behind (AWS docs: delete HyperPod before EKS). `published_status` is what EventBridge knows.
+    `previous` holds the groups' specifications before the running update, `previous_request` the other fields;
+    `access_entries` the principals whose EKS access entries HyperPod made. An `orphaned` cluster lost its EKS cluster
+    before it was deleted: it leaves its network interfaces behind (AWS docs: delete HyperPod before EKS).
+    `published_status` is what EventBridge knows, `outdated` what lagging reads know, the oldest first.
     """
 
     name: str
@@ -218,6 +237,8 @@ class Cluster:
     tag_values: dict[str, str] = field(default_factory=dict)
     access_entries: list[str] = field(default_factory=list)
     previous: dict[str, Specification] | None = None
+    previous_request: Specification = field(default_factory=dict)
+    outdated: list[Outdated] = field(default_factory=list)
     orphaned: bool = False
     published_status: ClusterStatus | None = None
 

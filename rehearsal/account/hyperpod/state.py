@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from config.hyperpod_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod import rules
-from rehearsal.account.hyperpod.errors import Busy, NotFound
+from rehearsal.account.hyperpod.errors import Busy, not_found
 from rehearsal.account.hyperpod.model import (
     Cluster,
     ClusterStatus,
@@ -58,7 +58,7 @@ class HyperPod:
         for cluster in self.world.clusters.values():
             if name_or_arn in {cluster.name, cluster.arn}:
                 return cluster
-        raise NotFound(f"Cluster with name {name_or_arn.rpartition('/')[2]} not found")
+        raise not_found(name_or_arn)
 
     def new_arn(self) -> str:
         """An ARN for a cluster to come; its id is twelve letters and digits."""
@@ -108,6 +108,7 @@ class HyperPod:
         request = deepcopy(request)
         original = {name: (cluster.current_count(name), group.target) for name, group in cluster.groups.items()}
         cluster.previous = {name: deepcopy(group.specification) for name, group in cluster.groups.items()}
+        cluster.previous_request = dict(cluster.request)
         cluster.request |= {key: request[key] for key in UPDATABLE if key in request}
         for specification in request.get("InstanceGroups", []):
             name = specification["InstanceGroupName"]
@@ -121,6 +122,10 @@ class HyperPod:
         cluster.status = ClusterStatus.UPDATING
         self.world.event(cluster, f"Cluster {cluster.name} is being updated.")
         self._let_in(cluster)
+        failure = self.world.faults.take_update()
+        if failure:
+            self._plan(cluster, self.world.minutes.update, lambda: self._roll_back(cluster, failure))
+            return
         then = self._accepted if cluster.continuous else self._fill_all
         self._plan(cluster, self.world.minutes.update, lambda: then(cluster))
 
@@ -129,6 +134,10 @@ class HyperPod:
         if cluster.status in NOT_DELETABLE:
             raise Busy(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
         cluster.status = ClusterStatus.DELETING
+        failure = self.world.faults.take_deletion()
+        if failure:
+            self._plan(cluster, self.world.minutes.remove, lambda: self._not_deleted(cluster, failure))
+            return
         cluster.orphaned = self.world.orchestrators.cluster(cluster.eks_name) is None
         self.world.event(cluster, f"Cluster {cluster.name} is being deleted.")
         for group in cluster.groups.values():
@@ -251,8 +260,18 @@ class HyperPod:
             if node.status is not NodeStatus.FAILURE:
                 self.nodes.shut_down(cluster, node)
 
+    def _not_deleted(self, cluster: Cluster, message: str) -> None:
+        cluster.status, cluster.failure = ClusterStatus.FAILED, message
+        self.world.event(
+            cluster,
+            f"Cluster {cluster.name} could not be deleted.",
+            level="Error",
+            metadata={"Cluster": {"FailureMessage": message}},
+        )
+
     def _roll_back(self, cluster: Cluster, message: str) -> None:
         cluster.status = ClusterStatus.ROLLING_BACK
+        cluster.request = cluster.previous_request
         before = cluster.previous or {}
         self.world.event(
             cluster,

@@ -1,6 +1,6 @@
 """The simulator's objects as SageMaker's API answers them; keys without a value are left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehearsal.account.hyperpod.errors import ValidationFailed
@@ -38,6 +38,11 @@ def cluster_view(cluster: Cluster) -> View:
     return view
 
 
+def tags_view(tags: Mapping[str, str]) -> list[View]:
+    """Tags as AWS lists them."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
 def cluster_summary(cluster: Cluster) -> View:
     """An entry of ListClusters."""
     return {
@@ -56,6 +61,9 @@ def _group_view(cluster: Cluster, group: Group) -> View:
         "TargetCount": group.target,
         "ThreadsPerCore": group.threads_per_core,
         "Status": _group_status(cluster, group),
+        # Which image a node really runs is not simulated.
+        "CurrentImageId": group.image_id,
+        "DesiredImageId": group.image_id,
         **{key: specification[key] for key in ECHOED_OF_GROUPS if key in specification},
     }
     if group.minimum:
@@ -63,9 +71,6 @@ def _group_view(cluster: Cluster, group: Group) -> View:
     if "InstanceRequirements" in specification:
         names = specification["InstanceRequirements"]["InstanceTypes"]
         view["InstanceRequirements"] = {"CurrentInstanceTypes": names, "DesiredInstanceTypes": names}
-    if "ImageId" in specification:
-        # Which image a node really runs is not simulated.
-        view |= {"CurrentImageId": specification["ImageId"], "DesiredImageId": specification["ImageId"]}
     if "KubernetesConfig" in specification:
         config = specification["KubernetesConfig"]
         view["KubernetesConfig"] = {

@@ -206,3 +206,9 @@ def test_quota_counts_an_updated_group_once(bench: HyperPodBench, sagemaker: Any
 def test_unknown_cluster_is_not_found(sagemaker: Any, refusal: Refusal, call: str) -> None:
     text = refusal("ResourceNotFound", getattr(sagemaker, call), ClusterName="nobody")
     assert text == "Cluster with name nobody not found"
+
+
+def test_call_for_tags_has_no_error_of_its_own_for_an_unknown_cluster(sagemaker: Any, refusal: Refusal) -> None:
+    """The service model names no error for it (botocore): what comes is a ValidationException."""
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
+    refusal("ValidationException", sagemaker.list_tags, ResourceArn=arn)

@@ -274,6 +274,75 @@ def test_update_without_continuous_provisioning_rolls_back(bench: HyperPodBench,
     assert len(nodes(sagemaker)) == 3
 
 
+def test_update_that_is_taken_back_leaves_what_it_removed(bench: HyperPodBench, running: Any) -> None:
+    labelled = bench.group("head-group", "ml.m5.2xlarge", 1, KubernetesConfig={"Labels": {"team": "vision"}})
+    running.update_cluster(**NAME, InstanceGroups=[labelled], NodeRecovery="None")
+    bench.advance(minutes=60)
+    bench.fault(fail_update="No capacity.")
+    running.update_cluster(
+        **NAME,
+        InstanceGroups=[bench.group("head-group", "ml.m5.2xlarge", 1)],
+        InstanceGroupsToDelete=["worker-group-1"],
+        NodeRecovery="Automatic",
+    )
+    assert status(running) == "Updating"
+    bench.advance(minutes=2)
+    assert status(running) == "RollingBack"
+    bench.advance(minutes=60)
+    assert status(running) == "InService"
+    assert errors(running)[-1]["Cluster"]["FailureMessage"] == "No capacity."
+    assert running.describe_cluster(**NAME)["NodeRecovery"] == "None"
+    assert groups(running)["head-group"]["KubernetesConfig"]["DesiredLabels"] == {"team": "vision"}
+    assert len(nodes(running, "worker-group-1")) == 2
+
+
+def test_deletion_that_fails_says_why_and_can_be_asked_for_again(bench: HyperPodBench, running: Any) -> None:
+    bench.fault(fail_deletion="Network interfaces are in use.")
+    running.delete_cluster(**NAME)
+    bench.advance(minutes=10)
+    cluster = running.describe_cluster(**NAME)
+    assert (cluster["ClusterStatus"], cluster["FailureMessage"]) == ("Failed", "Network interfaces are in use.")
+    running.delete_cluster(**NAME)
+    bench.advance(minutes=60)
+    assert running.list_clusters()["ClusterSummaries"] == []
+
+
+def test_new_cluster_is_not_known_while_reads_lag(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
+    bench.fault(lag_minutes=4)
+    arn = sagemaker.create_cluster(**bench.request())["ClusterArn"]
+    bench.advance(minutes=3)
+    refusal("ResourceNotFound", sagemaker.describe_cluster, **NAME)
+    refusal("ValidationException", sagemaker.list_tags, ResourceArn=arn)
+    refusal("ResourceInUse", sagemaker.create_cluster, **bench.request())
+    assert sagemaker.list_clusters()["ClusterSummaries"] == []
+    bench.advance(minutes=1)
+    assert status(sagemaker) == "Creating"
+    assert [cluster["ClusterName"] for cluster in sagemaker.list_clusters()["ClusterSummaries"]] == ["ml-cluster"]
+
+
+def test_lagging_reads_show_a_cluster_and_its_tags_as_they_were(bench: HyperPodBench, running: Any) -> None:
+    arn = running.describe_cluster(**NAME)["ClusterArn"]
+    bench.fault(lag_minutes=4)
+    running.add_tags(ResourceArn=arn, Tags=[{"Key": "team", "Value": "vision"}])
+    bench.advance(minutes=2)
+    running.update_cluster(**NAME, InstanceGroups=[bench.group("worker-group-1", "ml.p5.48xlarge", 3)])
+    assert (status(running), running.list_tags(ResourceArn=arn)["Tags"]) == ("InService", [])
+    bench.advance(minutes=3)
+    assert running.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "team", "Value": "vision"}]
+    assert groups(running)["worker-group-1"]["TargetCount"] == 2
+    bench.advance(minutes=3)
+    assert groups(running)["worker-group-1"]["TargetCount"] == 3
+
+
+def test_group_without_an_image_shows_the_default_one(bench: HyperPodBench, running: Any) -> None:
+    own = bench.group("head-group", "ml.m5.2xlarge", 1, ImageId="ami-0123456789abcdef0")
+    default = groups(running)["head-group"]["DesiredImageId"]
+    for wanted, shown in ((own, own["ImageId"]), (own | {"ImageId": "default"}, default)):
+        running.update_cluster(**NAME, InstanceGroups=[wanted])
+        bench.advance(minutes=60)
+        assert groups(running)["head-group"]["DesiredImageId"] == shown
+
+
 def test_software_update_keeps_ids_and_runs_the_scripts_again(bench: HyperPodBench, running: Any) -> None:
     before = {node["InstanceId"] for node in nodes(running)}
     running.update_cluster_software(**NAME)
