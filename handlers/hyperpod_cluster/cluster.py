@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from .errors import Refused, code
 from .failure import why
 from .ownership import Owner
+from .precedence import Precedence, requests_tag
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
@@ -36,24 +37,25 @@ Answer = dict[str, Any]
 def create(request: Request, hyperpod: HyperPod) -> Answer:
     """Create the cluster, or take over the one that this very resource created in an earlier delivery."""
     wanted = create_request(request.properties, hyperpod.model)
-    wanted["Tags"] = [{"Key": key, "Value": value} for key, value in wanted_tags(wanted, request).items()]
+    tags = wanted_tags(wanted, request) | requests_tag(request.id)
+    wanted["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
     name = str(wanted["ClusterName"])
+    precedence = Precedence(request, hyperpod)
     adopted = False
     try:
         hyperpod.create(wanted)
     except ClientError as error:
-        adopted = code(error) == "ResourceInUse" and _adopted(wanted, request, hyperpod)
+        adopted = code(error) == "ResourceInUse" and _adopted(name, request, hyperpod, precedence)
         if not adopted:
             raise
-    return {"PhysicalResourceId": name, "UpdateDeferred": adopted}
+    return {"PhysicalResourceId": name, "UpdateDeferred": adopted} | precedence.answer
 
 
-def _adopted(wanted: dict[str, Any], request: Request, hyperpod: HyperPod) -> bool:
+def _adopted(name: str, request: Request, hyperpod: HyperPod, precedence: Precedence) -> bool:
     """Whether the name is taken by this resource's own cluster; False when it is not the name that is in use.
 
     It may be from an earlier deployment, whose create failed and was not rolled back, and not be as wanted now.
     """
-    name = str(wanted["ClusterName"])
     existing = hyperpod.find(name)
     if existing is None:
         return False
@@ -61,7 +63,8 @@ def _adopted(wanted: dict[str, Any], request: Request, hyperpod: HyperPod) -> bo
     owner = Owner.named_by(tags)
     if owner == Owner.of(request):
         _log.info("cluster %s is this resource's own, from an earlier request", name)
-        ClusterUpdate(existing, request, hyperpod).apply_tags(tags)
+        precedence.register(existing["ClusterArn"], tags, {})
+        ClusterUpdate(existing, request, hyperpod, precedence).apply_tags(tags)
         return True
     whose = f"belongs to {owner.logical_id} of stack {owner.stack_id}" if owner else "was not made by this stack"
     raise Refused(
@@ -82,18 +85,19 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     answer = _settled(cluster, hyperpod)
     if not (request.deferred and answer["IsComplete"]):
         return answer
-    return _caught_up(answer, ClusterUpdate(cluster, request, hyperpod), request)
+    return _caught_up(answer, _begun(cluster, request, hyperpod), request)
 
 
 def update(request: Request, hyperpod: HyperPod) -> Answer:
     """Send one UpdateCluster if the live cluster differs; leave it to is_updated while the cluster is busy."""
-    change = ClusterUpdate(_existing(request, hyperpod), request, hyperpod)
+    precedence = Precedence(request, hyperpod)
+    change = ClusterUpdate(_existing(request, hyperpod), request, hyperpod, precedence)
     tags = change.own_tags()
-    change.note_added(tags)
+    change.register(tags)
     missing = change.missing(request.old_properties)
     busy = "" if missing is None else change.send(missing)
     change.apply_tags(tags)
-    return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)}
+    return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)} | precedence.answer
 
 
 def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
@@ -104,7 +108,7 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     answer = _settled(cluster, hyperpod)
     if not answer["IsComplete"]:
         return answer
-    change = ClusterUpdate(cluster, request, hyperpod)
+    change = _begun(cluster, request, hyperpod)
     if request.deferred:
         return _caught_up(answer, change, request)
     # What was taken away has been, once the update was sent: what shows then are the service's defaults.
@@ -113,6 +117,13 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
     return _waiting("it does not show the update yet")
+
+
+def _begun(cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> ClusterUpdate:
+    """Return the update that `on_event` began."""
+    precedence = Precedence(request, hyperpod)
+    precedence.follow(cluster["ClusterArn"])
+    return ClusterUpdate(cluster, request, hyperpod, precedence)
 
 
 def _caught_up(answer: Answer, change: ClusterUpdate, request: Request) -> Answer:

@@ -49,11 +49,6 @@ def note(request: Request, added: Collection[str]) -> dict[str, str]:
     return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *sorted(added)]), _LONGEST_VALUE, placeholder="")}
 
 
-def is_noted(request: Request, tags: Mapping[str, str]) -> bool:
-    """Whether an earlier delivery of the request has written its note."""
-    return request.id in _noted(tags)
-
-
 def added_groups(tags: Mapping[str, str]) -> set[str]:
     """The groups that the last update added, as far as its note tells."""
     return set(_noted(tags)[1:])

@@ -18,8 +18,10 @@ _NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
 class Request:
     """One request. All scalars in the properties are strings: CloudFormation sends no other.
 
-    `accepted_at` (seconds since the epoch) and `deferred` are `on_event`'s own answers, which the framework hands
-    to `is_complete`: when `on_event` was done, and whether an update may still have to be sent. `properties` and
+    `accepted_at` (seconds since the epoch), `deferred`, `goes_back` and `newest_before` are `on_event`'s own answers,
+    which the framework hands to `is_complete`: when `on_event` was done, whether an update may still have to be sent,
+    whether the request takes its stack back (None: not asked yet), and which request was the newest before it.
+    `properties` and
     `old_properties` are fields of CreateCluster; `confirmed` are the names that the template gives for CONFIRMED. `id`
     is CloudFormation's, the same in every delivery.
     """
@@ -34,6 +36,8 @@ class Request:
     confirmed: frozenset[str] = frozenset()
     accepted_at: float = 0.0
     deferred: bool = False
+    goes_back: bool | None = None
+    newest_before: str = ""
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self:
@@ -49,6 +53,8 @@ class Request:
             confirmed=_names(event.get("ResourceProperties", {}).get(CONFIRMED)),
             accepted_at=event.get("AcceptedAt", 0.0),
             deferred=event.get("UpdateDeferred", False),
+            goes_back=event.get("GoesBack"),
+            newest_before=event.get("NewestBefore", ""),
         )
 
 

@@ -21,6 +21,8 @@ RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
 """No attempt when less than this is left of the invocation: the call may take as long as the SDK's time-outs, and a
 function that Lambda ends in the middle of a call tells nobody why."""
 
+_CHANGES = frozenset({"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"})
+
 Shape = dict[str, Any]
 
 
@@ -45,7 +47,8 @@ class HyperPod:
     """The API with patience: what passes by itself is tried again as long as the invocation's time allows.
 
     `client` is a boto3 SageMaker client, `cloudformation` makes one of CloudFormation when it is needed; `now` is in
-    seconds since the epoch, `time_left` and `sleep` in seconds.
+    seconds since the epoch, `time_left` and `sleep` in seconds. `before_change` is called before each attempt of a call
+    that changes something: minutes may have passed since the one before, and what it raises ends the call.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class HyperPod:
         self._time_left = time_left
         self._sleep = sleep
         self.now = now
+        self.before_change: Callable[[], None] = lambda: None
 
     @property
     def model(self) -> ServiceModel:
@@ -135,10 +139,11 @@ class HyperPod:
         details: Shape = self._call("DescribeClusterEvent", ClusterName=name, EventId=event_id)["EventDetails"]
         return details
 
-    def rolls_back(self, stack_id: str) -> bool:
-        """DescribeStacks: whether CloudFormation is taking this stack back to where it was."""
+    def stack_status(self, stack_id: str) -> str:
+        """DescribeStacks: the status of one stack, which may have been deleted."""
         answer = self._call("DescribeStacks", client=self._cloudformation(), StackName=stack_id)
-        return "ROLLBACK" in answer["Stacks"][0]["StackStatus"]
+        status: str = answer["Stacks"][0]["StackStatus"]
+        return status
 
     def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
         # By hand: an older botocore has no paginator for the newer lists.
@@ -153,6 +158,8 @@ class HyperPod:
         """Raises ClientError, which callers may understand, and Passing or Refused where no answer came."""
         method = getattr(client or self._client, xform_name(operation))
         while True:
+            if operation in _CHANGES:
+                self.before_change()
             if self._time_left() < RESERVE_SECONDS:
                 raise Passing(f"{operation} was not tried: no time is left of this invocation")
             try:

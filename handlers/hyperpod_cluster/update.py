@@ -7,7 +7,8 @@ from botocore.exceptions import ClientError
 
 from .changes import group_names, surplus_groups, update_request
 from .errors import Refused, code
-from .ownership import Owner, added_groups, is_noted, note
+from .ownership import Owner, added_groups, note
+from .precedence import Precedence
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
@@ -18,10 +19,11 @@ Fields = dict[str, Any]
 class ClusterUpdate:
     """Brings one cluster, as DescribeCluster showed it, to what one request asks for."""
 
-    def __init__(self, cluster: Fields, request: Request, hyperpod: HyperPod) -> None:
+    def __init__(self, cluster: Fields, request: Request, hyperpod: HyperPod, precedence: Precedence) -> None:
         self._cluster = cluster
         self._request = request
         self._hyperpod = hyperpod
+        self._precedence = precedence
         self._name: str = cluster["ClusterName"]
         self._arn: str = cluster["ClusterArn"]
 
@@ -38,12 +40,15 @@ class ClusterUpdate:
             )
         return tags
 
-    def note_added(self, tags: dict[str, str]) -> None:
-        """Write down which groups the update adds, before anything can fail: a rollback may remove those."""
+    def register(self, tags: dict[str, str]) -> None:
+        """Make this request the newest one, before anything can fail, and note which groups it adds.
+
+        A rollback may remove those.
+        """
         added = group_names(self._request.properties) - group_names(self._cluster)
-        if is_noted(self._request, tags) or not (added or added_groups(tags)) or self._goes_back():
-            return
-        self._hyperpod.add_tags(self._arn, note(self._request, added))
+        forward = not self._precedence.goes_back()
+        noted = note(self._request, added) if forward and (added or added_groups(tags)) else {}
+        self._precedence.register(self._arn, tags, noted)
 
     def missing(self, previous: Mapping[str, Any]) -> Fields | None:
         """Return the UpdateCluster request that is still to be sent, None when the cluster is as desired.
@@ -63,7 +68,7 @@ class ClusterUpdate:
         checked = self._in_deep_checks()
         if checked:
             # Refused forwards, where that costs nothing. A rollback has no other chance, so it waits.
-            if self._goes_back():
+            if self._precedence.goes_back():
                 return checked
             raise Refused(
                 f"HyperPod cluster {self._name} takes no update while {checked}: wait until they have passed "
@@ -88,9 +93,6 @@ class ClusterUpdate:
         if removed := sorted(before & live.keys() - wanted.keys()):
             self._hyperpod.remove_tags(self._arn, removed)
 
-    def _goes_back(self) -> bool:
-        return self._hyperpod.rolls_back(self._request.stack_id)
-
     def _removable(self, desired: Fields) -> set[str]:
         """Which of the live groups that are not desired may go with their nodes; raises Refused where that is unclear.
 
@@ -101,7 +103,7 @@ class ClusterUpdate:
         unconfirmed = surplus - self._request.confirmed
         if not unconfirmed:
             return surplus
-        if self._goes_back():
+        if self._precedence.goes_back():
             return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self._arn) or {}))
         names = ", ".join(sorted(unconfirmed))
         raise Refused(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rehearsal.account.hyperpod.bench import HyperPodBench
+from tests.handlers.changing import edited
 from tests.handlers.engine import Deployments
 from tests.handlers.framework import CloudFormation, Properties
 from tests.handlers.judging import Deeds, Judge
@@ -36,6 +37,15 @@ def stacks(bench: HyperPodBench, deeds: Deeds, monkeypatch: pytest.MonkeyPatch) 
     deployments.judge = Judge(bench, deeds, lambda: "ROLLBACK" in deployments.status)
     yield deployments
     deployments.close()
+
+
+@pytest.fixture
+def running(stacks: Deployments, bench: HyperPodBench) -> Deployments:
+    """A deployed stack all of whose nodes run."""
+    assert stacks.deploy(edited(bench, ())) == "CREATE_COMPLETE"
+    bench.advance(60)
+    stacks.framework.calls.clear()
+    return stacks
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from werkzeug.test import Client as WebClient
 from werkzeug.wrappers import Response as WebResponse
 
 from handlers.hyperpod_cluster import index
+from rehearsal.account.cloudformation import custom_resources
 from rehearsal.account.cloudformation.engine import Engine, Options
 from rehearsal.account.cloudformation.requests import desired_state
 from rehearsal.account.cloudformation.stack import Stack
@@ -47,6 +48,8 @@ class SimulatedClock(Clock):
         self._bench.advance(minutes=seconds / 60)
 
 
+CANCELLED = "Resource update cancelled"
+
 Judge = Callable[[Event, Response], None]
 
 
@@ -57,6 +60,9 @@ class Deployments:
     `crashes` is positive, the framework's own function fails at its end instead of answering: Lambda tries it again.
     What goes wrong in a judge or in the framework double is kept in `errors`: the engine would take it for the
     function's failure.
+
+    CloudFormation can give up on a request whose function runs on (`give_up`): a user cancels the update, or another
+    resource fails meanwhile. The engine waits for every resource; AWS's CloudFormation sends the next request at once.
     """
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +75,8 @@ class Deployments:
         self._engine = Engine(account)
         self._web = WebClient(account.routes.in_front_of(WebResponse(status=404)))
         self._answered: set[str] = set()
+        self._monkeypatch = monkeypatch
+        self._running = 0
         self.framework = Framework(bench, self._status, monkeypatch)
         self.stack: Stack | None = None
         self.requests: list[Event] = []
@@ -82,10 +90,20 @@ class Deployments:
 
     # --- what a user asks of CloudFormation --------------------------------------------------------------
 
-    def deploy(self, properties: Properties, *, fails_later: bool = False, on_failure: Any = "ROLLBACK") -> str:
-        """Create the stack, or update it; with `fails_later` a resource that comes after the cluster fails."""
+    def deploy(
+        self,
+        properties: Properties,
+        *,
+        fails_later: bool = False,
+        on_failure: Any = "ROLLBACK",
+        guard: str = "Teardown",
+    ) -> str:
+        """Create the stack, or update it.
+
+        With `fails_later` a resource that comes after the cluster fails; `guard` is the teardown resource's logical id.
+        """
         stack = self._living() if self.living else self._new_stack()
-        body = {"TemplateBody": json.dumps(template(properties, fails_later=fails_later))}
+        body = {"TemplateBody": json.dumps(template(properties, fails_later=fails_later, guard=guard))}
         desired = desired_state(self._account, body, stack, self._engine.lookups)
         self._engine.deploy(stack, desired, Options(on_failure=on_failure))
         return self._settled()
@@ -102,6 +120,10 @@ class Deployments:
         else:
             self._engine.roll_back(stack, None)
         return self._settled()
+
+    def give_up_at(self, pause: int) -> None:
+        """Let CloudFormation give up on the request at whose `pause`-th moment time passes, and go back meanwhile."""
+        self.framework.at_pause(pause, self._give_up)
 
     @property
     def living(self) -> bool:
@@ -122,6 +144,7 @@ class Deployments:
         """Run CDK's framework for one request, as Lambda does."""
         assert function_arn == SERVICE_TOKEN
         request: Event = json.loads(json.dumps(event))
+        self._running += 1
         try:
             self.before_request()
             self.requests.append(request)
@@ -133,6 +156,8 @@ class Deployments:
         except BaseException as error:  # noqa: BLE001 - told by the test, not to the engine
             self.errors.append(error)
             self.answer(request, Response(False, "broken", reason=f"the test itself failed: {error!r}"))
+        finally:
+            self._running -= 1
         return Result(b"null", error=False)
 
     def answer(self, request: Event, response: Response) -> None:
@@ -148,11 +173,25 @@ class Deployments:
             **{name: request[name] for name in ("StackId", "RequestId", "LogicalResourceId")},
         }
         self._web.put(urlsplit(request["ResponseURL"]).path, data=json.dumps(body))
-        if response.reason.startswith("the test itself"):
+        if response.reason.startswith(("the test itself", CANCELLED)):
             return
         self.judge(request, response)
 
     # --- inside ------------------------------------------------------------------------------------------
+
+    def _give_up(self) -> None:
+        """Take the running request for failed, let CloudFormation end what it does then, and return to the function."""
+        request = self.requests[-1]
+        if request["ResourceType"] != index.CLUSTER or request["ResponseURL"] in self._answered:
+            return
+        # What CloudFormation knows of a resource that never answered.
+        physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")
+        with self._monkeypatch.context() as patch:
+            # The engine lets a function end after its answer; this one goes on.
+            patch.setattr(custom_resources, "LATENCY", 0.0)
+            self.answer(request, Response(False, physical_id, reason=CANCELLED))
+            while self._living().busy:
+                time.sleep(0.0005)
 
     def _new_stack(self) -> Stack:
         self.stack = self._engine.new_stack(STACK)
@@ -168,21 +207,21 @@ class Deployments:
         return self.status
 
     def _settled(self) -> str:
-        while self._living().busy:
+        while self._living().busy or self._running:
             time.sleep(0.0005)
         if self.errors:
             raise self.errors[0]
         return self.status
 
 
-def template(properties: Properties, *, fails_later: bool) -> dict[str, Any]:
+def template(properties: Properties, *, fails_later: bool, guard: str) -> dict[str, Any]:
     """The resources of the hyperpod stack that matter here, in the order of the real one."""
     resources: dict[str, Any] = {
-        "Teardown": {"Type": index.TEARDOWN, "Properties": {"ServiceToken": SERVICE_TOKEN}},
+        guard: {"Type": index.TEARDOWN, "Properties": {"ServiceToken": SERVICE_TOKEN}},
         "Cluster": {
             "Type": index.CLUSTER,
             "Properties": {"ServiceToken": SERVICE_TOKEN} | properties,
-            "DependsOn": "Teardown",
+            "DependsOn": guard,
         },
     }
     if fails_later:

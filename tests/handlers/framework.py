@@ -18,14 +18,21 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from config.hyperpod_permissions import HANDLER_CALLS
 from handlers.hyperpod_cluster import index
+from handlers.hyperpod_cluster.ownership import ADDED_TAG
+from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
 from rehearsal import isolation
 from rehearsal.account.hyperpod.api import HyperPodApi
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.errors import ApiError
 
+REGISTRATION = "AddTags (its own)"
+"""How `calls` lists an AddTags that writes nothing but what the handlers must know later."""
 MARKER = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
+HANDLERS_TAGS = {ADDED_TAG, REQUESTS_TAG}
+"""The tags in which the handlers keep what they need to know later."""
 STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/rayhp-dev-hyperpod/0b1f6c1a-0000-0000-0000-000000000001"
+OTHER_STACK = STACK_ID[:-1] + "2"
 POLLS = 240
 POLL_SECONDS = 15.0
 RESPONSE_BYTES = 4096
@@ -91,7 +98,8 @@ class Client:
         operation: str = self._client.meta.method_to_api_mapping[name]
 
         def call(**request: Any) -> Any:
-            self._framework.watch(operation, after=False)
+            own = operation == "AddTags" and {tag["Key"] for tag in request["Tags"]} <= HANDLERS_TAGS
+            self._framework.watch(operation, after=False, listed=REGISTRATION if own else operation)
             answer = method(**request)
             self._framework.watch(operation, after=True)
             return answer
@@ -112,9 +120,14 @@ class Stacks:
         return {"Stacks": [{"StackStatus": self._status(request["StackName"])}]}
 
 
+Pause = Callable[[], None]
+"""Called whenever time passes for a request: in a sleep of a function, or between two polls."""
+
+
 class Framework:
     """Runs the handlers. `calls` lists the API calls they made; `invocation_seconds` is Lambda's limit if it is not the
-    deployed one; `interruptions` are asked at every call; `running` is the entry point that runs now.
+    deployed one; `interruptions` are asked at every call, `pauses` whenever time passes; `running` is the entry point
+    that runs now.
     """
 
     def __init__(self, bench: HyperPodBench, status: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +135,7 @@ class Framework:
         self.calls: list[str] = []
         self.invocation_seconds: float | None = None
         self.interruptions: list[Interruption] = []
+        self.pauses: list[Pause] = []
         self._seconds_left = 0.0
         self.running = ""
         self._stacks: Any = Stacks(status)
@@ -134,11 +148,11 @@ class Framework:
         self._clients = {"on_event": client, "is_complete": poll_client or client}
         self._stacks = stacks or self._stacks
 
-    def watch(self, operation: str, *, after: bool) -> None:
-        """Note a call, refuse one that the handler has no permission for, and let what is planned interrupt it."""
+    def watch(self, operation: str, *, after: bool, listed: str = "") -> None:
+        """List a call, refuse one that the handler has no permission for, and let what is planned interrupt it."""
         if not after:
             assert operation in HANDLER_CALLS[self.running], f"{self.running} may not call {operation}"
-            self.calls.append(operation)
+            self.calls.append(listed)
         for interruption in list(self.interruptions):
             interruption(operation, after)
 
@@ -154,6 +168,19 @@ class Framework:
                 deed(call)
 
         self.interruptions.append(interruption)
+
+    def at_pause(self, position: int, deed: Callable[[], None]) -> None:
+        """Do something at the `position`-th moment from now on at which time passes, counted from 0."""
+        left = position
+
+        def pause() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self.pauses.remove(pause)
+                deed()
+
+        self.pauses.append(pause)
 
     def kill(self, position: int, *, after: bool) -> None:
         """Let Lambda end the function at this call."""
@@ -186,7 +213,8 @@ class Framework:
     def _poll(self, event: Event) -> Response:
         physical_id = event["PhysicalResourceId"]
         for polls in itertools.count(1):
-            self.bench.advance(minutes=POLL_SECONDS / 60 if polls > 1 else 0)
+            if polls > 1:
+                self._pass(POLL_SECONDS)
             try:
                 answer = self.invoke("is_complete", event)
             except (Exception, Killed) as error:  # noqa: BLE001 - as above
@@ -223,9 +251,14 @@ class Framework:
     def sleep(self, seconds: float) -> None:
         """Let time pass within an invocation; Lambda ends it when its time is over."""
         self._seconds_left -= seconds
-        self.bench.advance(minutes=seconds / 60)
+        self._pass(seconds)
         if self._seconds_left < 0:
             raise Killed(f"Task timed out after {INVOCATION_SECONDS[self.running]:.2f} seconds")
+
+    def _pass(self, seconds: float) -> None:
+        self.bench.advance(minutes=seconds / 60)
+        for pause in list(self.pauses):
+            pause()
 
     def _hyperpod(self, _: object) -> HyperPod:
         return HyperPod(
@@ -237,19 +270,23 @@ class Framework:
         )
 
 
+_DURING = {"Create": "CREATE_IN_PROGRESS", "Update": "UPDATE_IN_PROGRESS", "Delete": "DELETE_IN_PROGRESS"}
+
+
 class CloudFormation:
-    """Sends requests for the resources of one stack; `rolls_back` is whether CloudFormation is going back."""
+    """Sends requests for the resources of one stack; `stack_status` is what DescribeStacks tells meanwhile."""
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bench = bench
-        self.rolls_back = False
+        self.stack_status = "REVIEW_IN_PROGRESS"
         self.framework = Framework(bench, self.status, monkeypatch)
         self.calls = self.framework.calls
+        self._requests = itertools.count(1)
 
     def status(self, stack_id: str) -> str:
         """The status that DescribeStacks tells."""
-        assert stack_id == STACK_ID
-        return "UPDATE_ROLLBACK_IN_PROGRESS" if self.rolls_back else "UPDATE_IN_PROGRESS"
+        assert stack_id in {STACK_ID, OTHER_STACK}
+        return self.stack_status
 
     def kill(self, operation: str, *, after: bool = True) -> None:
         """Let Lambda end the handler right after (or before) its next call of this operation."""
@@ -269,16 +306,16 @@ class CloudFormation:
 
     def roll_back(self, physical_id: str, properties: Properties, old: Properties) -> Response:
         """The Update with which CloudFormation takes a failed update back to `properties`."""
-        self.rolls_back = True
-        try:
-            return self.update(physical_id, properties, old)
-        finally:
-            self.rolls_back = False
+        return self.update(physical_id, properties, old, during="UPDATE_ROLLBACK_IN_PROGRESS")
 
     def delete(self, physical_id: str, properties: Properties | None = None, **changes: Any) -> Response:
         return self.send("Delete", properties or {}, physical_id, **changes)
 
-    def send(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Response:
+    def send(
+        self, request_type: str, properties: Properties, physical_id: str, *, during: str = "", **changes: Any
+    ) -> Response:
+        """Send a request while the stack is in the status that it has then, or in `during`."""
+        self.stack_status = during or _DURING[request_type]
         return self.framework.handle(self.event(request_type, properties, physical_id, **changes))
 
     def event(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Event:
@@ -288,7 +325,7 @@ class CloudFormation:
             "ResourceType": index.CLUSTER,
             "StackId": STACK_ID,
             "LogicalResourceId": "Cluster",
-            "RequestId": "request",
+            "RequestId": f"00000000-0000-0000-0000-{next(self._requests):012}",
             "ResponseURL": "https://localhost/response",
             "ResourceProperties": strings(properties | {"ServiceToken": "arn:aws:lambda:us-west-2:1:function:f"}),
             **changes,

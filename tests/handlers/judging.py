@@ -5,6 +5,7 @@ A success must be true at that moment; a failure must name a cause that is reall
 
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +13,24 @@ from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.model import Cluster, ClusterStatus, NodeStatus
-from tests.handlers.framework import MARKER, Event, Properties, Response, strings
+from tests.handlers.framework import HANDLERS_TAGS, MARKER, Event, Properties, Response, strings
 
 NAME = "ml-cluster"
 NAMES = {NAME, "other-name"}
 """What the stack may call its cluster."""
+
+
+def clusters(bench: HyperPodBench) -> list[str]:
+    """The names of all clusters."""
+    return list(bench.hyperpod.world.clusters)
+
+
+def live(bench: HyperPodBench) -> dict[str, Any]:
+    """What a rollback must bring back: groups and tags of the only cluster."""
+    [cluster] = bench.hyperpod.world.clusters.values()
+    groups = [group.specification for group in cluster.groups.values() if not group.deleting]
+    tags = {key: value for key, value in cluster.tag_values.items() if key not in HANDLERS_TAGS}
+    return {"groups": deepcopy(groups), "tags": tags}
 
 
 @dataclass
@@ -212,4 +226,4 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     ),
 ]
 
-__all__ = ["MARKER", "NAME", "Deeds", "Judge"]
+__all__ = ["MARKER", "NAME", "Deeds", "Judge", "clusters", "live"]

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
+from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import MARKER, NO_RETRIES, STACK_ID, CloudFormation, Properties
-
-OTHER_STACK = STACK_ID[:-1] + "2"
+from tests.handlers.framework import MARKER, NO_RETRIES, OTHER_STACK, STACK_ID, CloudFormation, Properties
 
 
 def test_cluster_is_in_service_and_its_name_is_the_physical_id(
@@ -40,7 +39,8 @@ def test_create_makes_exactly_one_call_that_changes_something(
     cloudformation: CloudFormation, properties: Properties
 ) -> None:
     cloudformation.create(properties)
-    assert [call for call in cloudformation.calls if call != "DescribeCluster"] == ["CreateCluster"]
+    reading = {"DescribeCluster", "DescribeStacks"}
+    assert [call for call in cloudformation.calls if call not in reading] == ["CreateCluster"]
 
 
 def test_create_does_not_wait_for_nodes(cloudformation: CloudFormation, properties: Properties, sagemaker: Any) -> None:
@@ -66,16 +66,16 @@ def test_numbers_and_booleans_reach_the_api_as_such(
 def test_cluster_carries_its_owner_and_the_given_tags(
     cloudformation: CloudFormation, properties: Properties, sagemaker: Any
 ) -> None:
-    arn = cloudformation.create(properties).data["ClusterArn"]
+    arn = cloudformation.create(properties, RequestId="first").data["ClusterArn"]
     tags = {tag["Key"]: tag["Value"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]}
-    assert tags == {"project": "rayhp", STACK_TAG: STACK_ID, RESOURCE_TAG: "Cluster"}
+    assert tags == {"project": "rayhp", STACK_TAG: STACK_ID, RESOURCE_TAG: "Cluster", REQUESTS_TAG: "first"}
 
 
 def test_second_delivery_of_a_create_takes_over_its_own_cluster(
     cloudformation: CloudFormation, properties: Properties, sagemaker: Any
 ) -> None:
-    first = cloudformation.create(properties)
-    assert cloudformation.create(properties).data == first.data
+    first = cloudformation.create(properties, RequestId="once")
+    assert cloudformation.create(properties, RequestId="once").data == first.data
     assert len(sagemaker.list_clusters()["ClusterSummaries"]) == 1
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import MARKER, STACK_ID, CloudFormation, Properties
+from tests.handlers.framework import MARKER, OTHER_STACK, CloudFormation, Properties
 
-OTHER_STACK = STACK_ID[:-1] + "2"
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
 
 

@@ -35,7 +35,10 @@ sent = []
 client.meta.events.register("before-parameter-build.sagemaker.CreateCluster", lambda params, **_: sent.append(params))
 event = {"RequestType": "Create", "RequestId": "1", "ResourceType": "Custom::HyperPodCluster", "StackId": "stack",
          "LogicalResourceId": "Cluster", "ResourceProperties": json.loads(sys.argv[3])}
-with Stubber(client) as stub:
+stacks = Stubber(index._client("cloudformation"))
+described = {"StackName": "stack", "CreationTime": 0, "StackStatus": "CREATE_IN_PROGRESS"}
+stacks.add_response("describe_stacks", {"Stacks": [described]})
+with Stubber(client) as stub, stacks:
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
     stub.add_response("create_cluster", {"ClusterArn": arn})
     answer = index.on_event(event, Context())

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.changing import edited
 from tests.handlers.engine import Deployments
-from tests.handlers.framework import CloudFormation, Properties, strings
-from tests.handlers.judging import Deeds
+from tests.handlers.framework import REGISTRATION, CloudFormation, Properties, strings
+from tests.handlers.judging import Deeds, clusters, live
 
 CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
 UPDATE = ("more workers", "new group", "other tags")
@@ -20,32 +19,11 @@ UPDATE = ("more workers", "new group", "other tags")
 CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 2, 9, 3
 
 
-@pytest.fixture
-def running(stacks: Deployments, bench: HyperPodBench) -> Deployments:
-    """A deployed stack all of whose nodes run."""
-    assert stacks.deploy(edited(bench, ())) == "CREATE_COMPLETE"
-    bench.advance(60)
-    stacks.framework.calls.clear()
-    return stacks
-
-
-def live(bench: HyperPodBench) -> dict[str, Any]:
-    """What a rollback must bring back: groups and tags of the only cluster."""
-    [cluster] = bench.hyperpod.world.clusters.values()
-    groups = [group.specification for group in cluster.groups.values() if not group.deleting]
-    tags = {key: value for key, value in cluster.tag_values.items() if key != ADDED_TAG}
-    return {"groups": deepcopy(groups), "tags": tags}
-
-
-def clusters(bench: HyperPodBench) -> list[str]:
-    return list(bench.hyperpod.world.clusters)
-
-
 def test_every_call_is_covered(running: Deployments, bench: HyperPodBench) -> None:
     calls = running.framework.calls
     running.deploy(edited(bench, UPDATE))
     assert calls[:UPDATE_CALLS] == [
-        *("DescribeCluster", "ListTags", "DescribeStacks", "AddTags"),  # the note of what it adds
+        *("DescribeCluster", "ListTags", "DescribeStacks", REGISTRATION),
         *("ListClusterNodes", "UpdateCluster", "AddTags", "DeleteTags"),
         "DescribeCluster",  # from is_complete
     ]

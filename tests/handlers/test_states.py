@@ -8,10 +8,9 @@ import pytest
 
 from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import STACK_ID, CloudFormation, Properties, Response
+from tests.handlers.framework import OTHER_STACK, CloudFormation, Properties, Response
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
-OTHER_STACK = STACK_ID[:-1] + "2"
 
 
 class Situation:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from handlers.hyperpod_cluster.changes import update_request
-from handlers.hyperpod_cluster.ownership import STACK_TAG
+from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
+from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import CloudFormation, Properties, Response
 
@@ -135,7 +136,7 @@ def test_renamed_group_is_one_update_that_adds_and_deletes(
     change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
 ) -> None:
     assert change(lambda new: (new["InstanceGroups"][1].update(RENAMED), new.update(CONFIRMED_WORKERS))).succeeded
-    assert changing(cloudformation.calls) == ["AddTags", "UpdateCluster"]
+    assert changing(cloudformation.calls) == ["UpdateCluster"]
     bench.advance(minutes=120)
     assert list(groups_of(sagemaker)) == ["head-group", "workers-2"]
 
@@ -264,8 +265,10 @@ def test_removal_of_a_group_is_refused_until_it_is_confirmed(
         "Instance group worker-group-1 of HyperPod cluster ml-cluster would be removed with its nodes: "
         "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
     )
+    assert changing(cloudformation.calls) == []
     # A rename is noted: what CloudFormation's way back would remove.
-    assert changing(cloudformation.calls) == (["AddTags"] if edit == "renamed" else [])
+    [cluster] = cloudformation.bench.hyperpod.world.clusters.values()
+    assert added_groups(cluster.tag_values) == ({"workers-2"} if edit == "renamed" else set())
 
 
 def test_confirmation_alone_changes_nothing(
@@ -295,7 +298,7 @@ def test_tags_are_changed_by_the_calls_for_tags(
     response = change(lambda new: new.update(Tags=[{"Key": "team", "Value": "vision"}]))
     tags = {tag["Key"] for tag in sagemaker.list_tags(ResourceArn=response.data["ClusterArn"])["Tags"]}
     assert changing(cloudformation.calls) == ["AddTags", "DeleteTags"]
-    assert tags == {"team", "hyperpod-cluster:stack-id", "hyperpod-cluster:logical-id"}
+    assert tags == {"team", STACK_TAG, RESOURCE_TAG, REQUESTS_TAG}
 
 
 def test_update_is_refused_while_nodes_are_in_deep_health_checks(

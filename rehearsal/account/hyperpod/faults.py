@@ -25,7 +25,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+)
 from werkzeug.exceptions import BadRequest
 
 from rehearsal.account.hyperpod.errors import ApiError
@@ -87,7 +96,7 @@ class FaultRequest(_Strict):
     fail_creation: str = ""
     fail_update: str = ""
     fail_deletion: str = ""
-    lag_minutes: NonNegativeInt | None = None
+    lag_minutes: NonNegativeFloat | None = None
     fail_lifecycle: GroupFault | None = None
     fail_deep_check: GroupFault | None = None
     fail_node: NodeFault | None = None
@@ -110,7 +119,7 @@ class Faults:
     creation: str = ""
     update: str = ""
     deletion: str = ""
-    lag_minutes: int = 0
+    lag_minutes: float = 0
     lifecycle: dict[str, int] = field(default_factory=dict)
     deep_check: dict[str, int] = field(default_factory=dict)
 
