@@ -54,6 +54,13 @@ _OFF: Mapping[str, Any] = {
     "AutoScaling": {"Mode": "Disable"},
     "TieredStorageConfig": {"Mode": "Disable"},
 }
+# How a group says that it has none of these, where the API has a word for it: not left to what an omission means.
+_NONE: Mapping[str, Any] = {
+    "ImageId": "default",
+    "InstanceStorageConfigs": [],
+    "KubernetesConfig": {"Labels": {}, "Taints": []},
+    "MinInstanceCount": 0,
+}
 
 # DescribeCluster's other names for fields of a request; a wanted image or label stands under Desired….
 _LIVE_NAMES: Mapping[str, str] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
@@ -67,9 +74,9 @@ def update_request(
     """Return the UpdateCluster request that makes the live cluster as desired; None when it is so already.
 
     `desired` is a CreateCluster request, `live` a DescribeCluster answer, `previous` the properties before, as
-    CloudFormation sends them (perhaps in an older shape): a field that stands there, is no longer desired and still
-    live has been taken away. Of the live groups that are not desired those in `removable` go. Raises Refused for what
-    cannot be changed.
+    CloudFormation sends them (perhaps in an older shape): a field that stands there, is no longer desired, and still
+    has that value is taken away. One that shows another value by now is gone: the service's default, or somebody
+    else's. Of the live groups that are not desired those in `removable` go. Raises Refused for what cannot be changed.
     """
     _refuse_fixed(desired, live)
     groups = _staying(live)
@@ -81,18 +88,19 @@ def update_request(
         key: desired[key]
         for key in IN_PLACE
         if key in desired
-        and (not _holds(desired[key], live.get(key)) or _less(previous.get(key), desired[key], live.get(key)))
+        and (not _holds(desired[key], live.get(key)) or _is_left(previous.get(key), desired[key], live.get(key)))
     }
     request |= _switched_off(desired, live, previous)
     removed = sorted((groups.keys() - wanted.keys()) & set(removable))
     changed = any(
-        name not in groups or not _holds(group, groups[name]) or _less(before.get(name), group, groups[name])
+        name not in groups or not _holds(group, groups[name]) or _is_left(before.get(name), group, groups[name])
         for name, group in wanted.items()
     )
     if not (request or removed or changed):
         return None
     # Always every group in full: a group's ThreadsPerCore falls back to the default when a call leaves it out.
-    request |= {"ClusterName": desired["ClusterName"], "InstanceGroups": list(wanted.values())}
+    full = [_with_none(before.get(name, {}), group, _NONE) for name, group in wanted.items()]
+    request |= {"ClusterName": desired["ClusterName"], "InstanceGroups": full}
     return request | ({"InstanceGroupsToDelete": removed} if removed else {})
 
 
@@ -137,7 +145,7 @@ def _refuse_fixed(desired: Fields, live: Fields) -> None:
 def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fields) -> None:
     for key in FIXED_IN_A_GROUP:
         changed = key in wanted and not _holds(wanted[key], live.get(key))
-        if changed or (key in before and _taken_away(key, wanted, live)):
+        if changed or (key in before and key not in wanted and live.get(key)):
             raise Refused(
                 f"{key} of instance group {name} cannot be changed: "
                 "give the group another name, which makes new nodes and removes the old ones\n"
@@ -149,7 +157,7 @@ def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
     """What UpdateCluster must say for cluster fields that have been taken away."""
     off: dict[str, Any] = {}
     for key in IN_PLACE:
-        if key not in previous or not _taken_away(key, desired, live):
+        if key not in previous or key in desired or not live.get(key):
             continue
         if key not in _OFF:
             raise Refused(f"{key} cannot be taken away from a HyperPod cluster once it is set")
@@ -158,17 +166,39 @@ def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
     return off
 
 
-def _less(before: Any, desired: Any, live: Any) -> bool:
-    """Whether something that stood there before is no longer desired, and still live, however deep."""
+def _is_left(before: Any, desired: Any, live: Any) -> bool:
+    """Whether something that stood there before is no longer desired, and live with its old value, however deep."""
     if not (isinstance(before, Mapping) and isinstance(desired, Mapping) and isinstance(live, Mapping)):
         return False
-    return any(
-        _taken_away(key, desired, live) or _less(before[key], desired.get(key), _live(live, key)) for key in before
-    )
+    return any(_is_left_in(key, value, desired, _live(live, key)) for key, value in before.items())
 
 
-def _taken_away(key: str, desired: Fields, live: Fields) -> bool:
-    return key not in desired and bool(_live(live, key))
+def _is_left_in(key: str, before: Any, desired: Fields, live: Any) -> bool:
+    if key in desired:
+        return _is_left(before, desired[key], live)
+    if isinstance(before, Mapping) and isinstance(live, Mapping):
+        return _is_left(before, {}, live)
+    return bool(live) and _holds(_as_text(before), _as_text(live))
+
+
+def _with_none(before: Fields, desired: Fields, none: Fields) -> dict[str, Any]:
+    """Return the desired fields, and what `none` says for each one that stood there before and is no longer desired."""
+    said = dict(desired)
+    for key in none.keys() & before.keys():
+        if isinstance(none[key], Mapping) and isinstance(before[key], Mapping):
+            said[key] = _with_none(before[key], desired.get(key, {}), none[key])
+        elif key not in desired:
+            said[key] = none[key]
+    return said
+
+
+def _as_text(value: Any) -> Any:
+    """The value with every scalar as CloudFormation sends it."""
+    if isinstance(value, Mapping):
+        return {key: _as_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_text(item) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _holds(desired: Any, live: Any) -> bool:

@@ -85,7 +85,7 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     answer = _settled(cluster, hyperpod)
     if not (request.deferred and answer["IsComplete"]):
         return answer
-    return _caught_up(answer, _begun(cluster, request, hyperpod), request)
+    return _caught_up(answer, _begun(cluster, request, hyperpod))
 
 
 def update(request: Request, hyperpod: HyperPod) -> Answer:
@@ -94,7 +94,7 @@ def update(request: Request, hyperpod: HyperPod) -> Answer:
     change = ClusterUpdate(_existing(request, hyperpod), request, hyperpod, precedence)
     tags = change.own_tags()
     change.register(tags)
-    missing = change.missing(request.old_properties)
+    missing = change.missing()
     busy = "" if missing is None else change.send(missing)
     change.apply_tags(tags)
     return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)} | precedence.answer
@@ -110,9 +110,8 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
         return answer
     change = _begun(cluster, request, hyperpod)
     if request.deferred:
-        return _caught_up(answer, change, request)
-    # What was taken away has been, once the update was sent: what shows then are the service's defaults.
-    if change.missing({}) is None:
+        return _caught_up(answer, change)
+    if change.missing() is None:
         return answer
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
@@ -126,9 +125,9 @@ def _begun(cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> Clu
     return ClusterUpdate(cluster, request, hyperpod, precedence)
 
 
-def _caught_up(answer: Answer, change: ClusterUpdate, request: Request) -> Answer:
+def _caught_up(answer: Answer, change: ClusterUpdate) -> Answer:
     """Send the update that `on_event` could not send, or need not have known of; `answer` when there is none."""
-    missing = change.missing(request.old_properties)
+    missing = change.missing()
     if missing is None:
         return answer
     change.own_tags()

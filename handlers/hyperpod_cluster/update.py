@@ -1,6 +1,5 @@
 """One update of a live cluster: what is missing, whether it may be sent now, and what its tags tell."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -50,13 +49,10 @@ class ClusterUpdate:
         noted = note(self._request, added) if forward and (added or added_groups(tags)) else {}
         self._precedence.register(self._arn, tags, noted)
 
-    def missing(self, previous: Mapping[str, Any]) -> Fields | None:
-        """Return the UpdateCluster request that is still to be sent, None when the cluster is as desired.
-
-        `previous` are the properties before, as far as what was taken away is looked for.
-        """
+    def missing(self) -> Fields | None:
+        """Return the UpdateCluster request that the cluster still lacks, None when it is as desired."""
         desired = create_request(self._request.properties, self._hyperpod.model)
-        return update_request(desired, self._cluster, previous, self._removable(desired))
+        return update_request(desired, self._cluster, self._request.old_properties, self._removable(desired))
 
     def send(self, wanted: Fields) -> str:
         """Send the update; returns why the cluster cannot take it now, "" when it was taken."""

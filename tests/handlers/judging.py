@@ -28,9 +28,16 @@ def clusters(bench: HyperPodBench) -> list[str]:
 def live(bench: HyperPodBench) -> dict[str, Any]:
     """What a rollback must bring back: groups and tags of the only cluster."""
     [cluster] = bench.hyperpod.world.clusters.values()
-    groups = [group.specification for group in cluster.groups.values() if not group.deleting]
+    groups = [given(group.specification) for group in cluster.groups.values() if not group.deleting]
     tags = {key: value for key, value in cluster.tag_values.items() if key not in HANDLERS_TAGS}
     return {"groups": deepcopy(groups), "tags": tags}
+
+
+def given(specification: Properties) -> Properties:
+    """A group's fields without those that say that there is none."""
+    said = {key: given(value) if isinstance(value, dict) else value for key, value in specification.items()}
+    none = [("MinInstanceCount", 0), ("ImageId", "default")]
+    return {key: value for key, value in said.items() if value not in ({}, []) and (key, value) not in none}
 
 
 @dataclass
@@ -103,7 +110,9 @@ class Judge:
         gone = {tag["Key"] for tag in old.get("Tags", [])} - tags.keys()
         assert tags.items() <= cluster.tag_values.items()
         assert not gone & cluster.tag_values.keys()
-        live = {name: strings(group.specification) for name, group in cluster.groups.items() if not group.deleting}
+        live = {
+            name: strings(given(group.specification)) for name, group in cluster.groups.items() if not group.deleting
+        }
         for group in desired["InstanceGroups"]:
             found = live.pop(group["InstanceGroupName"])
             assert group.items() <= found.items()

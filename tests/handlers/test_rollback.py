@@ -159,6 +159,16 @@ def test_rollback_keeps_a_group_that_the_failed_update_took_over(
     assert [group["InstanceGroupName"] for group in live(bench)["groups"]][-1] == "by-hand"
 
 
+def test_rollback_removes_a_group_whose_removal_the_old_template_confirms(
+    running: Deployments, deeds: Deeds, bench: HyperPodBench
+) -> None:
+    consenting = edited(bench, ()) | {"ConfirmGroupRemoval": ["by-hand"]}
+    assert running.deploy(consenting) == "UPDATE_COMPLETE"
+    make_by_hand(bench, deeds)
+    assert running.deploy(edited(bench, ["typing error"])) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "by-hand" not in [group["InstanceGroupName"] for group in live(bench)["groups"]]
+
+
 def test_rollback_leaves_a_group_alone_that_neither_template_has(
     running: Deployments, deeds: Deeds, bench: HyperPodBench
 ) -> None:

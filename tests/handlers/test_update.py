@@ -109,6 +109,134 @@ def test_label_or_taint_that_is_taken_away_goes(
     }
 
 
+TAKEN_AWAY: list[dict[str, Any]] = [
+    {"KubernetesConfig": {"Labels": {"a": "1"}}},
+    {"KubernetesConfig": {"Taints": [TAINT]}},
+    {"OnStartDeepHealthChecks": ["InstanceStress"]},
+    {"MinInstanceCount": 1},
+    {"ImageId": "ami-0123456789abcdef0"},
+    {"InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": 700}}]},
+]
+
+
+@pytest.fixture
+def with_fields(cloudformation: CloudFormation, created: Properties) -> Callable[[dict[str, Any]], Properties]:
+    """Give the workers these fields, and the cluster no recovery; returns the properties."""
+
+    def given(fields: dict[str, Any]) -> Properties:
+        old = deepcopy(created) | {"NodeRecovery": "None"}
+        old["InstanceGroups"][1] |= fields
+        assert cloudformation.update("ml-cluster", old, created).succeeded
+        cloudformation.bench.advance(minutes=240)
+        cloudformation.calls.clear()
+        return old
+
+    return given
+
+
+def without(fields: dict[str, Any], old: Properties) -> Properties:
+    new = deepcopy(old)
+    for key in fields:
+        del new["InstanceGroups"][1][key]
+    return new
+
+
+@pytest.mark.parametrize("fields", TAKEN_AWAY, ids=str)
+def test_removal_of_a_field_that_the_service_takes_back_is_no_success(
+    cloudformation: CloudFormation,
+    with_fields: Callable[[dict[str, Any]], Properties],
+    bench: HyperPodBench,
+    fields: dict[str, Any],
+) -> None:
+    old = with_fields(fields)
+    bench.fault(fail_update="No capacity.")
+    response = cloudformation.update("ml-cluster", without(fields, old), old)
+    assert response.reason.startswith("HyperPod cluster ml-cluster accepted the update but did not keep it: ")
+
+
+def test_removal_of_a_field_of_the_cluster_that_the_service_takes_back_is_no_success(
+    cloudformation: CloudFormation, with_fields: Callable[[dict[str, Any]], Properties], bench: HyperPodBench
+) -> None:
+    old = with_fields({})
+    bench.fault(fail_update="No capacity.")
+    new = {key: value for key, value in old.items() if key != "NodeRecovery"}
+    response = cloudformation.update("ml-cluster", new, old)
+    assert response.reason.startswith("HyperPod cluster ml-cluster accepted the update but did not keep it: ")
+
+
+def test_removal_of_a_group_that_the_service_takes_back_is_no_success(
+    change: Callable[[Change], Response], bench: HyperPodBench
+) -> None:
+    bench.fault(fail_update="No capacity.")
+    response = change(lambda new: (new["InstanceGroups"].pop(), new.update(CONFIRMED_WORKERS)))
+    assert response.reason.startswith("HyperPod cluster ml-cluster accepted the update but did not keep it: ")
+
+
+@pytest.mark.parametrize("fields", TAKEN_AWAY, ids=str)
+def test_removal_of_a_field_while_the_cluster_is_busy_is_sent_once(
+    cloudformation: CloudFormation,
+    with_fields: Callable[[dict[str, Any]], Properties],
+    sagemaker: Any,
+    fields: dict[str, Any],
+) -> None:
+    old = with_fields(fields)
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+    response = cloudformation.update("ml-cluster", without(fields, old), old)
+    assert response.succeeded, response.reason
+    # The one that met the busy cluster, and the one that was taken.
+    assert cloudformation.calls.count("UpdateCluster") == 2
+
+
+@pytest.mark.parametrize("fields", [*TAKEN_AWAY[:2], *TAKEN_AWAY[3:]], ids=str)
+def test_rollback_that_waits_for_deep_checks_takes_a_field_away_by_one_update(
+    cloudformation: CloudFormation, created: Properties, bench: HyperPodBench, fields: dict[str, Any]
+) -> None:
+    failed = deepcopy(created)
+    failed["InstanceGroups"][1] |= fields
+    failed["InstanceGroups"].append(
+        bench.group("checked", "ml.g5.2xlarge", 1, OnStartDeepHealthChecks=["InstanceStress"])
+    )
+    assert cloudformation.update("ml-cluster", failed, created).succeeded
+    bench.advance(minutes=40)
+    cloudformation.calls.clear()
+    response = cloudformation.roll_back("ml-cluster", created, failed)
+    assert response.succeeded, response.reason
+    assert cloudformation.calls.count("UpdateCluster") == 1
+
+
+def test_removal_is_said_where_the_api_has_a_word_for_it() -> None:
+    before = {
+        "ImageId": "ami-0123456789abcdef0",
+        "InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": "500"}}],
+        "KubernetesConfig": {"Labels": {"a": "1"}, "Taints": [TAINT]},
+        "MinInstanceCount": "1",
+        "OnStartDeepHealthChecks": ["InstanceStress"],
+    }
+    group = {"InstanceGroupName": "workers", "InstanceCount": 2}
+    live = {"InstanceGroupName": "workers", "TargetCount": 2, "DesiredImageId": before["ImageId"]}
+    request = update_request(
+        {"ClusterName": "ml-cluster", "InstanceGroups": [group]},
+        {"ClusterName": "ml-cluster", "InstanceGroups": [live]},
+        {"InstanceGroups": [group | before]},
+    )
+    assert request is not None
+    assert request["InstanceGroups"] == [
+        group
+        | {"ImageId": "default", "InstanceStorageConfigs": [], "MinInstanceCount": 0}
+        | {"KubernetesConfig": {"Labels": {}, "Taints": []}}
+    ]
+
+
+def test_one_of_two_labels_that_stays_is_no_success() -> None:
+    """All were taken away, and the service kept one."""
+    group, desired = {"InstanceGroupName": "workers"}, {"ClusterName": "ml-cluster"}
+    before = [group | {"KubernetesConfig": {"Labels": {"a": "1", "b": "2"}}}]
+    live = [group | {"KubernetesConfig": {"DesiredLabels": {"b": "2"}}}]
+    assert update_request(
+        desired | {"InstanceGroups": [group]}, desired | {"InstanceGroups": live}, {"InstanceGroups": before}
+    )
+
+
 def test_order_in_which_the_service_tells_taints_is_no_difference() -> None:
     group = {"InstanceGroupName": "workers", "KubernetesConfig": {"Taints": [TAINT, OTHER_TAINT]}}
     told = {"InstanceGroupName": "workers", "KubernetesConfig": {"DesiredTaints": [OTHER_TAINT, TAINT]}}
