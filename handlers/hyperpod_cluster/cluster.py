@@ -56,10 +56,9 @@ def _adopted(name: str, request: Request, hyperpod: HyperPod, precedence: Preced
 
     It may be from an earlier deployment, whose create failed and was not rolled back, and not be as wanted now.
     """
-    existing = hyperpod.find(name)
+    existing, tags = _known(name, hyperpod)
     if existing is None:
         return False
-    tags = hyperpod.tags(existing["ClusterArn"]) or {}
     owner = Owner.named_by(tags)
     if owner == Owner.of(request):
         _log.info("cluster %s is this resource's own, from an earlier request", name)
@@ -71,6 +70,24 @@ def _adopted(name: str, request: Request, hyperpod: HyperPod, precedence: Preced
         f"HyperPod cluster {name} exists already and {whose} (status {existing['ClusterStatus']}): "
         "choose another cluster name, or delete that cluster and deploy again"
     )
+
+
+def _known(name: str, hyperpod: HyperPod) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Return the cluster of this name with its tags, None where it is not known while the invocation has time.
+
+    Reads lag behind a creation: a cluster that is new, or not known yet, may be the one whose answer was lost.
+    """
+    while True:
+        cluster = hyperpod.find(name)
+        tags = (hyperpod.tags(cluster["ClusterArn"]) if cluster else None) or {}
+        lags = cluster is None or (Owner.named_by(tags) is None and _is_new(cluster, hyperpod))
+        if not (lags and hyperpod.pause()):
+            return cluster, tags
+
+
+def _is_new(cluster: dict[str, Any], hyperpod: HyperPod) -> bool:
+    age: float = hyperpod.now() - cluster["CreationTime"].timestamp()
+    return age < CONSISTENCY_SECONDS
 
 
 def is_created(request: Request, hyperpod: HyperPod) -> Answer:
@@ -161,10 +178,10 @@ def _remove(request: Request, hyperpod: HyperPod) -> str:
     if status == "Deleting":
         return status
     tags = hyperpod.tags(cluster["ClusterArn"])
-    if tags is None:
+    owner = Owner.named_by(tags or {})
+    if tags is None or (owner is None and _is_new(cluster, hyperpod)):
         # It went between the two calls, or is too new for ListTags: the next look tells.
         return status
-    owner = Owner.named_by(tags)
     if owner is None:
         raise no_owner(request)
     if owner != Owner.of(request):

@@ -63,7 +63,7 @@ class HyperPod:
         self._client = client
         self._cloudformation = cloudformation
         self._time_left = time_left
-        self._sleep = sleep
+        self.sleep = sleep
         self.now = now
         self.before_change: Callable[[], None] = lambda: None
 
@@ -72,6 +72,13 @@ class HyperPod:
         """The service model that the client works with."""
         model: ServiceModel = self._client.meta.service_model
         return model
+
+    def pause(self) -> bool:
+        """Wait a moment before a call is repeated; False when the invocation has no time left for that."""
+        if self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
+            return False
+        self.sleep(RETRY_SECONDS)
+        return True
 
     def create(self, request: Mapping[str, Any]) -> None:
         """CreateCluster."""
@@ -166,10 +173,9 @@ class HyperPod:
                 answer: Shape = method(**request)
             except (ClientError, BotoCoreError) as error:
                 waiting_helps = is_transient(error) or is_propagation(error)
-                if not waiting_helps or self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
+                if not (waiting_helps and self.pause()):
                     if isinstance(error, ClientError):
                         raise
                     raise in_words(operation, error) from error
             else:
                 return answer
-            self._sleep(RETRY_SECONDS)

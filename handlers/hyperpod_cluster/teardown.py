@@ -2,6 +2,9 @@
 
 The resource is created before the cluster and so deleted after it. A handler that was killed between CreateCluster
 and its answer leaves a cluster whose Delete CloudFormation never sends; this Delete finds it by its tag.
+
+It acts only while the whole stack goes (ADR 41). During an update its Delete means that the resource got another
+logical id, or was added by an update that is rolled back: the cluster lives on.
 """
 
 import logging
@@ -12,6 +15,10 @@ from .ownership import Owner
 from .request import Request
 from .service import HyperPod
 
+LOOK_AGAIN_SECONDS = 30
+"""How long after a look that found nothing the next one comes, where a cluster may be too new to be listed."""
+
+_THE_STACK_GOES = frozenset({"DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"})
 _log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
@@ -28,13 +35,24 @@ def is_kept(_: Request, __: HyperPod) -> Answer:
 
 
 def delete(request: Request, hyperpod: HyperPod) -> Answer:
-    """Delete every cluster that carries this stack's tag."""
-    _delete_leftovers(request, hyperpod)
-    return {"PhysicalResourceId": request.physical_id}
+    """Delete every cluster that carries this stack's tag, if the stack goes."""
+    answer = {"PhysicalResourceId": request.physical_id}
+    status = hyperpod.stack_status(request.stack_id)
+    if status not in _THE_STACK_GOES:
+        _log.info("the stack is %s: its cluster stays", status)
+        return answer
+    left = _delete_leftovers(request, hyperpod)
+    if not left and status == "ROLLBACK_IN_PROGRESS":
+        # The creation that failed may have been accepted seconds ago.
+        hyperpod.sleep(LOOK_AGAIN_SECONDS)
+        _delete_leftovers(request, hyperpod)
+    return answer
 
 
 def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
-    """Done when no such cluster is left; one that appeared or was busy meanwhile is deleted now."""
+    """Done when no such cluster is left, or the stack stays; one that was busy meanwhile is deleted now."""
+    if hyperpod.stack_status(request.stack_id) not in _THE_STACK_GOES:
+        return {"IsComplete": True}
     left = _delete_leftovers(request, hyperpod)
     return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"} if left else {"IsComplete": True}
 

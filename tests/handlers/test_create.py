@@ -1,6 +1,7 @@
 """Custom::HyperPodCluster, Create."""
 
 from copy import deepcopy
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
+from rehearsal.account.hyperpod.model import Outdated
+from rehearsal.account.hyperpod.views import cluster_view
 from tests.handlers.framework import MARKER, NO_RETRIES, OTHER_STACK, STACK_ID, CloudFormation, Properties
 
 
@@ -200,3 +203,43 @@ def test_service_that_does_not_know_the_new_cluster_yet_is_asked_again(
 ) -> None:
     bench.fault(errors={"DescribeCluster": {"error": "ResourceNotFound", "times": 3}})
     assert cloudformation.create(properties).succeeded
+
+
+LOST = {"error": "InternalFailure", "times": 1, "after": True}
+
+
+@pytest.mark.parametrize("minutes", [0.5, 2])
+def test_create_whose_answer_is_lost_takes_over_its_cluster_when_it_becomes_known(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, minutes: float
+) -> None:
+    bench.fault(errors={"CreateCluster": LOST}, lag_minutes=minutes)
+    response = cloudformation.create(properties)
+    assert response.succeeded, response.reason
+    assert cloudformation.calls.count("CreateCluster") == 2
+
+
+def test_create_whose_answer_is_lost_takes_over_its_cluster_when_its_tags_become_known(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    bench.fault(errors={"CreateCluster": LOST})
+
+    def lag(called: str, _: bool) -> None:
+        if called == "CreateCluster":
+            [cluster] = bench.hyperpod.world.clusters.values() or [None]
+            if cluster and not cluster.outdated:
+                soon = bench.clock.present + timedelta(minutes=1)
+                cluster.outdated.append(Outdated(soon, cluster_view(cluster)))
+
+    cloudformation.framework.interruptions.append(lag)
+    response = cloudformation.create(properties)
+    assert response.succeeded, response.reason
+    assert cloudformation.calls.count("ListTags") > 1
+
+
+def test_cluster_of_somebody_else_that_is_not_new_is_refused_at_once(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    sagemaker.create_cluster(**bench.request())
+    bench.advance(10)
+    assert not cloudformation.create(properties).succeeded
+    assert cloudformation.calls.count("DescribeCluster") == 1

@@ -124,3 +124,29 @@ def test_teardown_waits_for_a_leftover_that_is_still_being_created(
     assert response.succeeded
     assert clusters(sagemaker) == []
     assert cloudformation.calls.count("DeleteCluster") > 1, "a cluster in Creating refuses its deletion"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS",
+        "UPDATE_ROLLBACK_IN_PROGRESS",
+        "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS",
+    ],
+)
+def test_teardown_leaves_the_cluster_alone_while_its_stack_stays(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any, status: str
+) -> None:
+    cloudformation.create(properties)
+    response = cloudformation.delete("teardown", during=status, **TEARDOWN)
+    assert (response.succeeded, response.polls) == (True, 1)
+    assert sagemaker.describe_cluster(ClusterName="ml-cluster")["ClusterStatus"] == "InService"
+
+
+@pytest.mark.parametrize("status", ["DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"])
+def test_teardown_deletes_the_cluster_of_a_stack_that_goes(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any, status: str
+) -> None:
+    cloudformation.create(properties)
+    assert cloudformation.delete("teardown", during=status, **TEARDOWN).succeeded
+    assert clusters(sagemaker) == []

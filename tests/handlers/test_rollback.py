@@ -16,7 +16,12 @@ from tests.handlers.judging import Deeds, clusters, live
 CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
 UPDATE = ("more workers", "new group", "other tags")
 # Calls of each: `test_every_call_is_covered` holds these figures to what is really called.
-CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 2, 9, 3
+CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 3, 9, 3
+
+
+def test_every_call_of_a_creation_is_covered(stacks: Deployments, bench: HyperPodBench) -> None:
+    stacks.deploy(edited(bench, ()))
+    assert stacks.framework.calls[:CREATE_CALLS] == ["DescribeStacks", "CreateCluster", "DescribeCluster"]
 
 
 def test_every_call_is_covered(running: Deployments, bench: HyperPodBench) -> None:
@@ -40,6 +45,18 @@ def test_create_whose_handler_dies_at_any_call_leaves_nothing(
     stacks.framework.kill(call, after=after)
     assert stacks.deploy(edited(bench, ())) == "ROLLBACK_COMPLETE"
     assert "Task timed out" in stacks.reasons()[0]
+    assert clusters(bench) == []
+
+
+def test_cluster_that_is_not_listed_yet_is_removed_with_the_failed_creation(
+    stacks: Deployments, bench: HyperPodBench
+) -> None:
+    """Its handler was killed after the call, and the guard looks before the new cluster can be seen."""
+    bench.fault(lag_minutes=0.4)
+    stacks.framework.kill(CREATE_CALLS - 2, after=True)
+    assert stacks.deploy(edited(bench, ())) == "ROLLBACK_COMPLETE"
+    assert stacks.framework.calls.count("CreateCluster") == 1
+    bench.advance(60)
     assert clusters(bench) == []
 
 
@@ -197,6 +214,21 @@ def test_crash_of_the_framework_is_survived_by_the_repeated_delivery(stacks: Dep
     stacks.crashes = 2
     assert stacks.deploy(edited(bench, ())) == "CREATE_COMPLETE"
     assert [request["ResourceType"] for request in stacks.requests].count("Custom::HyperPodClusterTeardown") == 3
+
+
+@pytest.mark.parametrize("fails_later", [False, True], ids=["carried out", "taken back"])
+def test_guard_that_gets_another_logical_id_leaves_the_cluster_alone(
+    running: Deployments, bench: HyperPodBench, *, fails_later: bool
+) -> None:
+    """Its Delete comes at the end of the update, the new guard's at the end of the rollback."""
+    before, machines = live(bench), set(bench.hyperpod.world.clusters["ml-cluster"].nodes)
+    running.deploy(edited(bench, ()), guard="OtherTeardown", fails_later=fails_later)
+    assert running.status == ("UPDATE_ROLLBACK_COMPLETE" if fails_later else "UPDATE_COMPLETE")
+    bench.advance(60)
+    assert live(bench) == before
+    assert set(bench.hyperpod.world.clusters["ml-cluster"].nodes) == machines
+    assert running.delete() == "DELETE_COMPLETE"
+    assert clusters(bench) == []
 
 
 # --- older properties ------------------------------------------------------------------------------------

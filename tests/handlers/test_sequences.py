@@ -71,7 +71,7 @@ class Sequences(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.deeds = Deeds()
         self.stacks = Deployments(self.bench, self.patch)
-        self.judge = Judge(self.bench, self.deeds, lambda: "ROLLBACK" in self.stacks.status)
+        self.judge = Judge(self.bench, self.deeds, lambda: self.stacks.status)
         self.stacks.judge = self.judge
         self.stacks.before_request = self.before_request
         self.late: list[Event] = []
