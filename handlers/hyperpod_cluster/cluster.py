@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from .errors import Refused, code
-from .failure import why
+from .failure import state_of, why
 from .ownership import Owner
 from .precedence import Precedence, requests_tag
 from .properties import create_request
@@ -114,7 +114,9 @@ def update(request: Request, hyperpod: HyperPod) -> Answer:
     missing = change.missing()
     busy = "" if missing is None else change.send(missing)
     change.apply_tags(tags)
-    return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": bool(busy)} | precedence.answer
+    # What another update makes of a cluster that is as desired now, nobody knows before that one has ended.
+    deferred = bool(busy) or (missing is None and not change.in_service)
+    return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": deferred} | precedence.answer
 
 
 def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
@@ -164,7 +166,7 @@ def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
 
 
 def _remove(request: Request, hyperpod: HyperPod) -> str:
-    """Ask for the deletion of this resource's cluster; returns its status before, "" when it is gone.
+    """Ask for the deletion of this resource's cluster; returns its state before, "" when it is gone.
 
     It is gone also when the name is now another's cluster.
     """
@@ -174,21 +176,21 @@ def _remove(request: Request, hyperpod: HyperPod) -> str:
     cluster = hyperpod.find(request.physical_id)
     if cluster is None:
         return ""
-    status: str = cluster["ClusterStatus"]
-    if status == "Deleting":
-        return status
+    state = state_of(cluster)
+    if cluster["ClusterStatus"] == "Deleting":
+        return state
     tags = hyperpod.tags(cluster["ClusterArn"])
     owner = Owner.named_by(tags or {})
     if tags is None or (owner is None and _is_new(cluster, hyperpod)):
         # It went between the two calls, or is too new for ListTags: the next look tells.
-        return status
+        return state
     if owner is None:
         raise no_owner(request)
     if owner != Owner.of(request):
         _log.warning("cluster %s belongs to %s; it stays", request.physical_id, owner)
         return ""
     hyperpod.delete(cluster["ClusterArn"])
-    return status
+    return state
 
 
 def _existing(request: Request, hyperpod: HyperPod) -> dict[str, Any]:

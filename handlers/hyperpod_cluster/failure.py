@@ -11,6 +11,13 @@ EVENTS = 5
 _MESSAGE_CHARACTERS = 300
 
 
+def state_of(cluster: dict[str, Any]) -> str:
+    """Return the cluster's status, with the service's message of a failure where there is one."""
+    status: str = cluster["ClusterStatus"]
+    message = cluster.get("FailureMessage")
+    return f"{status}; the service says: {message}" if message else status
+
+
 def why(hyperpod: HyperPod, cluster: dict[str, Any], what: str) -> str:
     """Explain what happened to the cluster.
 

@@ -117,11 +117,14 @@ class HyperPod:
         return self._pages("ListClusterNodes", "ClusterNodeSummaries", ClusterName=name)
 
     def tags(self, arn: str) -> dict[str, str] | None:
-        """The tags of a cluster; None when the service knows no such cluster."""
+        """The tags of a cluster; None when the service knows no such cluster.
+
+        ListTags has no error of its own for that in the service model: DescribeCluster has.
+        """
         try:
             return {tag["Key"]: tag["Value"] for tag in self._pages("ListTags", "Tags", ResourceArn=arn)}
         except ClientError as error:
-            if code(error) == "ResourceNotFound":
+            if code(error) in {"ResourceNotFound", "ValidationException"} and self.find(arn) is None:
                 return None
             raise
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from .failure import state_of
 from .ownership import Owner
 from .request import Request
 from .service import HyperPod
@@ -64,7 +65,9 @@ def _delete_leftovers(request: Request, hyperpod: HyperPod) -> list[str]:
         if cluster["ClusterStatus"] != "Deleting":
             _log.warning("deleting cluster %s, which its own resource left", cluster["ClusterName"])
             hyperpod.delete(cluster["ClusterArn"])
-    return [f"HyperPod cluster {cluster['ClusterName']} ({cluster['ClusterStatus']})" for cluster in left]
+    # Summaries have no message of a failure.
+    described = [hyperpod.find(cluster["ClusterArn"]) or cluster for cluster in left]
+    return [f"HyperPod cluster {cluster['ClusterName']} ({state_of(cluster)})" for cluster in described]
 
 
 def _left(request: Request, hyperpod: HyperPod) -> Iterator[dict[str, Any]]:

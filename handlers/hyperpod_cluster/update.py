@@ -26,6 +26,11 @@ class ClusterUpdate:
         self._name: str = cluster["ClusterName"]
         self._arn: str = cluster["ClusterArn"]
 
+    @property
+    def in_service(self) -> bool:
+        """Whether the cluster takes updates."""
+        return bool(self._cluster["ClusterStatus"] == "InService")
+
     def own_tags(self) -> dict[str, str]:
         """Return the tags of this resource's cluster; raises Refused when it is somebody else's of the same name."""
         tags = self._hyperpod.tags(self._arn) or {}

@@ -1,5 +1,6 @@
 """Custom::HyperPodCluster, Delete, and the teardown guard."""
 
+import re
 from typing import Any
 
 import pytest
@@ -150,3 +151,72 @@ def test_teardown_deletes_the_cluster_of_a_stack_that_goes(
     cloudformation.create(properties)
     assert cloudformation.delete("teardown", during=status, **TEARDOWN).succeeded
     assert clusters(sagemaker) == []
+
+
+@pytest.mark.parametrize(("resource", "waits_for"), [({}, "it is "), (TEARDOWN, "HyperPod cluster ml-cluster (")])
+def test_deletion_that_always_fails_is_told_in_the_services_words(
+    cloudformation: CloudFormation,
+    properties: Properties,
+    bench: HyperPodBench,
+    resource: dict[str, Any],
+    waits_for: str,
+) -> None:
+    cloudformation.create(properties)
+
+    def fail() -> None:
+        bench.fault(fail_deletion="Network interfaces are in use.")
+
+    fail()
+    cloudformation.framework.pauses.append(fail)
+    response = cloudformation.delete("ml-cluster", **resource)
+    assert response.reason.startswith("Delete of ml-cluster has not ended after 50 minutes")
+    assert re.search(
+        rf"{re.escape(waits_for)}(Failed|Deleting); the service says: Network interfaces are in use\.",
+        " ".join(response.reason.split()),
+    )
+
+
+def test_deletion_that_fails_once_is_asked_for_again(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    cloudformation.create(properties)
+    bench.fault(fail_deletion="Network interfaces are in use.")
+    assert cloudformation.delete("ml-cluster").succeeded
+    assert clusters(sagemaker) == []
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["its own cluster", "somebody else's cluster"])
+def test_cluster_that_goes_while_the_teardown_looks_does_not_fail_it(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, *, theirs: bool
+) -> None:
+    cloudformation.create(properties, **({"StackId": OTHER_STACK} if theirs else {}))
+
+    def vanish(called: str, carried_out: bool) -> None:
+        if called == "ListTags" and not carried_out:
+            bench.hyperpod.world.clusters.clear()
+
+    cloudformation.framework.interruptions.append(vanish)
+    response = cloudformation.delete("teardown", **TEARDOWN)
+    assert response.succeeded, response.reason
+
+
+def test_cluster_that_goes_while_its_deletion_looks_at_its_tags_is_gone(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    cloudformation.create(properties)
+
+    def vanish(called: str, carried_out: bool) -> None:
+        if called == "ListTags" and not carried_out:
+            bench.hyperpod.world.clusters.clear()
+
+    cloudformation.framework.interruptions.append(vanish)
+    response = cloudformation.delete("ml-cluster")
+    assert response.succeeded, response.reason
+
+
+def test_tags_that_cannot_be_read_of_a_cluster_that_is_there_are_told(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    cloudformation.create(properties)
+    bench.fault(errors={"ListTags": {"error": "ValidationException", "message": "No."}})
+    assert cloudformation.delete("ml-cluster").reason == "ListTags failed (ValidationException): No."

@@ -1,10 +1,12 @@
 """Custom::HyperPodCluster, Update: a test per row of the table (`test_update_table` says which)."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from handlers.hyperpod_cluster.changes import update_request
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
@@ -456,6 +458,25 @@ def test_update_of_a_busy_cluster_is_sent_when_it_is_free(
     assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 3
     # The refused one, and the one that was taken.
     assert changing(cloudformation.calls) == ["UpdateCluster", "UpdateCluster"]
+
+
+def test_tag_only_update_that_meets_another_update_leaves_the_cluster_as_desired(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    """The cluster is as desired when the request comes, and the next in line makes it another while it waits."""
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+    fewer = [bench.group("worker-group-1", "ml.p5.48xlarge", 1)]
+    pauses = cloudformation.framework.pauses
+
+    def update_by_hand() -> None:
+        with suppress(ClientError):
+            sagemaker.update_cluster(ClusterName="ml-cluster", InstanceGroups=fewer)
+            pauses.clear()
+
+    pauses.append(update_by_hand)
+    response = change(lambda new: new.update(Tags=[{"Key": "team", "Value": "vision"}]))
+    assert response.succeeded, response.reason
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 2
 
 
 def test_rollback_restores_what_an_accepted_update_changed(
