@@ -1,0 +1,47 @@
+"""Copies of what syntheses and reviews read of the project, to change an environment in."""
+
+import copy
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from rehearsal.paths import REPOSITORY
+
+_PARTS: Final = (
+    *("app.py", "cdk.json", "config", "controllers", "environments", "handlers", "k8s_charts"),
+    *("lifecycle_scripts", "manifests", "ops", "ray_image", "stacks"),
+)
+
+
+def checkout(directory: Path, environments: list[str] | None = None) -> Path:
+    """Copy the project to `directory`, which does not exist yet; `environments`: these only."""
+    directory.mkdir(parents=True)
+    for part in _PARTS:
+        source = REPOSITORY / part
+        if source.is_dir():
+            shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, directory / part)
+    for file in (directory / "environments").glob("*.yaml"):
+        if environments is not None and file.stem not in environments:
+            file.unlink()
+    (directory / "node_modules").symlink_to(REPOSITORY / "node_modules")
+    return directory
+
+
+@contextmanager
+def changed(checkout: Path, environment: str) -> Iterator[Any]:
+    """Give the environment's document to change, and write it back."""
+    file = checkout / "environments" / f"{environment}.yaml"
+    document = YAML().load(file)
+    yield document
+    YAML().dump(document, file)
+
+
+def named_copies(item: Any, number: int) -> list[Any]:
+    """Return copies of a list's item, each with a name of its own; the same object twice would be an alias in YAML."""
+    return [copy.deepcopy(item) | {"name": f"extra-{n}"} for n in range(number)]
