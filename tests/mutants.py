@@ -1,0 +1,259 @@
+"""Changes single expressions of the product, and looks whether a test notices: `python -m tests.mutants --help`.
+
+A mutant is named by its file, the text of its line and its operator, so that the same ones are tried on another state
+of the repository. Only tests that run the mutant's line are run on it, the quickest first, until one fails; for a line
+that runs when its module is imported, tests that run any function of the module.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("handlers", "config", "k8s_charts", "stacks", "ops")
+TIERS: Final = ("tests/unit", "tests/charts", "tests/handlers", "tests/synth")
+# No plugin that changes the order, no cache beside the copy.
+PYTEST: Final = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+NOT_COPIED: Final = (
+    ".git",
+    ".rehearsal",
+    ".venv*",
+    "node_modules",
+    "cdk.out",
+    ".*_cache",
+    ".hypothesis",
+    "__pycache__",
+)
+LINKED: Final = (".venv", ".venv-policies", "node_modules")
+LIMIT_SECONDS: Final = 900
+"""Of all tests on one mutant: one that hangs is noticed, too."""
+
+_COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], str]]] = {
+    ast.Eq: (ast.NotEq, "== to !="),
+    ast.NotEq: (ast.Eq, "!= to =="),
+    ast.Lt: (ast.LtE, "< to <="),
+    ast.LtE: (ast.Lt, "<= to <"),
+    ast.Gt: (ast.GtE, "> to >="),
+    ast.GtE: (ast.Gt, ">= to >"),
+    ast.In: (ast.NotIn, "in to not in"),
+    ast.NotIn: (ast.In, "not in to in"),
+    ast.Is: (ast.IsNot, "is to is not"),
+    ast.IsNot: (ast.Is, "is not to is"),
+}
+
+# Runs beside the tests of a copy: which of them execute which of the wanted lines, and how long each takes.
+RECORDER: Final = """
+import json, os, sys, threading
+import pytest
+
+wanted = {file: set(lines) for file, lines in json.loads(os.environ["MUTANTS_LINES"]).items()}
+touched, seconds, running = {}, {}, [None]
+
+def local(frame, event, argument):
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    if event == "line" and line in wanted[file]:
+        touched.setdefault(f"{file}:{line}", set()).add(running[0])
+    return local
+
+def trace(frame, event, argument):
+    file = frame.f_code.co_filename
+    if file not in wanted:
+        return None
+    touched.setdefault(file, set()).add(running[0])
+    return local
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    running[0] = item.nodeid
+    sys.settrace(trace)
+    threading.settrace(trace)
+    yield
+    sys.settrace(None)
+    threading.settrace(None)
+
+def pytest_runtest_logreport(report):
+    seconds[report.nodeid] = seconds.get(report.nodeid, 0) + report.duration
+
+def pytest_sessionfinish():
+    found = {place: sorted(tests - {None}, key=seconds.get) for place, tests in touched.items()}
+    found = {place: tests for place, tests in found.items() if tests}
+    with open(os.environ["MUTANTS_FOUND"], "w") as file:
+        json.dump(found, file)
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed expression; `text` is the line as it was, `column` where the expression begins."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+    operator: str
+    before: str
+    after: str
+
+    def name(self) -> str:
+        """It in one line."""
+        return f"{self.file}:{self.line} {self.operator}: {self.text.strip()}"
+
+
+def mutants(repository: Path, package: str) -> list[Mutant]:
+    """Return every mutant of a package."""
+    found = []
+    for path in sorted((repository / package).rglob("*.py")):
+        source = path.read_text()
+        lines = source.splitlines()
+        for node, changed, operator in _changes(ast.parse(source)):
+            text = lines[node.lineno - 1]
+            # Of one line, so that the text names it; ast counts in bytes.
+            if node.lineno == node.end_lineno and text.isascii():
+                before = text[node.col_offset : node.end_col_offset]
+                place = (str(path.relative_to(repository)), node.lineno, node.col_offset, text)
+                found.append(Mutant(*place, operator, before, ast.unparse(changed)))
+    return found
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
+    """Yield expressions, what to put in their place, and the operator's name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, ops=[operator], comparators=compared):
+                other, name = _COMPARISONS[type(operator)]
+                yield node, ast.Compare(left, [other()], compared), name
+            case ast.BoolOp(op=ast.And(), values=values):
+                yield node, ast.BoolOp(ast.Or(), values), "and to or"
+            case ast.BoolOp(op=ast.Or(), values=values):
+                yield node, ast.BoolOp(ast.And(), values), "or to and"
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield node, operand, "not taken away"
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                yield node, ast.BinOp(left, ast.Sub(), right), "+ to -"
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                yield node, ast.BinOp(left, ast.Add(), right), "- to +"
+            case ast.Constant(value=bool(value)):
+                yield node, ast.Constant(not value), f"{value} to {not value}"
+            case ast.Constant(value=int(value)):
+                yield node, ast.Constant(value + 1), "one more"
+            case ast.Return(value=ast.expr() as returned) if not isinstance(returned, ast.Constant):
+                yield returned, ast.Constant(None), "None returned"
+
+
+def sample(repository: Path, count: int, seed: int) -> list[Mutant]:
+    """Draw mutants, as many of each package."""
+    drawing = random.Random(seed)  # noqa: S311 (tests, not secrets)
+    return [
+        each for package in PACKAGES for each in drawing.sample(mutants(repository, package), count // len(PACKAGES))
+    ]
+
+
+def found_again(repository: Path, wanted: Sequence[Mutant]) -> list[Mutant]:
+    """Return those of the mutants whose line another state has, too, with the number that it has there."""
+    there = {
+        (each.file, each.text, each.column, each.operator): each
+        for package in PACKAGES
+        for each in mutants(repository, package)
+    }
+    keys = [(each.file, each.text, each.column, each.operator) for each in wanted]
+    return [there[key] for key in keys if key in there]
+
+
+def copy(repository: Path, directory: Path) -> Path:
+    """Copy what the tests need; installed packages are linked."""
+    target = directory / "copy"
+    shutil.copytree(repository, target, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+    for name in LINKED:
+        if (repository / name).exists():
+            (target / name).symlink_to((repository / name).resolve())
+    (target / ".rehearsal").mkdir()
+    if (repository / ".rehearsal" / "cache").exists():
+        (target / ".rehearsal" / "cache").symlink_to(repository / ".rehearsal" / "cache")
+    # Some tests ask git which files there are.
+    for words in (("init", "--quiet"), ("add", "--all", "--force", ":!.venv", ":!node_modules", ":!.rehearsal")):
+        subprocess.run(["git", *words], cwd=target, check=True, capture_output=True)  # noqa: S607
+    return target
+
+
+def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[str]]:
+    """Run all tests once; return for each mutant those that run its line, the quickest first."""
+    lines: dict[str, list[int]] = {}
+    for each in wanted:
+        lines.setdefault(str(repository / each.file), []).append(each.line)
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "mutants_recorder.py").write_text(RECORDER)
+        found = Path(scratch) / "found.json"
+        given = {"MUTANTS_LINES": json.dumps(lines), "MUTANTS_FOUND": str(found)}
+        _pytest(repository, "-p", "mutants_recorder", *TIERS, extra=given, path=scratch)
+        known: dict[str, list[str]] = json.loads(found.read_text())
+    places = {each: str(repository / each.file) for each in wanted}
+    return {each: known.get(f"{place}:{each.line}") or known.get(place, []) for each, place in places.items()}
+
+
+def is_killed(repository: Path, mutant: Mutant, tests: Sequence[str]) -> bool:
+    """Return whether one of the tests fails, or hangs, on the mutant."""
+    file = repository / mutant.file
+    source = file.read_text()
+    lines = source.splitlines(keepends=True)
+    text = lines[mutant.line - 1]
+    start, end = mutant.column, mutant.column + len(mutant.before)
+    lines[mutant.line - 1] = f"{text[:start]}({mutant.after}){text[end:]}"
+    file.write_text("".join(lines))
+    try:
+        return _pytest(repository, "-x", *tests, seconds=LIMIT_SECONDS) != 0
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        file.write_text(source)
+
+
+def _pytest(
+    repository: Path,
+    *arguments: str,
+    extra: dict[str, str] | None = None,
+    path: str = "",
+    seconds: float | None = None,
+) -> int:
+    own = {"PYTHONPATH": os.pathsep.join([path, str(repository)]).lstrip(os.pathsep), "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = [str(repository / ".venv" / "bin" / "python"), *PYTEST, *arguments]
+    env = os.environ | own | (extra or {})
+    return subprocess.run(
+        argv, cwd=repository, env=env, check=False, timeout=seconds, stdout=subprocess.DEVNULL
+    ).returncode
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the mutants; print each with what became of it. Exit code 1: one survived."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--repository", type=Path, default=Path(__file__).parents[1], help="the state to be tried")
+    parser.add_argument("--drawn-from", type=Path, help="the state whose mutants are taken; without it the same")
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="write what became of each to this JSON file")
+    given = parser.parse_args(words)
+    repository, drawn_from = given.repository.resolve(), (given.drawn_from or given.repository).resolve()
+    wanted = found_again(repository, sample(drawn_from, given.count, given.seed))
+    outcomes = []
+    with tempfile.TemporaryDirectory() as scratch:
+        target = copy(repository, Path(scratch))
+        for mutant, tests in touching(target, wanted).items():
+            outcome = "not run" if not tests else "killed" if is_killed(target, mutant, tests) else "survived"
+            outcomes.append(asdict(mutant) | {"outcome": outcome, "tests": len(tests)})
+            print(f"{outcome:8} {len(tests):4} tests  {mutant.name()}", flush=True)
+    if given.record:
+        given.record.write_text(json.dumps(outcomes, indent=1))
+    print(f"{sum(each['outcome'] == 'killed' for each in outcomes)} of {len(outcomes)} killed")
+    return int(any(each["outcome"] != "killed" for each in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
