@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from config import load
@@ -13,7 +12,6 @@ from tests.environments import valid_environments
 from tests.synth.synthesis import PARTS, synthesise
 
 
-@pytest.mark.slow
 @given(document=valid_environments())
 # Not made smaller after a failure: each try takes seconds.
 @settings(

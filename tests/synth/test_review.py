@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ops.lowering import lowered
 from rehearsal.account.cloudformation.resource_types import resource_types
 from tests.synth.synthesis import REPOSITORY, Assembly, write_empty_charts
@@ -66,7 +64,6 @@ def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: 
     assert warned == 5
 
 
-@pytest.mark.slow
 def test_a_pull_request_shows_a_changed_count_in_template_and_manifest(tmp_path: Path) -> None:
     write_empty_charts(tmp_path / "charts")
     base, head = checkout(tmp_path / "base"), checkout(tmp_path / "head")

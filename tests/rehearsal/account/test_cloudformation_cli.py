@@ -14,8 +14,6 @@ import pytest
 from rehearsal.isolation import child_environment
 from rehearsal.processes import free_port
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
 ACCOUNT_ID, REGION = "111122223333", "us-west-2"

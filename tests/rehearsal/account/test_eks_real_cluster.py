@@ -40,7 +40,6 @@ def layer_of(package: str) -> bytes:
         return io.BytesIO(content.read()).getvalue()
 
 
-@pytest.mark.slow
 def test_kubectl_in_a_function_is_its_role_in_the_cluster(
     account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:

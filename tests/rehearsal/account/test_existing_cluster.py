@@ -23,7 +23,7 @@ from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role
 from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.product, pytest.mark.slow]
+pytestmark = pytest.mark.product
 
 CONFIG_MAPS = "/api/v1/namespaces/data-team/configmaps"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -24,7 +24,7 @@ from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.product, pytest.mark.slow]
+pytestmark = pytest.mark.product
 
 DEV = load("dev")
 CLUSTER = naming.eks_cluster(DEV)

@@ -100,17 +100,15 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
     return Kubectl(control_plane)
 
 
-@pytest.fixture(scope="module")
-def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Iterator[Object]:
-    """KubeRay installed and available; yields its ClusterRole."""
+@pytest.fixture(scope="session")
+def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Object:
+    """KubeRay installed and available; its ClusterRole."""
     kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
     wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     objects = operator_objects(binaries)
     kubectl.apply(*objects)
-    own = ("-n", OPERATOR_NAMESPACE)
-    kubectl(*own, "wait", "--for=condition=Available", "deployment/kuberay-operator", KUBECTL_PATIENCE)
+    available = ("wait", "--for=condition=Available", "deployment/kuberay-operator", KUBECTL_PATIENCE)
+    kubectl("-n", OPERATOR_NAMESPACE, *available)
     roles = (item for item in objects if item["kind"] == "ClusterRole")
-    yield next(role for role in roles if role["metadata"]["name"] == "kuberay-operator")
-    kubectl(*own, "delete", "deployment", "kuberay-operator")
-    wait_until(lambda: not kubectl(*own, "get", "pods", "-o", "name"), "end of the operator's pod")
+    return next(role for role in roles if role["metadata"]["name"] == "kuberay-operator")

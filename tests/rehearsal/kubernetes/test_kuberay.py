@@ -42,7 +42,7 @@ def test_operator_that_may_not_create_pods_makes_none(
     kubectl.apply(lame)
     kubectl.apply(ray_cluster("forbidden", workers=1))
     logs = (control_plane.logs / "pods").glob(f"{OPERATOR_NAMESPACE}_*.log")
-    # Other tests' operators have left theirs.
+    # The newest, should it have been restarted.
     log = max(logs, key=lambda path: path.stat().st_mtime)
     refusal = 'cannot create resource \\"pods\\"'
     wait_until(lambda: refusal in log.read_text(), "refusal in the operator's log")

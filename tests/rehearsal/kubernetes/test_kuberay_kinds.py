@@ -19,7 +19,7 @@ from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.product
 
@@ -27,6 +27,20 @@ VERSION = "1.2.0"
 NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
 OURS = kuberay_crds_release(version=VERSION)
 CLUSTERS, JOBS, SERVICES = range(3)
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterator[ControlPlane]:
+    """One without the kinds that other tests' operator brings."""
+    plane = ControlPlane(tmp_path_factory.mktemp("kinds"), binaries, name="kinds")
+    plane.start()
+    yield plane
+    plane.stop()
+
+
+@pytest.fixture(scope="module")
+def kubectl(control_plane: ControlPlane) -> Kubectl:
+    return Kubectl(control_plane)
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +87,7 @@ def api(control_plane: ControlPlane) -> Iterator[kubernetes.client.ApiClient]:
 
 
 @pytest.fixture(scope="module")
-def empty(kubectl: Kubectl) -> Iterator[None]:
-    """A cluster without any of the kinds, before and after. To make and delete them takes seconds each time."""
-    kubectl("delete", "crd", *NAMES, "--ignore-not-found", KUBECTL_PATIENCE)
-    yield
-    kubectl("delete", "crd", *NAMES, "--ignore-not-found", KUBECTL_PATIENCE)
-
-
-@pytest.fixture(scope="module")
-def left_behind(empty: None, kubectl: Kubectl, folder: Path) -> None:
+def left_behind(kubectl: Kubectl, folder: Path) -> None:
     """What a plain `helm install` of KubeRay leaves: Helm creates what stands in `crds/` without a mark of its own.
 
     The last test that looks at them takes them away.
@@ -94,7 +100,7 @@ def said(kinds: list[Kind]) -> list[str]:
 
 
 def test_a_cluster_without_them_gets_them_from_a_deployment(
-    empty: None, api: kubernetes.client.ApiClient, wanted: list[Object], kubectl: Kubectl
+    api: kubernetes.client.ApiClient, wanted: list[Object], kubectl: Kubectl
 ) -> None:
     kinds = kuberay.look(api, wanted)
     assert said(kinds) == [f"{name}: not there yet, a deployment of the platform stack brings it" for name in NAMES]
@@ -153,7 +159,7 @@ def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
 
 
 def test_another_releases_kinds_are_named_with_it_and_never_adopted(
-    empty: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
+    api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
 ) -> None:
     other = HelmRelease(CHART, "another", "default", {}, only_crds=True)
     helm.install(other)

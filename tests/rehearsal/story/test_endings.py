@@ -20,8 +20,6 @@ from tests.rehearsal.story.checkout import (
 )
 from tests.waiting import REHEARSAL_PATIENCE
 
-pytestmark = pytest.mark.slow
-
 ENVIRONMENT = "small"
 
 

@@ -13,8 +13,6 @@ from tests.rehearsal.story.checkout import Checkout, eventually_none_below
 from tests.rehearsal.story.network import Network, watched
 from tests.rehearsal.story.planted import SECRETS, Home, Seen
 
-pytestmark = pytest.mark.slow
-
 
 @dataclass
 class Kept:

@@ -20,8 +20,6 @@ from rehearsal.processes import Supervisor, free_port
 from tests.rehearsal.account.ways_out import give_way_out
 from tests.waiting import PATIENCE, wait_until
 
-pytestmark = pytest.mark.slow
-
 ACCOUNT_ID = "111122223333"
 REGION = "us-west-2"
 NAME = {"ClusterName": "ml-cluster"}
