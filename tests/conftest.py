@@ -35,6 +35,17 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/handlers/test_faults.py",
     "tests/charts/test_checkov.py",
     "tests/handlers/test_rollback.py",
+    "tests/rehearsal/story/test_isolation.py",
+    "tests/rehearsal/story/test_endings.py",
+    "tests/rehearsal/kubernetes/test_reaper.py",
+    "tests/rehearsal/drills/test_cluster_stage.py",
+    "tests/rehearsal/kubernetes/test_rollout.py",
+    "tests/rehearsal/kubernetes/test_sandbox.py",
+    "tests/rehearsal/account/test_image_build_real_cluster.py",
+    "tests/rehearsal/account/hyperpod/test_hyperpod_in_account.py",
+    "tests/rehearsal/kubernetes/test_submitters.py",
+    "tests/rehearsal/kubernetes/test_project_charts.py",
+    "tests/rehearsal/kubernetes/test_strict_dry_run.py",
 )
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
 OF_THE_REHEARSAL = {
     "tests/rehearsal/drills/test_cluster_stage.py": "shows that a broken product fails the drills",
     "tests/rehearsal/kubernetes/test_launch.py": "shows how a pod's program is started",
+    "tests/rehearsal/story/test_bad_input.py": "shows how a rehearsal refuses; tests/unit has the words of ops",
 }
 REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
 
@@ -111,3 +112,34 @@ def test_what_the_rehearsals_tests_import_of_others_counts_as_a_change(file: Pat
         path = f"{module.replace('.', '/')}.py"
         if module.startswith("tests.") and (REPOSITORY / path).exists():
             assert scope_of([path]) is not Scope.NONE, path
+
+
+@pytest.mark.parametrize(
+    ("words", "scope", "ran"),
+    [
+        (["--all"], Scope.NONE, [("unit charts handlers synth rehearsal", "")]),
+        (["--tier", "synth"], Scope.ALL, [("synth", "")]),
+        ([], Scope.NONE, [("unit charts handlers synth", "")]),
+        ([], Scope.PRODUCT, [("unit charts handlers synth", ""), ("rehearsal", "product and not readme and not long")]),
+        ([], Scope.ALL, [("unit charts handlers synth rehearsal", "")]),
+    ],
+)
+def test_what_is_asked_for_and_what_changed_decide_what_runs(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], scope: Scope, ran: list[tuple[str, str]]
+) -> None:
+    runs: list[tuple[str, str]] = []
+
+    def run(folders: Sequence[str], *options: str) -> bool:
+        runs.append((" ".join(folders), options[-1] if options else ""))
+        return True
+
+    monkeypatch.setattr(tiers, "choose", lambda: (scope, "because"))
+    monkeypatch.setattr(tiers, "run", run)
+    assert tiers.main(words) == 0
+    assert runs == ran
+
+
+def test_a_failure_of_the_first_tests_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "choose", lambda: (Scope.PRODUCT, "because"))
+    monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == ["rehearsal"])
+    assert tiers.main([]) == 1
