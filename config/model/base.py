@@ -1,5 +1,6 @@
 """What all models share, and the formats of single values."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
@@ -11,22 +12,141 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shape(StringConstraints):
+    """A pattern of a text, and what a person is told instead of the pattern."""
+
+    what: str
+    """What such a text is: "a zone id"."""
+    like: str
+    """A text of this shape."""
+    fix: str
+    """Where the right text is found, or how it is written."""
+    mistakes: tuple[tuple[str, str], ...] = ()
+    """Patterns of what people write instead, each with what that is."""
+
+
 # Patterns name ASCII's letters and digits: pydantic's \w and \d also take those of all other scripts.
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$")]
-# SageMaker CreateCluster: InstanceGroupName.
-HyperPodName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$")]
-AccountId = Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")]
-Region = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")]
-ZoneId = Annotated[str, StringConstraints(pattern=r"^[a-z]{3,4}[0-9]-az[0-9]$")]
-RoleArn = Annotated[str, StringConstraints(pattern=r"^arn:aws:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$")]
-AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\s]*[^/\s]$")]
-# Kubernetes: names of environment variables, of objects, keys and values of labels.
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
-LabelKey = Annotated[
+Name = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+    Shape(
+        pattern=r"^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$",
+        what="a name of 1 to 32 small letters, digits and inner hyphens that begins with a letter",
+        like="gpu-group",
+        fix="use small letters, and hyphens instead of other characters",
     ),
 ]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$")]
+# SageMaker CreateCluster: InstanceGroupName.
+HyperPodName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$",
+        what="a name of 1 to 63 letters, digits and inner hyphens",
+        like="worker-group-1",
+        fix="use hyphens instead of other characters",
+    ),
+]
+AccountId = Annotated[
+    str,
+    Shape(
+        pattern=r"^[0-9]{12}$",
+        what="an AWS account id, twelve digits in quotes",
+        like="111122223333",
+        fix="copy it from `aws sts get-caller-identity --query Account`",
+        mistakes=(
+            (r"[0-9]{4}-[0-9]{4}-[0-9]{4}", "it has hyphens, as the console shows it"),
+            (r"arn:.*", "it is an ARN"),
+            (r"[0-9]+", "it does not have twelve digits"),
+        ),
+    ),
+]
+Region = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$",
+        what="the code of an AWS region",
+        like="us-west-2",
+        fix="`aws ec2 describe-regions` lists the codes",
+        mistakes=(
+            (r"[a-z]{2}(-[a-z]+)+-[0-9][a-z]", "it is the name of a zone"),
+            (r"[a-z]{3,4}[0-9](-az[0-9])?", "it is an abbreviation that zone ids use"),
+        ),
+    ),
+]
+ZoneId = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-z]{3,4}[0-9]-az[0-9]$",
+        what="the id of an availability zone",
+        like="usw2-az2",
+        fix="`aws ec2 describe-availability-zones --region REGION` shows the ZoneId of each ZoneName",
+        mistakes=(
+            (
+                r"[a-z]{2}(-[a-z]+)+-[0-9][a-z]",
+                "it is the name of a zone, and names mean different zones in each account",
+            ),
+        ),
+    ),
+]
+RoleArn = Annotated[
+    str,
+    Shape(
+        pattern=r"^arn:aws:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$",
+        what="the ARN of an IAM role",
+        like="arn:aws:iam::111122223333:role/PlatformAdmin",
+        fix="copy it from `aws iam get-role --role-name NAME --query Role.Arn`",
+        mistakes=(
+            (r"arn:aws:iam::[0-9]{12}:user/.*", "it is the ARN of a user"),
+            (r"arn:aws:iam::[0-9]{12}:(root|group/.*)", "it is no role"),
+            (r"arn:aws:sts::[0-9]{12}:assumed-role/.*", "it is the ARN of a session, not of its role"),
+            (r"[A-Za-z0-9_+=,.@/-]+", "it is a name without account"),
+        ),
+    ),
+]
+AbsolutePath = Annotated[
+    str,
+    Shape(
+        pattern=r"^/[^\s]*[^/\s]$",
+        what="an absolute path without spaces and without a slash at its end",
+        like="/fsx",
+        fix="begin it with a slash, and end it without one",
+    ),
+]
+# Kubernetes: names of environment variables, of objects, keys and values of labels.
+VariableName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        what="the name of an environment variable: letters, digits and underscores, first no digit",
+        like="NCCL_DEBUG",
+        fix="use underscores instead of other characters",
+    ),
+]
+ObjectName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$",
+        what="the name of a Kubernetes object: small letters, digits, and inner hyphens and dots",
+        like="hub-token",
+        fix="copy it from `kubectl get`",
+    ),
+]
+LabelKey = Annotated[
+    str,
+    Shape(
+        pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
+        what="the key of a Kubernetes label: at most 63 letters, digits, and inner hyphens, dots and underscores, "
+        "after a domain and a slash if need be",
+        like="example.com/team",
+        fix="shorten it, or use hyphens instead of other characters",
+    ),
+]
+LabelValue = Annotated[
+    str,
+    Shape(
+        pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$",
+        what="the value of a Kubernetes label: at most 63 letters, digits, and inner hyphens, dots and underscores",
+        like="research",
+        fix="shorten it, or use hyphens instead of other characters",
+    ),
+]

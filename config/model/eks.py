@@ -3,16 +3,57 @@
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, StringConstraints
+from pydantic import Field, PositiveInt
 
 from config import versions
-from config.model.base import Model, Name, RoleArn
+from config.model.base import Model, Name, RoleArn, Shape
 
-SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")]
+SecurityGroupId = Annotated[
+    str,
+    Shape(
+        pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$",
+        what="the id of a security group",
+        like="sg-0123456789abcdef0",
+        fix="copy it from `aws eks describe-cluster --name NAME` (clusterSecurityGroupId)",
+    ),
+]
 OidcProviderArn = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^arn:aws:iam::[0-9]{12}:oidc-provider/oidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/[A-Za-z0-9_]+$"
+    Shape(
+        pattern=r"^arn:aws:iam::[0-9]{12}:oidc-provider/oidc\.eks\.[a-z0-9-]+\.amazonaws\.com/id/[A-Za-z0-9_]+$",
+        what="the ARN of an EKS cluster's IAM OIDC provider",
+        like="arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123456789ABCDEF",
+        fix="copy it from `aws iam list-open-id-connect-providers`",
+        mistakes=((r"https://.*", "it is the address of the issuer"),),
+    ),
+]
+Ec2Type = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-z]+[0-9][a-z0-9-]*\.[a-z0-9]+$",
+        what="EC2's name of an instance type",
+        like="m5.xlarge",
+        fix="write family, dot and size",
+        mistakes=((r"ml\..*", "it is SageMaker's name; these nodes are EC2's own"),),
+    ),
+]
+AddOnVersion = Annotated[
+    str,
+    Shape(
+        pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+$",
+        what="the version of an EKS add-on with its build",
+        like="v1.11.4-eksbuild.2",
+        fix="`aws eks describe-addon-versions --addon-name NAME` lists them",
+    ),
+]
+ClusterName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$",
+        what="the name of an EKS cluster, 1 to 100 letters, digits, hyphens and underscores",
+        like="platform",
+        fix="`aws eks list-clusters` lists the names",
+        mistakes=((r"arn:.*", "it is an ARN"),),
     ),
 ]
 
@@ -21,7 +62,7 @@ class SystemNodes(Model):
     """The EKS managed node group `system`: CoreDNS, operators, the CSI controller, the image build."""
 
     # An EC2 type: these nodes are EC2's own, not HyperPod's.
-    instance_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+[0-9][a-z0-9-]*\.[a-z0-9]+$")] = Field(
+    instance_type: Ec2Type = Field(
         default="m5.xlarge", description="EC2 type, x86-64: the Ray image for HyperPod's nodes is built here."
     )
     count: PositiveInt = Field(default=2, description="Number of nodes.")
@@ -32,7 +73,7 @@ class AddOn(Model):
     """A managed add-on of EKS."""
 
     name: Name = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
-    version: Annotated[str, StringConstraints(pattern=r"^v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+$")] | None = Field(
+    version: AddOnVersion | None = Field(
         default=None, description="Its version. Absent: EKS's default for the Kubernetes version."
     )
 
@@ -44,9 +85,7 @@ class ExistingEks(Model):
     (VPC CNI >= 1.18.3, CoreDNS, kube-proxy, pod identity agent) are its owner's.
     """
 
-    name: Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")] = Field(
-        description="Its name."
-    )
+    name: ClusterName = Field(description="Its name.")
     oidc_provider_arn: OidcProviderArn = Field(description="ARN of its IAM OIDC provider.")
     security_group: SecurityGroupId = Field(description="Its cluster security group.")
 

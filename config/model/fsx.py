@@ -2,29 +2,53 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from config.model.base import AbsolutePath, Model, Name
+from config.model.base import AbsolutePath, Model, Name, Shape
+
+Prefix = Annotated[
+    str,
+    Shape(
+        pattern=r"^[^/\s]([^\s]*[^/\s])?$",
+        what="a prefix of the data bucket without spaces and without a slash at either end",
+        like="datasets",
+        fix="leave out the bucket and the outer slashes",
+        mistakes=((r"s3://.*", "it is an address with the bucket"),),
+    ),
+]
+FileSystemId = Annotated[
+    str,
+    Shape(
+        pattern=r"^fs-[0-9a-f]{8,17}$",
+        what="the id of a file system",
+        like="fs-0123456789abcdef0",
+        fix="copy it from `aws fsx describe-file-systems`",
+    ),
+]
+MountName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[A-Za-z0-9_-]{1,8}$",
+        what="the mount name of a Lustre file system, at most eight characters",
+        like="abcdefgh",
+        fix="copy it from `aws fsx describe-file-systems` (LustreConfiguration.MountName)",
+        mistakes=((r"/.*", "it is a path"),),
+    ),
+]
 
 
 class DataRepository(Model):
     """A path of the file system that mirrors a prefix of the data bucket, both ways."""
 
     path: AbsolutePath = Field(description="Path in the file system.")
-    prefix: Annotated[str, StringConstraints(pattern=r"^[^/\s]([^\s]*[^/\s])?$")] = Field(
-        description="Prefix in the data bucket."
-    )
+    prefix: Prefix = Field(description="Prefix in the data bucket.")
 
 
 class ExistingFileSystem(Model):
     """A file system that exists, in the VPC and in the nodes' zone; its security group must let the nodes in."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^fs-[0-9a-f]{8,17}$")] = Field(
-        description="Its id. For another one, destroy the ray stack first."
-    )
-    mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,8}$")] = Field(
-        description="Its mount name, as `aws fsx describe-file-systems` shows it."
-    )
+    id: FileSystemId = Field(description="Its id. For another one, destroy the ray stack first.")
+    mount_name: MountName = Field(description="Its mount name, as `aws fsx describe-file-systems` shows it.")
 
 
 class Fsx(Model):

@@ -2,14 +2,33 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from config.catalogue import InstanceType, InstanceTypeFacts, instance_type
-from config.model.base import HyperPodName, LabelKey, LabelValue, Model, ZoneId
+from config.model.base import HyperPodName, LabelKey, LabelValue, Model, Shape, ZoneId
 
 # Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that may be switched on; a rule says why
 # others may not.
 SUB_CHARTS: Final = ("cluster-role-and-bindings", "namespaced-role-and-bindings")
+
+TrainingPlanArn = Annotated[
+    str,
+    Shape(
+        pattern=r"^arn:aws:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/.+$",
+        what="the ARN of a SageMaker training plan",
+        like="arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-march",
+        fix="copy it from `aws sagemaker list-training-plans`",
+    ),
+]
+ImageId = Annotated[
+    str,
+    Shape(
+        pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$",
+        what="the id of an AMI",
+        like="ami-0123456789abcdef0",
+        fix="copy it from `aws ec2 describe-images --owners self`",
+    ),
+]
 
 
 class Taint(Model):
@@ -55,10 +74,10 @@ class InstanceGroup(Model):
         description="Zone of the nodes, one of the network's; it cannot change later. Absent: the first, the file "
         "system's.",
     )
-    training_plan: (
-        Annotated[str, StringConstraints(pattern=r"^arn:aws:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/.+$")] | None
-    ) = Field(default=None, description="ARN of the training plan whose capacity it uses; `zone` is then the plan's.")
-    image_id: Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = Field(
+    training_plan: TrainingPlanArn | None = Field(
+        default=None, description="ARN of the training plan whose capacity it uses; `zone` is then the plan's."
+    )
+    image_id: ImageId | None = Field(
         default=None, description="Custom AMI, made from HyperPod's, unencrypted and in this account."
     )
     lifecycle_scripts: str = Field(

@@ -3,12 +3,28 @@
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from config.model.base import Model, ZoneId
+from config.model.base import Model, Shape, ZoneId
 
-SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
-VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
+SubnetId = Annotated[
+    str,
+    Shape(
+        pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$",
+        what="the id of a subnet",
+        like="subnet-0123456789abcdef0",
+        fix="copy it from `aws ec2 describe-subnets`",
+    ),
+]
+VpcId = Annotated[
+    str,
+    Shape(
+        pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$",
+        what="the id of a VPC",
+        like="vpc-0123456789abcdef0",
+        fix="copy it from `aws ec2 describe-vpcs`",
+    ),
+]
 
 
 class ExistingSubnet(Model):

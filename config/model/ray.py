@@ -2,16 +2,56 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt, StringConstraints
+from pydantic import Field, PositiveInt
 
 from config import versions
-from config.model.base import AbsolutePath, HyperPodName, LabelKey, LabelValue, Model, Name, ObjectName, VariableName
+from config.model.base import (
+    AbsolutePath,
+    HyperPodName,
+    LabelKey,
+    LabelValue,
+    Model,
+    Name,
+    ObjectName,
+    Shape,
+    VariableName,
+)
+
+RepositoryName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$",
+        what="the name of an ECR repository: small letters, digits, and single inner dots, slashes and hyphens",
+        like="aws-ray-custom",
+        fix="leave out registry and tag",
+        mistakes=((r".*\.amazonaws\.com/.*", "it is an address with the registry"),),
+    ),
+]
+ImageUri = Annotated[
+    str,
+    Shape(
+        pattern=r"^[A-Za-z0-9_.-]+(:[0-9]+)?/[A-Za-z0-9_./-]+(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$",
+        what="an image with its registry",
+        like="111122223333.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1",
+        fix="write registry, slash, repository, colon, tag",
+        mistakes=((r"[a-z]+://.*", "it has a scheme"),),
+    ),
+]
+SecretKey = Annotated[
+    str,
+    Shape(
+        pattern=r"^[-._a-zA-Z0-9]+$",
+        what="a key of a Kubernetes secret: letters, digits, hyphens, dots and underscores",
+        like="token",
+        fix="`kubectl describe secret NAME` lists the keys",
+    ),
+]
 
 
 class Image(Model):
     """The Ray image: `repository`, and the cluster builds it from `ray_image/`; or `uri`, and it exists."""
 
-    repository: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")] | None = Field(
+    repository: RepositoryName | None = Field(
         default=None, description="ECR repository, made for it, that the cluster builds the image into."
     )
     pip: tuple[str, ...] = Field(
@@ -19,15 +59,7 @@ class Image(Model):
         description="Further Python packages of the built image, each pinned: `name==version`. They cannot change "
         "the version of one that `ray_image/requirements.txt` locks.",
     )
-    uri: (
-        Annotated[
-            str,
-            StringConstraints(
-                pattern=r"^[A-Za-z0-9_.-]+(:[0-9]+)?/[A-Za-z0-9_./-]+(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$"
-            ),
-        ]
-        | None
-    ) = Field(
+    uri: ImageUri | None = Field(
         default=None,
         description="An image that exists, with tag or digest: nothing is built. The nodes' own role pulls it, from "
         "any ECR registry that lets it.",
@@ -85,7 +117,7 @@ class SecretVariable(Model):
 
     env: VariableName = Field(description="Name of the variable.")
     secret: ObjectName = Field(description="Name of the secret.")
-    key: Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$")] = Field(description="Key in the secret.")
+    key: SecretKey = Field(description="Key in the secret.")
 
 
 class ClaimVolume(Model):
