@@ -4,7 +4,16 @@ Imported by everything but the shipped code, so it needs neither jsii nor the AW
 """
 
 from config.findings import ConfigError
-from config.load import available, load, neighbours
+from config.load import available, examine, load, misnamed, name_of, neighbours
 from config.model import Environment
 
-__all__ = ["ConfigError", "Environment", "available", "load", "neighbours"]
+__all__ = [
+    "ConfigError",
+    "Environment",
+    "available",
+    "examine",
+    "load",
+    "misnamed",
+    "name_of",
+    "neighbours",
+]

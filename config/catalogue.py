@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 
 from config.tables import read_table
 
@@ -48,10 +49,21 @@ class InstanceTypeFacts(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.accelerators > 0) != (self.accelerator_resource is not None):
-            raise ValueError("accelerators and accelerator_resource go together: give both or none")
+            given = "accelerators" if self.accelerators else "accelerator_resource"
+            raise _disagreement(
+                f"it has {given} alone", "accelerators together with accelerator_resource", "give both or none"
+            )
         if self.hugepages_mib >= self.memory_gib * 1024:
-            raise ValueError(f"hugepages_mib {self.hugepages_mib} must be less than memory_gib {self.memory_gib}")
+            raise _disagreement(
+                f"hugepages_mib {self.hugepages_mib} is no less than memory_gib {self.memory_gib}",
+                f"hugepages_mib of less than {self.memory_gib * 1024}",
+                "lower hugepages_mib",
+            )
         return self
+
+
+def _disagreement(reason: str, allowed: str, fix: str) -> PydanticCustomError:
+    return PydanticCustomError("facts_disagree", "{reason}", {"reason": reason, "allowed": allowed, "fix": fix})
 
 
 class InstanceType(InstanceTypeFacts):

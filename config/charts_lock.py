@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from ruamel.yaml import YAML
 
-from config.findings import ConfigError, Finding
+from config.findings import ConfigError
 
 LOCK_FILE: Final = Path(__file__).with_name("charts.lock.yaml")
 CACHE_VARIABLE: Final = "RAYHP_CHARTS"
@@ -30,7 +30,7 @@ class ChartError(ConfigError):
     """A chart is not in the lock, not in the cache, or not what the lock says."""
 
     def __init__(self, chart: str, message: str) -> None:
-        super().__init__(LOCK_FILE, [Finding(chart, message)])
+        super().__init__(f"{LOCK_FILE}: {chart}: {message}")
 
 
 class _Model(BaseModel):

@@ -5,13 +5,14 @@ that all of them read alike needs neither those nor anchors, tags and directives
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from config.findings import Finding
+from config.findings import Finding, Place
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 32
@@ -21,20 +22,53 @@ _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 # Python refuses to read longer ones, and no key takes one.
 _MAX_DIGITS: Final = 20
+_ALIKE: Final = "values that every reader of YAML reads alike"
+_MAPPING: Final = "a YAML mapping of keys to values"
+_QUOTES: Final = "put it in quotes where text is meant"
 # What a plain text looks like that some reader takes for something else, and what to write instead.
 _TRAPS: Final = tuple(
-    (re.compile(pattern), advice)
-    for pattern, advice in (
-        (r"(?i:yes|no|on|off|y|n)", "is text to some readers of YAML and true or false to others: write true or false"),
-        (r"(?i:null|true|false)", "has another spelling: write it in small letters"),
-        (r"[-+]?0[0-9_]+", "is octal to some readers of YAML: write the number without leading zeros"),
-        (r"[-+]?0[box][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*", "is a number to some readers only: write its digits"),
-        (r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?", "is a number of base 60 to some readers of YAML"),
-        (r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?", "is a date to some readers of YAML"),
-        (r"[-+]?\.(?i:inf|nan)", "is no number that a key takes"),
-        (r"=|<<", "has a meaning of its own in YAML"),
+    (re.compile(pattern), reason, fix)
+    for pattern, reason, fix in (
+        (
+            r"(?i:yes|no|on|off|y|n)",
+            "it is text to some readers of YAML and true or false to others",
+            "write true or false",
+        ),
+        (
+            r"(?i:null|true|false)",
+            "some readers of YAML know only the spelling in small letters",
+            "write it in small letters",
+        ),
+        (r"[-+]?0[0-9_]+", "it is octal to some readers of YAML", "write the number without leading zeros"),
+        (
+            r"[-+]?0[box][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*",
+            "it is a number to some readers of YAML only",
+            "write its digits",
+        ),
+        (
+            r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?",
+            "it is a number of base 60 to some readers of YAML",
+            "write its digits",
+        ),
+        (r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?", "it is a date to some readers of YAML", ""),
+        (r"[-+]?\.(?i:inf|nan)", "no key takes such a number", "write another number"),
+        (r"=|<<", "it has a meaning of its own in YAML", ""),
     )
 )
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file's mapping: texts, whole numbers, fractions, true and false, null, lists and mappings, and their lines."""
+
+    values: dict[str, Any]
+    lines: Mapping[Place, int]
+
+    def line(self, place: Place) -> int:
+        """Return the line of the value, or of what it is missing in."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
 
 
 class NotReadable(Exception):
@@ -45,116 +79,146 @@ class NotReadable(Exception):
         super().__init__("; ".join(map(str, findings)))
 
 
-def read(file: Path) -> dict[str, Any]:
-    """Return the file's mapping: texts, whole numbers, decimal fractions, true and false, null, lists and mappings.
+def read(file: Path) -> Document:
+    """Return the file's document.
 
     Raises NotReadable with everything that is wrong; an error of syntax ends the search.
     """
-    text = _text(file)
-    reader = _Reader(text)
-    document = reader.document()
-    if not reader.findings and not isinstance(document, dict):
-        reader.note(1, "must be a YAML mapping of keys to values")
+    reader = _Reader(file)
+    values = reader.values()
+    if not reader.findings and not isinstance(values, dict):
+        kind = "a list" if isinstance(values, list) else "a single value"
+        reader.note(1, "the document", f"it is {kind}", _MAPPING, "write `key: value` lines")
     if reader.findings:
         raise NotReadable(reader.findings)
-    return dict(document)
-
-
-def _text(file: Path) -> str:
-    size = file.stat().st_size
-    if size > MAX_BYTES:
-        raise NotReadable([Finding("", f"{size:,} bytes; allowed: {MAX_BYTES:,}, far more than an environment needs")])
-    content = file.read_bytes()
-    try:
-        # A byte order mark is what some editors begin a file with.
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = f"byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise NotReadable([Finding("", f"line {line}: {byte}")]) from None
+    return Document(dict(values), reader.lines)
 
 
 class _Reader:
     """Makes values of the parser's events. `findings` collects what is refused though the parser takes it."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, file: Path) -> None:
         self.findings: list[Finding] = []
-        self._text = text
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        self.lines: dict[Place, int] = {}
+        self._file = file
+        self._place: Place = ()
+        self._text = self._read()
+        self._events: Iterator[yaml.Event] = yaml.parse(
+            self._text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        )
 
-    def note(self, line: int, message: str) -> None:
-        self.findings.append(Finding("", f"line {line}: {message}"))
+    def note(self, line: int, value: str, reason: str, allowed: str, fix: str) -> None:
+        key = ".".join(map(str, self._place))
+        self.findings.append(Finding(key, value, reason, allowed, fix, file=self._file, line=line))
 
-    def document(self) -> Any:
+    def values(self) -> Any:
         try:
             return self._document()
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            self.note(mark.line + 1 if mark else 1, self._problem(error, mark))
+            self._place = ()
+            self._syntax(error)
         except yaml.reader.ReaderError as error:
+            self._place = ()
             line = self._text.count("\n", 0, error.position) + 1
-            self.note(line, f"character U+{error.character:04X} is not allowed in YAML")
+            said = f"character U+{error.character:04X}"
+            self.note(line, said, "YAML does not allow it", "printable characters", "delete it, or retype the line")
         return None
 
-    def _problem(self, error: yaml.MarkedYAMLError, mark: Any) -> str:
+    def _read(self) -> str:
+        size = self._file.stat().st_size
+        if size > MAX_BYTES:
+            self.note(
+                0, f"a file of {size:,} bytes", "no environment needs so many", f"{MAX_BYTES:,} bytes", "shorten it"
+            )
+            raise NotReadable(self.findings)
+        content = self._file.read_bytes()
+        try:
+            # A byte order mark is what some editors begin a file with.
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            said = f"byte 0x{content[error.start]:02x}"
+            self.note(line, said, "it is not UTF-8", "text in UTF-8", "save the file as UTF-8")
+            raise NotReadable(self.findings) from None
+
+    def _syntax(self, error: yaml.MarkedYAMLError) -> None:
+        mark = error.problem_mark
         lines = self._text.splitlines()
         line = lines[mark.line] if mark and mark.line < len(lines) else ""
+        number = mark.line + 1 if mark else 1
         if line[: len(line) - len(line.lstrip())].count("\t"):
-            return "a tab cannot indent YAML; use spaces"
-        return f"not YAML: {error.problem}"
+            self.note(number, "the indentation", "a tab cannot indent YAML", "spaces", "replace the tab by spaces")
+        else:
+            advice = "close quotes and brackets, and put a text that holds `: ` or ` #` in quotes"
+            self.note(number, "the syntax", f"not YAML: {error.problem}", _MAPPING, advice)
 
     def _document(self) -> Any:
         documents: list[Any] = []
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if event.version or event.tags:
-                    self.note(1, "directives (%YAML, %TAG) are not allowed")
+                    self.note(
+                        1, "a directive", "not every reader heeds it", _MAPPING, "delete the lines that begin with %"
+                    )
                 if documents:
-                    self.note(_line(event), "a second document (---) begins; allowed: one")
+                    self.note(_line(event), "a second document", "only one is read", _MAPPING, "delete the line `---`")
                 documents.append(self._value(next(self._events), 0))
         if not documents:
-            self.note(1, "the file is empty; it must be a YAML mapping of keys to values")
+            self.note(1, "the file", "it is empty", _MAPPING, "write `key: value` lines, or run `ops new NAME`")
         return documents[0] if documents else None
 
     def _value(self, event: yaml.Event, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            self.note(_line(event), f"nested more than {MAX_DEPTH} deep")
+            self.note(_line(event), "this nesting", "it is too deep", f"{MAX_DEPTH} levels", "take levels out")
             raise NotReadable(self.findings)
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             if event.anchor:
-                self.note(
-                    _line(event), f"anchor &{event.anchor} is not allowed; write the value out where it is needed"
-                )
+                self._plainly(event, f"anchor &{event.anchor}", "it hides what a comparison of two files should show")
             # Quotes alone are the tag "!" to the parser.
             if event.tag not in {None, "!"}:
-                self.note(_line(event), f"tag {event.tag} is not allowed")
+                self._plainly(event, f"tag {event.tag}", "readers of YAML know different tags")
         match event:
             case yaml.MappingStartEvent():
                 return self._mapping(depth)
             case yaml.SequenceStartEvent():
-                return list(self._items(depth))
+                return self._items(depth)
             case yaml.ScalarEvent():
                 return self._scalar(event)
             case _:
-                self.note(_line(event), "an alias (*) is not allowed; write the value out")
+                self._plainly(event, "an alias (*)", "it hides what a comparison of two files should show")
                 return None
 
-    def _items(self, depth: int) -> Iterator[Any]:
+    def _plainly(self, event: yaml.Event, value: str, reason: str) -> None:
+        self.note(_line(event), value, reason, "plain values", "write the value out where it is needed")
+
+    def _items(self, depth: int) -> list[Any]:
+        items: list[Any] = []
+        here = self._place
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            yield self._value(event, depth + 1)
+            self._place = (*here, len(items))
+            self.lines[self._place] = _line(event)
+            items.append(self._value(event, depth + 1))
+        self._place = here
+        return items
 
     def _mapping(self, depth: int) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
+        here = self._place
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             line = _line(event)
             key = self._value(event, depth + 1)
             if not isinstance(key, str):
-                said = repr(key) if isinstance(key, int | float) else "this key"
-                self.note(line, f"{said} is not text; keys are text: put it in quotes where it is meant")
+                said = f"key {key!r}" if isinstance(key, int | float) else "this key"
+                self.note(line, said, "it is not text", "keys that are text", "put it in quotes where it is meant")
                 key = str(key)
-            elif key in mapping:
-                self.note(line, f"key {key!r} stands here twice")
+            self._place = (*here, key)
+            if key in mapping:
+                first = self.lines[self._place]
+                said = f"key {key!r}"
+                self.note(line, said, f"line {first} has it already", "each key once", "delete one of the two")
+            self.lines[self._place] = line
             mapping[key] = self._value(next(self._events), depth + 1)
+            self._place = here
         return mapping
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
@@ -165,9 +229,9 @@ class _Reader:
             return _PLAIN[text]
         if _DECIMAL.fullmatch(text) and len(text) <= _MAX_DIGITS:
             return int(text)
-        for trap, advice in _TRAPS:
+        for trap, reason, fix in _TRAPS:
             if trap.fullmatch(text):
-                self.note(_line(event), f"{text} {advice}; put it in quotes where text is meant")
+                self.note(_line(event), text, reason, _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES)
                 return text
         if _FLOAT.fullmatch(text) and len(text) <= _MAX_DIGITS:
             return float(text)

@@ -1,9 +1,16 @@
-"""What is wrong with an environment, or worth a second look."""
+"""What is wrong with an environment, or worth a second look, in one form."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+Place = tuple[int | str, ...]
+"""The way to a value: keys of mappings, numbers of list items."""
+
+MISSING: Final = "(missing)"
+_LONGEST: Final = 80
 
 
 class Severity(Enum):
@@ -15,28 +22,52 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing: `key` is the dotted path in the file, empty for the file as a whole; `rule` the id of the rule that
-    found it, empty where the value is of a wrong kind. `accepted` is the environment's reason to live with a warning.
+    """One thing that is wrong or risky.
+
+    `key` is the dotted path in the file, empty for the file as a whole; `value` is what stands there, in words; `rule`
+    is the id of the rule that found it, empty where the value is of a wrong kind. `accepted` is the environment's
+    reason to live with a warning. `line` is 0 where the file as a whole is meant, `label` the key with the names of the
+    list items on its way.
     """
 
     key: str
-    message: str
+    value: str
+    reason: str
+    allowed: str
+    fix: str
     rule: str = ""
     severity: Severity = Severity.ERROR
     accepted: str = ""
+    file: Path | None = None
+    line: int = 0
+    label: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.key}: {self.message}" if self.key else self.message
-        return f"{text} [{self.rule}]" if self.rule else text
+        """Return `FILE:LINE KEY: VALUE is invalid: REASON. Allowed: … Fix: … [RULE]`."""
+        place = " ".join(part for part in (self._place(), self.label or self.key) if part)
+        verdict, label = ("is invalid", "Allowed") if self.severity is Severity.ERROR else ("is risky", "Advised")
+        end = "" if self.fix.endswith("?") else "."
+        text = f"{self.value} {verdict}: {self.reason}. {label}: {self.allowed}. Fix: {self.fix}{end}"
+        return f"{place}: {text}{f' [{self.rule}]' if self.rule else ''}"
+
+    def _place(self) -> str:
+        if self.file is None:
+            return ""
+        here = Path.cwd()
+        file = self.file.relative_to(here) if self.file.is_relative_to(here) else self.file
+        return f"{file}:{self.line}" if self.line else str(file)
 
 
 class ConfigError(Exception):
-    """An environment file cannot be used. `str()` is the whole message for a person, one finding a line."""
+    """The configuration cannot be used; `str()` is the whole message for a person."""
 
-    def __init__(self, file: Path, findings: list[Finding]) -> None:
-        self.file = file
+
+class InvalidEnvironmentError(ConfigError):
+    """An environment file has errors: `findings`, one a line of the message."""
+
+    def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
-        super().__init__("\n".join(f"{file}: {finding}" for finding in findings))
+        super().__init__("\n".join(map(str, findings)))
 
 
 def named(key: str, root: Any) -> str:
@@ -45,15 +76,54 @@ def named(key: str, root: Any) -> str:
     `root` is the document, or the model, that the key begins at.
     """
     said = []
-    for part in key.split("."):
-        if isinstance(root, list | tuple):
-            root = root[int(part)] if part.isdigit() and int(part) < len(root) else None
-            name = _get(root, "name")
-            said.append(f"{part} ({name})" if isinstance(name, str) and name else part)
-        else:
-            root = _get(root, part)
-            said.append(part)
+    for part, value, is_item in _steps(key, root):
+        name = _get(value, "name") if is_item else None
+        said.append(f"{part} ({name})" if isinstance(name, str) and name else str(part))
     return ".".join(said)
+
+
+def place_of(key: str, root: Any) -> Place:
+    """Return the way that a dotted key names; keys of the document's own mappings may hold dots themselves."""
+    return tuple(part for part, *_ in _steps(key, root))
+
+
+def value_at(key: str, root: Any) -> Any:
+    """Return the value that a dotted key names, None where there is none."""
+    *_, (_, value, _) = ("", root, False), *_steps(key, root)
+    return value
+
+
+def in_words(value: Any) -> str:
+    """Return how a message names a value."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return repr(value) if len(value) <= _LONGEST else f"{value[:_LONGEST]!r}…"
+    if isinstance(value, list | tuple):
+        plain = all(isinstance(item, str | int | float) for item in value)
+        text = f"[{', '.join(map(str, value))}]"
+        return text if plain and len(text) <= _LONGEST else f"a list of {len(value)}"
+    return "a mapping" if isinstance(value, dict) or hasattr(value, "model_fields_set") else str(value)
+
+
+def _steps(key: str, root: Any) -> Iterator[tuple[int | str, Any, bool]]:
+    """Yield each part of the key with the value there and whether it is an item of a list."""
+    parts = key.split(".") if key else []
+    while parts:
+        if isinstance(root, list | tuple):
+            word = parts.pop(0)
+            number = int(word) if word.isdigit() else -1
+            root = root[number] if 0 <= number < len(root) else None
+            yield (number if number >= 0 else word), root, True
+            continue
+        length = 1
+        if isinstance(root, dict):
+            length = next((n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in root), 1)
+        part, parts = ".".join(parts[:length]), parts[length:]
+        root = _get(root, part)
+        yield part, root, False
 
 
 def _get(container: Any, key: str) -> Any:

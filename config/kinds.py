@@ -1,25 +1,27 @@
 """Says in an environment's own words what pydantic refused: a value of a wrong kind, a missing or unknown key."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from config.findings import Finding, named
-from config.model import Environment
-from config.partial import model_within
+from config.declared import Allowed, allowed_at, keys_of, places_of
+from config.findings import MISSING, Finding, Place, in_words, named
+from config.suggest import closest, did_you_mean
 
-_KINDS = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
+_KINDS: Final = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", float: "a decimal fraction"}
+# pydantic's errors that say no more than that the kind of the value is wrong.
+_WRONG_KIND: Final = {
+    *("int_type", "int_parsing", "int_from_float", "string_type", "bool_type", "bool_parsing", "tuple_type"),
+    *("dict_type", "model_type"),
 }
+_REASONS: Final = {
+    "greater_than_equal": "it is too low",
+    "greater_than": "it is too low",
+    "less_than_equal": "it is too high",
+}
+_KEY: Final = "[key]"
+"""pydantic's last part of the place of a mapping's key."""
 
 
 def first_hand(errors: list[ErrorDetails]) -> list[ErrorDetails]:
@@ -33,59 +35,101 @@ def first_hand(errors: list[ErrorDetails]) -> list[ErrorDetails]:
 
 def kind_finding(error: ErrorDetails, document: Any) -> Finding:
     """Return pydantic's error as a finding of the document."""
-    return Finding(named(".".join(map(str, error["loc"])), document), _message(error))
+    place = tuple(part for part in error["loc"] if part != _KEY)
+    key = ".".join(map(str, place))
+    return Finding(key, *_parts(error, place), label=named(key, document))
 
 
-def _message(error: ErrorDetails) -> str:
-    kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    if kind == "missing":
-        return "is missing"
-    if kind == "extra_forbidden":
-        return f"is not a key here (unknown, or not supported yet); allowed: {', '.join(_keys(error))}"
-    if kind in _KINDS:
-        return f"{_said(value)}; allowed: {_KINDS[kind]}{_advice(kind, value)}"
-    said = _said(value)
+def _parts(error: ErrorDetails, place: Place) -> tuple[str, str, str, str]:
+    """Value, reason, what is allowed, and fix."""
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(place)
+    allowed = allowed_at(place, key=error["loc"][-1:] == (_KEY,))
+    value = error["input"]
+    if error["type"] == "missing":
+        return MISSING, "the key is required", allowed.text, f"add `{place[-1]}`, {allowed.like}"
+    return "(empty)" if value is None else in_words(value), *_refusal(error, value, allowed)
+
+
+def _unknown_key(place: Place) -> tuple[str, str, str, str]:
+    name = str(place[-1])
+    here = keys_of(place[:-1])
+    elsewhere = [] if closest(name, here) == name else places_of(name, place[:-1])
+    guess = closest(name, here)
+    if elsewhere:
+        fix = f"move `{name}` to {' or '.join(elsewhere)}, where it belongs"
+        fix += f"; or did you mean {guess!r}?" if guess else ""
+    else:
+        fix = f"did you mean {guess!r}?" if guess else "take it out"
+    return f"key {name!r}", "there is no such key here", ", ".join(here), fix
+
+
+def _refusal(error: ErrorDetails, value: Any, allowed: Allowed) -> tuple[str, str, str]:
+    """Reason, what is allowed, and fix."""
+    kind, context = error["type"], error.get("ctx", {})
     match kind:
-        case "string_pattern_mismatch":
-            allowed = f"text that matches {context['pattern']}"
-        case "literal_error":
-            allowed = str(context["expected"])
-        case "greater_than_equal":
-            allowed = f"{context['ge']} and more"
-        case "greater_than":
-            allowed = f"more than {context['gt']}"
-        case "less_than_equal":
-            allowed = f"{context['le']} and less"
+        case "facts_disagree":
+            return context["reason"], context["allowed"], context["fix"]
         case "too_short":
-            said, allowed = f"{context['actual_length']} of them", f"{context['min_length']} and more"
+            return _length(context["actual_length"], "and more", context["min_length"])
         case "too_long":
-            said, allowed = f"{context['actual_length']} of them", f"at most {context['max_length']}"
+            return _length(context["actual_length"], "and fewer", context["max_length"])
         case _:
-            return f"{error['msg'].removeprefix('Value error, ')}; {said}"
-    return f"{said}; allowed: {allowed}"
+            return _reason(kind, value, allowed, error["msg"]), allowed.text, _fix(kind, value, allowed)
 
 
-def _said(value: Any) -> str:
+def _length(number: int, bound: str, limit: int) -> tuple[str, str, str]:
+    return f"it has {number} items", f"{limit} items {bound}", f"list {limit} items {bound}"
+
+
+def _reason(kind: str, value: Any, allowed: Allowed, message: str) -> str:
     if value is None:
-        return "is empty (null)"
-    if isinstance(value, str | int | float):
-        return f"got {value!r}"
-    return "got a mapping" if isinstance(value, dict) else "got a list"
+        return "the key has no value"
+    if kind in _WRONG_KIND:
+        return f"it is {_kind(value)}"
+    if kind == "string_pattern_mismatch":
+        mistakes = allowed.shape.mistakes if allowed.shape else ()
+        known = (what for pattern, what in mistakes if re.fullmatch(pattern, value))
+        return next(known, "it is written in another way")
+    if "host bits" in message:
+        return f"its address has digits after the /{str(value).rpartition('/')[2]}"
+    return _REASONS.get(kind, "it is not one of the values" if allowed.values else "it is no address block")
 
 
-def _advice(kind: str, value: Any) -> str:
+def _fix(kind: str, value: Any, allowed: Allowed) -> str:
+    if value is None:
+        return f"write a value, {allowed.like}, or take the key out"
+    if kind in _WRONG_KIND:
+        return _other_kind(kind, value) or f"write {allowed.like}"
+    if kind == "string_pattern_mismatch" and allowed.shape:
+        return allowed.shape.fix
+    if kind in _REASONS:
+        return "lower it" if kind == "less_than_equal" else "raise it"
+    if allowed.values:
+        return did_you_mean(str(value), allowed.values)
+    return _written_block(value) or f"write {allowed.like}"
+
+
+def _kind(value: Any) -> str:
+    return next((said for kind, said in _KINDS.items() if isinstance(value, kind)), "a whole number")
+
+
+def _other_kind(kind: str, value: Any) -> str:
+    """How the same value is written as the right kind."""
     if kind == "string_type" and isinstance(value, int | float):
-        said = str(value).lower() if isinstance(value, bool) else value
-        return f'; write it in quotes: "{said}"'
+        return f'write it in quotes: "{in_words(value)}"'
     if kind.startswith("int_") and isinstance(value, str) and value.isascii() and value.isdigit():
-        return f"; write it without quotes: {value}"
+        return f"write it without quotes: {value}"
+    if kind.startswith("int_") and isinstance(value, float) and value.is_integer():
+        return f"write {int(value)}"
     return ""
 
 
-def _keys(error: ErrorDetails) -> list[str]:
-    """The keys of the mapping that an unknown one stands in."""
-    model: type[BaseModel] = Environment
-    for part in error["loc"][:-1]:
-        field = model.model_fields.get(str(part))
-        model = (field and model_within(field.annotation)) or model
-    return list(model.model_fields)
+def _written_block(value: Any) -> str:
+    from ipaddress import IPv4Network  # noqa: PLC0415
+
+    try:
+        block = IPv4Network(value, strict=False)
+    except (TypeError, ValueError):
+        return ""
+    return f"write {block}"

@@ -1,45 +1,92 @@
 """Reads an environment file and says everything that is wrong with it at once."""
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from config import document
-from config.findings import ConfigError, Finding, Severity
+from config.document import Document
+from config.findings import Finding, InvalidEnvironmentError, Severity, place_of
 from config.model import Environment
 from config.rules import findings, findings_of_part
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "environments"
+_SUFFIX: Final = ".yaml"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """An environment file: the environment, where all values are of the right kind, and what is wrong or risky."""
+
+    name: str
+    file: Path
+    environment: Environment | None
+    findings: list[Finding]
+    document: Document | None = None
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that keep the environment from being used."""
+        return [finding for finding in self.findings if finding.severity is Severity.ERROR]
+
+    def located(self, found: Iterable[Finding]) -> list[Finding]:
+        """Return the findings with file and line."""
+        return [_located(finding, self.file, self.document) for finding in found]
 
 
 def available(directory: Path = DIRECTORY) -> list[str]:
-    """Names of the environments that have a file."""
-    return sorted(path.stem for path in directory.glob("*.yaml") if path.is_file())
+    """Return the names of the environments that have a file."""
+    return sorted(path.stem for path in directory.glob(f"*{_SUFFIX}") if path.is_file())
 
 
-def load(name: str, directory: Path = DIRECTORY) -> Environment:
-    """Return the environment `name` (its file is `directory`/name.yaml).
+def misnamed(directory: Path = DIRECTORY) -> list[Finding]:
+    """Return an error for each file that looks like an environment and is not read."""
+    return [
+        Finding("", f"file {file.name!r}", "only .yaml files are read", f"{file.stem}{_SUFFIX}", "rename it", file=file)
+        for file in sorted(directory.glob("*.yml"))
+    ]
 
-    Raises ConfigError when there is no such file, it is not YAML, or its content is not allowed; warnings are
-    `config.rules.findings`'s.
+
+def name_of(given: str, directory: Path = DIRECTORY) -> str:
+    """Return the environment's name for `dev`, `dev.yaml` and `environments/dev.yaml`.
+
+    What is none of them is returned as it is: no environment has such a name.
     """
-    file = directory / f"{name}.yaml"
+    path = Path(given)
+    if path.suffix not in {_SUFFIX, ".yml"}:
+        return given
+    places = {(base / path).resolve().parent for base in (Path.cwd(), directory.parent)}
+    return path.stem if path.name == given or directory.resolve() in places else given
+
+
+def examine(name: str, directory: Path = DIRECTORY) -> Examined:
+    """Return the environment `name` (its file is `directory`/name.yaml), or why there is none, and all findings."""
+    file = directory / f"{name}{_SUFFIX}"
     if name not in available(directory):
-        known = ", ".join(available(directory)) or "none"
-        raise ConfigError(file, [Finding("", f"no such environment; there are: {known}")])
+        return Examined(name, file, None, [_unknown(name, file, directory)])
     try:
         content = document.read(file)
     except document.NotReadable as error:
-        raise ConfigError(file, error.findings) from None
+        return Examined(name, file, None, error.findings)
     except OSError as error:
-        raise ConfigError(file, [Finding("", f"cannot be read: {error.strerror}")]) from None
-    environment, errors = _validated(content, name)
-    if environment is None or errors:
-        raise ConfigError(file, errors)
-    return environment
+        said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "look at its permissions"
+        return Examined(name, file, None, [Finding("", *said, file=file)])
+    environment, found = _validated(content.values, name)
+    examined = Examined(name, file, environment, [], content)
+    return replace(examined, findings=sorted(examined.located(found), key=lambda finding: finding.line))
+
+
+def load(name: str, directory: Path = DIRECTORY) -> Environment:
+    """Return the environment, by its name or its file. Raises InvalidEnvironmentError where it has errors."""
+    examined = examine(name_of(name, directory), directory)
+    if examined.environment is None or examined.errors:
+        raise InvalidEnvironmentError(examined.errors)
+    return examined.environment
 
 
 def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
@@ -47,33 +94,52 @@ def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
     found = []
     for name in available(directory):
         with suppress(document.NotReadable, OSError, ValidationError):
-            found.append(_typed({"name": name} | document.read(directory / f"{name}.yaml")))
+            found.append(_typed({"name": name} | document.read(directory / f"{name}{_SUFFIX}").values))
     return found
 
 
-def _validated(content: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
-    """The environment, if all its values are of the right kind, and all errors."""
-    errors = []
-    if content.setdefault("name", name) != name:
-        errors.append(Finding("name", f"{content['name']!r} must be the file's name, {name!r}"))
-        content["name"] = name
+def _located(finding: Finding, file: Path, content: Document | None) -> Finding:
+    if finding.file:
+        return finding
+    if content is None or not finding.key:
+        return replace(finding, file=file)
+    place = place_of(finding.key, content.values)
+    stated = place in content.lines or finding.value.startswith("(")
+    value = finding.value if stated else f"{finding.value} (the default)"
+    return replace(finding, file=file, line=content.line(place), value=value)
+
+
+def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
+    """The environment, if all its values are of the right kind, and all findings."""
+    found = []
+    if values.setdefault("name", name) != name:
+        reason, fix = "it is not the file's name", f"take the key out, or rename the file to {values['name']}{_SUFFIX}"
+        found.append(Finding("name", repr(values["name"]), reason, name, fix))
+        values["name"] = name
     try:
-        environment = _typed(content)
+        environment = _typed(values)
     except ValidationError as error:
         # Only now: a valid file is read in a third of a second, and that is what one waits for after each edit.
         from config import kinds, partial  # noqa: PLC0415
 
         refused = kinds.first_hand(error.errors(include_url=False))
-        errors += [kinds.kind_finding(item, content) for item in refused]
-        part = partial.known_part(content, [item["loc"] for item in refused])
-        return None, errors + _errors(findings_of_part(part))
-    return environment, errors + _errors(findings(environment))
+        found += [kinds.kind_finding(item, values) for item in refused]
+        part = partial.known_part(values, [item["loc"] for item in refused])
+        return None, found + findings_of_part(part)
+    return environment, found + findings(environment)
 
 
-def _typed(content: dict[str, Any]) -> Environment:
+def _unknown(name: str, file: Path, directory: Path) -> Finding:
+    from config.suggest import did_you_mean  # noqa: PLC0415
+
+    known = available(directory)
+    said, allowed = f"environment {name!r}", ", ".join(known) or "none, as the folder is empty"
+    if (other := file.with_suffix(".yml")).is_file():
+        return Finding("", said, "only .yaml files are read", allowed, f"rename {other.name} to {file.name}", file=file)
+    fix = did_you_mean(Path(name).stem, known, "choose one of them, or run `ops new NAME`")
+    return Finding("", said, "there is no such file", allowed, fix, file=file)
+
+
+def _typed(values: dict[str, Any]) -> Environment:
     # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
-    return Environment.model_validate_json(json.dumps(content))
-
-
-def _errors(found: list[Finding]) -> list[Finding]:
-    return [finding for finding in found if finding.severity is Severity.ERROR]
+    return Environment.model_validate_json(json.dumps(values))

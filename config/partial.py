@@ -7,9 +7,10 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
+from config.findings import Place
 from config.model import Environment
+from config.model.base import Model
 
-Place = tuple[int | str, ...]
 _UNKNOWN: Final = object()
 
 
@@ -46,7 +47,8 @@ def _typed(field: FieldInfo, value: Any, here: Place, refused: Collection[Place]
         adapter: TypeAdapter[Any] = TypeAdapter(field.annotation)  # type: ignore[arg-type]  # None in no declared field
         return adapter.validate_json(json.dumps(value))
     model = model_within(field.annotation)
-    if model is None or here in refused:
+    # The catalogue's models are no part of the environment's own: without one figure a type is not known at all.
+    if model is None or not issubclass(model, Model) or here in refused:
         return _UNKNOWN
     if isinstance(value, list):
         return tuple(_part(model, item, (*here, n), refused) for n, item in enumerate(value))

@@ -21,17 +21,21 @@ from config.rules import (
     network,
     ray,
     ray_sizes,
+    secrets,
     zones,
 )
 from config.rules.rule import Rule
-from config.rules.shared import BLOCKS_RULE, findings_beside
+from config.rules.shared import PAIR_RULES, findings_beside, own_blocks
 
-__all__ = ["RULES", "findings", "findings_beside", "findings_of_part"]
+__all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
 
 RULES: Final[tuple[Rule, ...]] = (
     network.supported_partition,
     network.two_zones_for_eks,
+    network.known_region,
     network.vpc_block,
+    network.services_have_their_own_addresses,
+    network.private_block,
     network.zones_of_the_region,
     network.nothing_new_in_an_existing_vpc,
     network.existing_subnets,
@@ -52,6 +56,7 @@ RULES: Final[tuple[Rule, ...]] = (
     hyperpod.distinct_groups,
     hyperpod.removal_of_a_group_that_stays,
     instance_groups.known_instance_types,
+    instance_groups.types_of_the_region,
     instance_groups.threads_per_core,
     instance_groups.deep_health_checks,
     instance_groups.connectivity_of_one_node,
@@ -75,28 +80,39 @@ RULES: Final[tuple[Rule, ...]] = (
     image.one_image,
     image.ray_version,
     image.pip_requirements,
+    image.locked_requirements,
     ray.old_kuberay,
     ray.known_kuberay,
     ray.unrehearsed_kuberay,
     ray.instance_groups_of_ray,
     ray.replicas_within_bounds,
     ray.bounds_of_autoscaling,
+    ray.autoscaler_that_removes_all,
     ray.distinct_clusters,
     ray.distinct_worker_groups,
     ray.pod_names,
     ray.variables_of_others,
     ray.variables_given_twice,
+    secrets.no_secrets,
+    secrets.names_of_secrets,
     ray.mount_paths,
     ray.node_selectors,
     ray_sizes.requests_fit,
     ray_sizes.head_size,
     ray_sizes.workers_have_nodes,
     ray_sizes.groups_without_nodes,
+    ray_sizes.heads_without_nodes,
     ray_sizes.heads_have_nodes,
     ray_sizes.pods_per_node,
     ray_sizes.head_beside_accelerators,
     ray_sizes.head_on_one_node,
 )
+
+
+ALL_RULES: Final[dict[str, Rule]] = {
+    rule.id: rule for rule in sorted((*RULES, *PAIR_RULES), key=lambda rule: int(rule.id.removeprefix("V")))
+}
+"""Every rule by its id, those of two environments beside each other included."""
 
 
 def findings(environment: Environment) -> list[Finding]:
@@ -126,12 +142,19 @@ def findings_of_part(part: Environment) -> list[Finding]:
 
 
 def _misplaced(accepted: dict[str, str], given: set[str]) -> list[Finding]:
-    warnings = [*(rule.id for rule in RULES if rule.severity is Severity.WARNING), BLOCKS_RULE]
+    warnings = [rule.id for rule in ALL_RULES.values() if rule.severity is Severity.WARNING]
+    listed = ", ".join(warnings)
     found = []
     for id in accepted:
-        key = f"accepted_warnings.{id}"
-        if id not in warnings:
-            found.append(Finding(key, f"no warning has this id; allowed: {', '.join(warnings)}"))
-        elif id not in {*given, BLOCKS_RULE}:
-            found.append(Finding(key, "is not given any more; take it out", severity=Severity.WARNING))
+        key, said = f"accepted_warnings.{id}", repr(id)
+        if id not in ALL_RULES:
+            found.append(Finding(key, said, "no rule has this id", listed, "copy the id from the end of a warning"))
+        elif id not in warnings:
+            fix = f"take it out, and mend what `ops explain {id}` explains"
+            found.append(Finding(key, said, "it is an error, and errors cannot be accepted", listed, fix))
+        elif id not in {*given, own_blocks.id}:
+            reason = "the warning is not given any more"
+            found.append(
+                Finding(key, said, reason, "warnings that are given", "take it out", severity=Severity.WARNING)
+            )
     return found

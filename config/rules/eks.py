@@ -7,8 +7,8 @@ from typing import Final
 
 from config import naming, versions
 from config.model import Environment
-from config.rules.rule import error
-from config.rules.walk import groups, repeated, said_of_a_new
+from config.rules.rule import Violation, error
+from config.rules.walk import described_twice, groups, repeated, same_names
 
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 # Addresses that no client has at the public endpoint. Not Python's `is_private`, which has the examples' own
@@ -22,61 +22,80 @@ _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
     *("aws-hyperpod", "kubeflow", "image-build", "prometheus-system"),
 )
-_REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "would be a second FSx CSI driver: the platform stack has one"}
+_REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "it would be a second FSx CSI driver: the platform stack has one"}
+_CLIENTS: Final = "public blocks of your office or VPN, or endpoint_access: private"
 
 
 @error("V2")
-def kubernetes_version(environment: Environment) -> Iterator[tuple[str, str]]:
-    """HyperPod lists the versions it works with (AWS docs: sagemaker-hyperpod-eks-prerequisites).
+def kubernetes_version(environment: Environment) -> Iterator[Violation]:
+    """Require a Kubernetes version that HyperPod works with.
 
-    Each has a kubectl of at most one minor version apart (Kubernetes: version skew policy).
+    Why: HyperPod lists its versions. Each needs a kubectl of at most one minor version apart.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; Kubernetes, version skew policy.
+    Example: eks.version: "1.29"
     """
-    version = environment.eks.version
+    version, known = environment.eks.version, ", ".join(versions.KUBERNETES_VERSIONS)
     if version not in versions.KUBECTL_LAYERS:
-        yield "eks.version", f"{version!r}; allowed: {', '.join(versions.KUBERNETES_VERSIONS)}"
+        latest = versions.KUBERNETES_DEFAULT
+        yield Violation("eks.version", "HyperPod does not list it", known, f'write version: "{latest}"')
     elif abs(int(version.split(".")[1]) - int(versions.KUBECTL_LAYERS[version].removeprefix("v"))) > 1:
-        layer = versions.KUBECTL_LAYERS[version]
-        yield "eks.version", f"{version!r} has no kubectl within one minor version, only {layer}"
+        reason = f"no kubectl is within one minor version, only {versions.KUBECTL_LAYERS[version]}"
+        yield Violation("eks.version", reason, known, "correct KUBECTL_LAYERS in config/versions.py")
 
 
 @error("V26")
-def system_nodes_are_x86(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The node image is x86-64, and the Ray image for HyperPod's x86-64 nodes is built there."""
+def system_nodes_are_x86(environment: Environment) -> Iterator[Violation]:
+    """Require x86-64 system nodes.
+
+    Why: the Ray image for HyperPod's x86-64 nodes is built on them.
+    Source: EC2 instance types guide, naming conventions (`g` is Graviton).
+    Example: eks.system_nodes.instance_type: m7g.xlarge
+    """
     kind = environment.eks.system_nodes.instance_type
     if re.match(r"[a-z]+[0-9]+g", kind):
-        yield "eks.system_nodes.instance_type", f"{kind!r} is a Graviton type; allowed: x86-64 types"
+        reason = "it is a Graviton type, and the Ray image for x86-64 nodes is built here"
+        yield Violation(
+            "eks.system_nodes.instance_type", reason, "x86-64 types such as m5.xlarge", "choose such a type"
+        )
 
 
 @error("V41")
-def endpoint(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A public endpoint is for a known network; a private one has no list of networks. "The block cannot include
-    reserved addresses" (EKS user guide: cluster API server endpoint).
+def endpoint(environment: Environment) -> Iterator[Violation]:
+    """Require the networks that may reach a public endpoint, and none for a private one.
+
+    Why: EKS refuses private blocks there, and a private endpoint has no list of networks.
+    Source: EKS user guide, cluster API server endpoint ("The block cannot include reserved addresses").
+    Example: eks.public_access_cidrs: [10.8.0.0/16]
     """
     eks = environment.eks
     if eks.existing:
         return
+    key = "eks.public_access_cidrs"
     if eks.endpoint_access == "private":
         if eks.public_access_cidrs:
-            yield "eks.public_access_cidrs", "must be left out where endpoint_access is private"
+            reason = "endpoint_access is private, and has no list of networks"
+            yield Violation(key, reason, "no public_access_cidrs", "take the key out, or endpoint_access")
     elif not eks.public_access_cidrs:
-        message = "is missing; allowed: blocks of your office or VPN, or endpoint_access: private"
-        yield "eks.public_access_cidrs", message
+        reason = "a public endpoint needs the networks that may reach it"
+        yield Violation(key, reason, _CLIENTS, "list your public address, such as [203.0.113.7/32]")
     elif not _are_the_whole_world(eks.public_access_cidrs):
         for n, block in enumerate(eks.public_access_cidrs):
             if any(block.overlaps(reserved) for reserved in _RESERVED):
-                allowed = "the public address of your VPN's exit, or endpoint_access: private"
-                yield (
-                    f"eks.public_access_cidrs.{n}",
-                    f"{block} has private addresses, which EKS refuses; allowed: {allowed}",
-                )
+                reason = "it has private addresses, which EKS refuses"
+                yield Violation(f"{key}.{n}", reason, _CLIENTS, "write the public address of your VPN's exit")
 
 
 @error("V42")
-def endpoint_of_the_whole_world(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The API of a cluster with such nodes is not for everybody to knock at."""
-    if _are_the_whole_world(blocks := environment.eks.public_access_cidrs):
-        listed = ", ".join(map(str, blocks))
-        yield "eks.public_access_cidrs", f"{listed}: the whole world; allowed: your office or VPN"
+def endpoint_of_the_whole_world(environment: Environment) -> Iterator[Violation]:
+    """Refuse an endpoint that the whole world may reach.
+
+    Why: whoever finds a fault in the API's authentication would own nodes that cost tens of dollars an hour.
+    Source: EKS best practices guide, cluster access management.
+    Example: eks.public_access_cidrs: [0.0.0.0/0]
+    """
+    if _are_the_whole_world(environment.eks.public_access_cidrs):
+        reason, fix = "it is the whole world", "list your public address, such as [203.0.113.7/32]"
+        yield Violation("eks.public_access_cidrs", reason, _CLIENTS, fix)
 
 
 def _are_the_whole_world(blocks: tuple[IPv4Network, ...]) -> bool:
@@ -84,56 +103,95 @@ def _are_the_whole_world(blocks: tuple[IPv4Network, ...]) -> bool:
 
 
 @error("V43")
-def existing_cluster(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A cluster that exists is in a VPC that exists, and keeps its endpoint and add-ons as they are."""
+def existing_cluster(environment: Environment) -> Iterator[Violation]:
+    """Require `network.existing` beside `eks.existing`, and no key of a new cluster.
+
+    Why: a cluster that exists is in a VPC that exists, and keeps its endpoint and add-ons as they are.
+    Source: this project, docs/existing-eks.md.
+    Example: eks.endpoint_access: private
+    """
     eks = environment.eks
     if eks.existing is None:
         return
     if environment.network.existing is None:
-        yield "network.existing", "is missing; an existing EKS cluster is in a VPC that exists"
-    yield from said_of_a_new("cluster", "eks", eks, ("endpoint_access", "public_access_cidrs", "add_ons"))
+        yield Violation(
+            "network.existing",
+            "an existing EKS cluster is in a VPC that exists",
+            "the cluster's VPC and its subnets",
+            "describe the VPC in network.existing",
+        )
+    yield from described_twice("cluster", "eks", eks, ("endpoint_access", "public_access_cidrs", "add_ons"))
 
 
 @error("V44")
-def add_ons(environment: Environment) -> Iterator[tuple[str, str]]:
-    """An add-on is there once (EKS CreateAddon), and some bring what the stacks bring already."""
+def add_ons(environment: Environment) -> Iterator[Violation]:
+    """Refuse an add-on that is listed twice or brings what the stacks bring.
+
+    Why: a cluster has each add-on once, and two FSx CSI drivers fight over volumes.
+    Source: EKS API reference, CreateAddon.
+    Example: eks.add_ons: [{name: aws-fsx-csi-driver}]
+    """
     names = [add_on.name for add_on in environment.eks.add_ons]
-    if twice := repeated(names):
-        yield "eks.add_ons", f"{', '.join(twice)} stands there twice"
+    yield from same_names("eks.add_ons", names)
     for n, name in enumerate(names):
         if name in _REFUSED_ADD_ONS:
-            yield f"eks.add_ons.{n}.name", f"{name!r} {_REFUSED_ADD_ONS[name]}"
+            yield Violation(f"eks.add_ons.{n}.name", _REFUSED_ADD_ONS[name], "other add-ons", "delete the item")
 
 
 @error("V45")
-def namespaces(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Operator and RayClusters have a namespace each, with its own Pod Security level and policies."""
+def namespaces(environment: Environment) -> Iterator[Violation]:
+    """Require a namespace for the operator and another for the RayClusters.
+
+    Why: each has its own Pod Security level and network policies.
+    Source: this project, docs/isolation.md.
+    Example: ray.namespace: kube-system
+    """
     own = {"kuberay.namespace": environment.kuberay.namespace, "ray.namespace": environment.ray.namespace}
     for key, name in own.items():
         if name in _TAKEN_NAMESPACES:
-            yield key, f"{name!r} is taken; allowed: any but {', '.join(_TAKEN_NAMESPACES)}"
+            allowed = f"any but {', '.join(_TAKEN_NAMESPACES)}"
+            yield Violation(key, "the namespace has another owner", allowed, "choose another name")
     if len(set(own.values())) == 1:
-        yield "ray.namespace", f"{environment.ray.namespace!r} is KubeRay's; allowed: another"
+        yield Violation("ray.namespace", "it is KubeRay's", "another than kuberay.namespace", "choose another name")
     elif environment.kuberay.namespace == naming.volume_namespace(environment):
-        yield "kuberay.namespace", f"{environment.kuberay.namespace!r} is that of Ray's volume; allowed: another"
+        allowed = "another than that of Ray's volume"
+        yield Violation("kuberay.namespace", "it is that of Ray's volume", allowed, "choose another name")
 
 
 @error("V46")
-def roles(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A role has one access entry on a cluster (EKS CreateAccessEntry: principalArn)."""
+def roles(environment: Environment) -> Iterator[Violation]:
+    """Require that each role is listed once.
+
+    Why: a role has one access entry on a cluster.
+    Source: EKS API reference, CreateAccessEntry: principalArn.
+    Example: access.submitters: ["arn:aws:iam::111122223333:role/PlatformAdmin"]
+    """
     access = environment.access
-    if twice := repeated([*access.admins, *access.submitters]):
-        yield "access", f"{', '.join(twice)} stands there twice; allowed: once, in admins or submitters"
+    places = [f"access.admins.{n}" for n in range(len(access.admins))]
+    places += [f"access.submitters.{n}" for n in range(len(access.submitters))]
+    for numbers in repeated([*access.admins, *access.submitters]).values():
+        first, second = (places[n] for n in numbers[:2])
+        yield Violation(
+            second, f"{first} is the same", "each role once, in admins or submitters", "delete one of the two"
+        )
 
 
 @error("V34")
-def arns(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Capacity and identity provider are the account's and the region's own (IAM and SageMaker API reference)."""
+def arns(environment: Environment) -> Iterator[Violation]:
+    """Require capacity and identity provider of the environment's own account and region.
+
+    Why: a training plan and an OIDC provider of another account or region cannot be used.
+    Source: SageMaker API reference, DescribeTrainingPlan; IAM API reference, GetOpenIDConnectProvider.
+    Example: hyperpod.instance_groups.1.training_plan: "arn:aws:sagemaker:us-east-1:111122223333:training-plan/plan"
+    """
     account, region = environment.account, environment.region
+    reason, allowed = f"it is not of account {account} in {region}", f"ARNs of account {account} in {region}"
     for key, group in groups(environment):
         if group.training_plan and group.training_plan.split(":")[3:5] != [region, account]:
-            yield f"{key}.training_plan", f"{group.training_plan!r} is not of account {account} in {region}"
+            fix = f"copy it from `aws sagemaker list-training-plans --region {region}`"
+            yield Violation(f"{key}.training_plan", reason, allowed, fix)
     if existing := environment.eks.existing:
         arn = existing.oidc_provider_arn
         if arn.split(":")[4] != account or f"/oidc.eks.{region}." not in arn:
-            yield "eks.existing.oidc_provider_arn", f"{arn!r} is not of account {account} in {region}"
+            fix = "copy it from `aws iam list-open-id-connect-providers` of the account"
+            yield Violation("eks.existing.oidc_provider_arn", reason, allowed, fix)

@@ -5,8 +5,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from config.model import Environment
-from config.rules.rule import error, warning
-from config.rules.walk import known_groups, said_of_a_new
+from config.rules.rule import Violation, error, warning
+from config.rules.walk import described_twice, known_groups
 
 _THROUGHPUTS: Final = (125, 250, 500, 1000)
 # GiB of one EFA-enabled server: 38,400 at 125 MB/s per TiB, 4,800 at 1000 (FSx for Lustre guide: "Creating a file
@@ -20,59 +20,87 @@ def _size_is_allowed(environment: Environment) -> bool:
     return capacity and fsx.throughput_mbps_per_tib in _THROUGHPUTS
 
 
+def _next_step(size: int, step: int) -> int:
+    return max(step, -(-size // step) * step)
+
+
 @error("V9")
-def file_system_size(environment: Environment) -> Iterator[tuple[str, str]]:
-    """FSx CreateFileSystem, PERSISTENT_2 on SSD; the CSI driver would round up silently."""
+def file_system_size(environment: Environment) -> Iterator[Violation]:
+    """Require a capacity and a throughput that FSx has.
+
+    Why: FSx refuses other sizes, and the CSI driver would round up silently.
+    Source: FSx API reference, CreateFileSystem (PERSISTENT_2 on SSD).
+    Example: fsx.capacity_gib: 1300
+    """
     fsx = environment.fsx
     if fsx.existing:
         return
     if fsx.capacity_gib != 1200 and (fsx.capacity_gib % 2400 or fsx.capacity_gib <= 0):
-        yield "fsx.capacity_gib", f"{fsx.capacity_gib}; allowed: 1200 or a multiple of 2400"
+        reason, fix = "FSx has no such size", f"write {_next_step(fsx.capacity_gib, 2400)}"
+        yield Violation("fsx.capacity_gib", reason, "1200 or a multiple of 2400", fix)
     if fsx.throughput_mbps_per_tib not in _THROUGHPUTS:
         allowed = ", ".join(map(str, _THROUGHPUTS))
-        yield "fsx.throughput_mbps_per_tib", f"{fsx.throughput_mbps_per_tib}; allowed: {allowed}"
+        near = min(_THROUGHPUTS, key=lambda each: abs(each - fsx.throughput_mbps_per_tib))
+        yield Violation("fsx.throughput_mbps_per_tib", "FSx has no such throughput", allowed, f"write {near}")
 
 
 @error("V47")
-def size_with_efa(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A file system with EFA grows by whole servers, which hold more than those without (FSx for Lustre guide)."""
+def size_with_efa(environment: Environment) -> Iterator[Violation]:
+    """Require whole servers of a file system with EFA.
+
+    Why: a file system with EFA grows by whole servers, which hold more than those without.
+    Source: FSx for Lustre user guide, creating a file system.
+    Example: fsx.capacity_gib: 2400
+    """
     fsx = environment.fsx
     if fsx.efa and not fsx.existing and _size_is_allowed(environment):
         step = _EFA_STEP_GIB[fsx.throughput_mbps_per_tib]
         if fsx.capacity_gib % step:
-            allowed = f"allowed with efa at {fsx.throughput_mbps_per_tib} MB/s per TiB: multiples of {step}"
-            yield "fsx.capacity_gib", f"{fsx.capacity_gib}; {allowed}"
+            reason = f"with efa a server at {fsx.throughput_mbps_per_tib} MB/s per TiB holds {step} GiB"
+            fix = f"write {_next_step(fsx.capacity_gib, step)}, or take efa out"
+            yield Violation("fsx.capacity_gib", reason, f"multiples of {step}", fix)
 
 
 @warning("V60")
-def efa_reaches_somebody(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A node without EFA interfaces reaches a file system with EFA too, by TCP."""
+def efa_reaches_somebody(environment: Environment) -> Iterator[Violation]:
+    """Warn of a file system with EFA that no node reaches by EFA.
+
+    Why: nodes without EFA interfaces use TCP, and EFA only raises the least size.
+    Source: FSx for Lustre user guide, working with EFA-enabled file systems.
+    Example: hyperpod.instance_groups.1.instance_type: ml.g5.4xlarge
+    """
     known = [group for _, group in known_groups(environment)]
     if environment.fsx.efa and known and not any(group.type.efa for group in known):
-        yield "fsx.efa", "true, but no instance group has EFA interfaces: all nodes use TCP"
+        reason = "no instance group has EFA interfaces, and all nodes use TCP"
+        yield Violation("fsx.efa", reason, "false, or an instance type with EFA", "take efa out")
 
 
 @error("V10")
-def data_repositories(environment: Environment) -> Iterator[tuple[str, str]]:
-    """FSx CreateDataRepositoryAssociation: at most eight, whose paths neither repeat nor contain each other; nor do
-    the prefixes of their bucket.
+def data_repositories(environment: Environment) -> Iterator[Violation]:
+    """Require at most eight data repositories whose paths and prefixes lie beside each other.
 
-    The stack's name for an association is its path with hyphens.
+    Why: FSx takes eight, whose paths neither repeat nor contain each other, nor do the prefixes of their bucket. The
+    stack's name for an association is its path with hyphens.
+    Source: FSx API reference, CreateDataRepositoryAssociation.
+    Example: fsx.data_repositories: [{path: /a, prefix: a}, {path: /a/b, prefix: b}]
     """
     repositories = environment.fsx.data_repositories
     if len(repositories) > 8:
-        yield "fsx.data_repositories", f"{len(repositories)} of them; allowed: eight"
+        reason, fix = f"FSx takes eight, and there are {len(repositories)}", f"delete {len(repositories) - 8}"
+        yield Violation("fsx.data_repositories", reason, "at most eight", fix)
     for n, repository in enumerate(repositories):
-        for other in repositories[:n]:
+        for m, other in enumerate(repositories[:n]):
+            place = f"fsx.data_repositories.{n}"
+            first = f"fsx.data_repositories.{m}"
             if _overlap(repository.path, other.path):
-                message = f"{repository.path!r} and {other.path!r} must lie beside each other"
-                yield f"fsx.data_repositories.{n}.path", message
+                reason = f"{other.path} of {first} is the same, contains it or lies in it"
+                yield Violation(f"{place}.path", reason, "paths beside each other", "change one of the two")
             elif repository.path.replace("/", "-") == other.path.replace("/", "-"):
-                message = f"{repository.path!r} and {other.path!r} must differ in more than hyphens and slashes"
-                yield f"fsx.data_repositories.{n}.path", message
+                reason = f"{other.path} of {first} differs in hyphens and slashes only"
+                yield Violation(f"{place}.path", reason, "paths that differ in more", "rename one of the two")
             if _overlap(repository.prefix, other.prefix):
-                message = f"{repository.prefix!r} and {other.prefix!r} must lie beside each other in the bucket"
-                yield f"fsx.data_repositories.{n}.prefix", message
+                reason = f"{other.prefix} of {first} is the same, contains it or lies in it"
+                yield Violation(f"{place}.prefix", reason, "prefixes beside each other", "change one of the two")
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -81,34 +109,58 @@ def _overlap(one: str, other: str) -> bool:
 
 
 @error("V48")
-def one_kind_of_file_system(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The CSI driver makes no data repository associations (aws-fsx-csi-driver #368), and nothing of a file system
+def one_kind_of_file_system(environment: Environment) -> Iterator[Violation]:
+    """Require keys of one kind of file system: static, dynamic or existing.
+
+    Why: the CSI driver makes no data repository associations (aws-fsx-csi-driver #368), and nothing of a file system
     that exists is changed.
+    Source: kubernetes-sigs/aws-fsx-csi-driver; this project, docs/storage.md.
+    Example: fsx.data_repositories: [{path: /a, prefix: a}]
     """
     fsx = environment.fsx
     if fsx.dynamic and fsx.existing:
-        yield "fsx.existing", "cannot stand beside provisioning: dynamic, which makes a file system"
+        yield Violation(
+            "fsx.existing",
+            "provisioning is dynamic, which makes a file system",
+            "existing, or provisioning: dynamic",
+            "take one of the two out",
+        )
     elif fsx.dynamic and fsx.data_repositories:
-        yield "fsx.data_repositories", "need provisioning: static; the CSI driver makes none"
+        yield Violation(
+            "fsx.data_repositories",
+            "the CSI driver makes no associations",
+            "data_repositories with provisioning: static",
+            "take data_repositories out, or provisioning",
+        )
     elif fsx.existing:
         if environment.network.existing is None:
-            yield "network.existing", "is missing; an existing file system is in a VPC that exists"
+            yield Violation(
+                "network.existing",
+                "an existing file system is in a VPC that exists",
+                "the file system's VPC and its subnets",
+                "describe the VPC in network.existing",
+            )
         # `efa` stays allowed: the nodes have to be set up for it.
         described = ("throughput_mbps_per_tib", "compression", "data_repositories")
-        yield from said_of_a_new("file system", "fsx", fsx, described)
+        yield from described_twice("file system", "fsx", fsx, described)
 
 
 @error("V19")
-def reclaim_policy(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A static volume is kept always; CSI drivers know no `Recycle` (Kubernetes: persistent volumes).
+def reclaim_policy(environment: Environment) -> Iterator[Violation]:
+    """Require a reclaim policy of dynamic volumes only, and `Retain` in a protected environment.
 
-    `Delete` would end protected data with its claim.
+    Why: a static volume is always kept. `Delete` would end protected data with its claim.
+    Source: Kubernetes docs, persistent volumes (CSI drivers know no `Recycle`).
+    Example: fsx.reclaim_policy: Recycle
     """
     policy = environment.fsx.reclaim_policy
     if policy is not None and not environment.fsx.dynamic:
-        yield "fsx.reclaim_policy", f"{policy!r} is for provisioning: dynamic; leave it out, static volumes are kept"
+        reason = "provisioning is static, and static volumes are kept"
+        yield Violation("fsx.reclaim_policy", reason, "reclaim_policy with provisioning: dynamic", "take the key out")
     elif policy not in (None, "Delete", "Retain"):
-        yield "fsx.reclaim_policy", f"{policy!r}; allowed: Delete, Retain"
+        reason = "no CSI driver knows it"
+        yield Violation("fsx.reclaim_policy", reason, "Delete, Retain", "write Retain to keep the data, or Delete")
     elif environment.fsx.dynamic and environment.protect and policy != "Retain":
-        said = repr(policy) if policy else "is missing, which means Delete"
-        yield "fsx.reclaim_policy", f"{said}; allowed in a protected environment: Retain"
+        said = "" if policy else "(missing, which means Delete)"
+        reason = "the environment is protected, and its data would go with the claim"
+        yield Violation("fsx.reclaim_policy", reason, "Retain", "write reclaim_policy: Retain", said)

@@ -7,66 +7,92 @@ from typing import Final
 from config import naming
 from config.model import Environment
 from config.model.hyperpod import SUB_CHARTS
-from config.rules.rule import error
-from config.rules.walk import groups, repeated
+from config.rules.rule import Violation, error
+from config.rules.walk import groups, same_names
 
 # What the other sub-charts of aws/sagemaker-hyperpod-cli (helm_chart/HyperPodHelmChart) would do here.
 _REFUSED_SUB_CHARTS: Final = {
-    "inferenceOperators": "brings a second FSx CSI driver",
-    "storage": "brings a volume `fsx-pv` of its own",
-    "cert-manager": "is a managed add-on of EKS: `eks.add_ons`",
+    "inferenceOperators": "it brings a second FSx CSI driver",
+    "storage": "it brings a volume `fsx-pv` of its own",
+    "cert-manager": "it is a managed add-on of EKS: `eks.add_ons`",
 }
 
 
 @error("V1")
-def cluster_name(environment: Environment) -> Iterator[tuple[str, str]]:
-    """SageMaker CreateCluster: ClusterName."""
+def cluster_name(environment: Environment) -> Iterator[Violation]:
+    """Require a cluster name that SageMaker takes.
+
+    Why: CreateCluster refuses any other.
+    Source: SageMaker API reference, CreateCluster: ClusterName.
+    Example: hyperpod.cluster_name: -ml
+    """
     name = environment.hyperpod.cluster_name
     if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name, re.ASCII) or len(name) > 63:
-        yield "hyperpod.cluster_name", f"{name!r}; allowed: 1 to 63 letters, digits and hyphens between them"
+        reason = "SageMaker refuses such a name"
+        allowed = "1 to 63 letters, digits and hyphens between them, such as ml-cluster"
+        yield Violation("hyperpod.cluster_name", reason, allowed, "shorten it, or use hyphens for other characters")
 
 
 @error("V16")
-def bucket_names(environment: Environment) -> Iterator[tuple[str, str]]:
-    """S3 takes 63 characters, and nodes may read buckets that begin with `sagemaker-` only.
+def bucket_names(environment: Environment) -> Iterator[Violation]:
+    """Require names that are short enough for the lifecycle bucket.
 
-    The prefix, account and region leave the rest to project and environment (AWS docs: API_ClusterLifeCycleConfig;
-    AmazonSageMakerClusterInstanceRolePolicy).
+    Why: S3 takes 63 characters, and nodes may read only buckets that begin with `sagemaker-`. The prefix, account and
+    region leave the rest to project and environment.
+    Source: AWS docs, API_ClusterLifeCycleConfig; AmazonSageMakerClusterInstanceRolePolicy.
+    Example: project: aaaaaaaaaaaaaaaaaaaaaaaaaaa
     """
     name = naming.lifecycle_bucket(environment)
     if len(name) > 63:
         own = f"{environment.project}-{environment.name}"
-        yield (
+        most = len(own) - len(name) + 63
+        yield Violation(
             "project",
-            f"{environment.project!r} makes the bucket {name}, {len(name)} characters; "
-            f"allowed: at most {len(own) - len(name) + 63} in {own!r}, 63 in all",
+            f"it makes the bucket {name}, of {len(name)} characters instead of 63",
+            f"at most {most} characters in {own!r}",
+            "shorten project, or the environment's name",
         )
 
 
 @error("V21")
-def sub_charts(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Some sub-charts collide with what the stacks install (aws/sagemaker-hyperpod-cli: Chart.yaml, values.yaml)."""
+def sub_charts(environment: Environment) -> Iterator[Violation]:
+    """Refuse sub-charts that collide with what the stacks install.
+
+    Why: two releases of one object fail the installation, or delete each other's.
+    Source: aws/sagemaker-hyperpod-cli, Chart.yaml and values.yaml.
+    Example: hyperpod.sub_charts: [storage]
+    """
     for n, chart in enumerate(environment.hyperpod.sub_charts):
         if chart not in SUB_CHARTS:
-            reason = _REFUSED_SUB_CHARTS.get(chart, "is on already, not supported yet or unknown")
-            yield f"hyperpod.sub_charts.{n}", f"{chart!r} {reason}; allowed: {', '.join(SUB_CHARTS)}"
+            reason = _REFUSED_SUB_CHARTS.get(chart, "it is on already, not supported yet or unknown")
+            yield Violation(f"hyperpod.sub_charts.{n}", reason, ", ".join(SUB_CHARTS), "delete the item")
 
 
 @error("V25")
-def distinct_groups(environment: Environment) -> Iterator[tuple[str, str]]:
-    """HyperPod and Ray's pods find a group by its name (SageMaker CreateCluster: InstanceGroupName)."""
-    names = [group.name for _, group in groups(environment)]
-    if twice := repeated(names):
-        yield "hyperpod.instance_groups", f"name {', '.join(twice)} stands there twice; names must differ"
+def distinct_groups(environment: Environment) -> Iterator[Violation]:
+    """Require different names of instance groups.
+
+    Why: HyperPod and Ray's pods find a group by its name.
+    Source: SageMaker API reference, CreateCluster: InstanceGroupName.
+    Example: hyperpod.instance_groups.1.name: head-group
+    """
+    yield from same_names("hyperpod.instance_groups", (group.name for _, group in groups(environment)))
 
 
 @error("V29")
-def removal_of_a_group_that_stays(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A confirmation that stays behind would let the next removal of that group pass unseen."""
+def removal_of_a_group_that_stays(environment: Environment) -> Iterator[Violation]:
+    """Refuse the confirmed removal of a group that is listed.
+
+    Why: a confirmation that stays behind would let the next removal of that group pass unseen.
+    Source: this project, docs/hyperpod-updates.md.
+    Example: hyperpod.confirm_group_removal: [head-group]
+    """
     names = {group.name for _, group in groups(environment)}
     for n, name in enumerate(environment.hyperpod.confirm_group_removal):
         if name in names:
-            yield (
+            yield Violation(
                 f"hyperpod.confirm_group_removal.{n}",
-                f"{name!r} stands in instance_groups; allowed: groups that were taken out",
+                "instance_groups has this group",
+                "groups that were taken out of instance_groups",
+                "delete the item, or the group",
             )

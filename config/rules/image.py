@@ -2,45 +2,102 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from config import versions
 from config.model import Environment
-from config.rules.rule import error
+from config.rules.rule import Violation, error
 from config.rules.walk import repeated
+
+REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requirements.txt"
+_CONTINUED: Final = "\0"
+# A blank line, a comment, or a requirement with its hashes.
+_LOCKED: Final = re.compile(
+    r"\s*(\#.*)?|[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+([\s\0]*;[^\0]*?)?([\s\0]+--hash=sha256:[0-9a-f]{64})+\s*",
+    re.ASCII,
+)
 
 
 @error("V14")
-def ray_version(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Image and RayCluster must hold one version of Ray, the one that the project is tested with."""
+def ray_version(environment: Environment) -> Iterator[Violation]:
+    """Require one version of Ray in image and RayCluster, the one that the project is tested with.
+
+    Why: a Ray node of another version does not join the head.
+    Source: Ray docs, cluster FAQ; config/versions.py.
+    Example: ray.version: 2.43.0
+    """
     version = environment.ray.version
     if version != versions.RAY:
-        yield "ray.version", f"{version!r}; allowed: {versions.RAY}"
+        yield Violation("ray.version", "this project is not tested with it", versions.RAY, f"write {versions.RAY}")
     elif environment.image.uri:
         tag = re.search(r":([A-Za-z0-9_.-]+)(@|$)", environment.image.uri)
         said = re.match(r"(?:ray-?)?(\d+\.\d+\.\d+)", tag[1]) if tag else None
         if said and said[1] != version:
-            yield "image.uri", f"{environment.image.uri!r} says Ray {said[1]}; allowed: ray.version, {version}"
+            reason = f"its tag says Ray {said[1]}, and ray.version is {version}"
+            yield Violation("image.uri", reason, f"images with Ray {version}", "name another image")
 
 
 @error("V50")
-def one_image(environment: Environment) -> Iterator[tuple[str, str]]:
-    """An image is built into a repository, or it exists."""
+def one_image(environment: Environment) -> Iterator[Violation]:
+    """Require `image.repository` or `image.uri`, and not both.
+
+    Why: an image is built into a repository, or it exists.
+    Source: this project, docs/image.md.
+    Example: "image": {}
+    """
     image = environment.image
     if (image.repository is None) == (image.uri is None):
-        there = "both" if image.uri else "neither"
-        yield "image", f"{there} of repository and uri; allowed: one, to build an image or to use one that exists"
+        there = "both repository and uri" if image.uri else "neither repository nor uri"
+        yield Violation(
+            "image",
+            "an image is built into a repository, or it exists",
+            "repository, or uri",
+            "take one of the two out" if image.uri else "add repository to build an image, or uri to use one",
+            there,
+        )
 
 
 @error("V51")
-def pip_requirements(environment: Environment) -> Iterator[tuple[str, str]]:
-    """An image that is not pinned differs from build to build, and one that exists takes no packages."""
+def pip_requirements(environment: Environment) -> Iterator[Violation]:
+    """Require pinned packages, each once, of an image that is built.
+
+    Why: an image that is not pinned differs from build to build, and one that exists takes no packages.
+    Source: pip documentation, repeatable installs.
+    Example: image.pip: ["einops>=0.8"]
+    """
     image = environment.image
     if image.pip and image.uri and not image.repository:
-        yield "image.pip", "needs image.repository: nothing is built of an image that exists"
+        reason = "nothing is built of an image that exists"
+        yield Violation("image.pip", reason, "pip beside repository", "take pip out, or build with repository")
         return
     for n, requirement in enumerate(image.pip):
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+", requirement, re.ASCII):
-            yield f"image.pip.{n}", f"{requirement!r}; allowed: name==version"
+            fix = "write the name, two equals signs and the version"
+            yield Violation(f"image.pip.{n}", "it is not pinned", "name==version, such as einops==0.8.1", fix)
     names = [re.split(r"[\[=]", requirement)[0].lower().replace("_", "-") for requirement in image.pip]
-    if twice := repeated(names):
-        yield "image.pip", f"{', '.join(twice)} stands there twice"
+    for first, second, *_ in repeated(names).values():
+        reason = f"image.pip.{first} names the same package"
+        yield Violation(f"image.pip.{second}", reason, "each package once", "delete one of the two")
+
+
+@error("V75")
+def locked_requirements(environment: Environment) -> Iterator[Violation]:
+    """Require that ray_image/requirements.txt pins each package with its hashes.
+
+    Why: the build installs with --require-hashes, and fails in the cluster an hour after the deployment began.
+    Source: pip documentation, hash-checking mode.
+    Example: ray_image/requirements.txt: torch>=2.0
+    """
+    if environment.image.uri is not None:
+        return
+    line = 1
+    for written in REQUIREMENTS.read_text().replace("\\\n", _CONTINUED).split("\n"):
+        if not _LOCKED.fullmatch(written):
+            requirement = " ".join(written.replace(_CONTINUED, " ").partition(" --hash")[0].split())
+            name = re.split(r"[^\w.-]", requirement)[0]
+            reason = "its sha256 hashes are missing or incomplete" if "==" in requirement else "it is not pinned"
+            fix = "edit ray_image/requirements.in and run `make lock`"
+            allowed = "name==version --hash=sha256:…"
+            yield Violation(name, reason, allowed, fix, repr(requirement), file=REQUIREMENTS, line=line)
+        line += written.count(_CONTINUED) + 1

@@ -5,7 +5,8 @@ from typing import Final
 
 from config.catalogue import catalogue
 from config.model import Environment
-from config.rules.rule import error, warning
+from config.regions import families, regions, table_date
+from config.rules.rule import Violation, error, warning
 from config.rules.walk import groups, is_known, repeated
 
 # Kubernetes, HyperPod and this project label nodes themselves.
@@ -16,110 +17,188 @@ _NEURON_TAINT: Final = ("aws.amazon.com/neuron", "NoSchedule")
 
 
 @error("V3")
-def known_instance_types(environment: Environment) -> Iterator[tuple[str, str]]:
-    """What a type offers decides Ray's requests, subnets and pods: it must be known.
+def known_instance_types(environment: Environment) -> Iterator[Violation]:
+    """Require an instance type whose figures are known.
 
-    HyperPod's names begin with `ml.` (AWS docs: sagemaker-hyperpod-eks-prerequisites).
+    Why: what a type offers decides Ray's requests, subnets and pods. HyperPod's names begin with `ml.`.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; config/instance_types.yaml.
+    Example: hyperpod.instance_groups.0.instance_type: m5.2xlarge
     """
     for key, group in groups(environment):
         name = group.instance_type
         if not name.startswith("ml."):
-            yield f"{key}.instance_type", f"{name!r} is EC2's name; allowed: HyperPod's, which begins with `ml.`"
+            allowed = "HyperPod's names, such as ml.m5.2xlarge"
+            yield Violation(f"{key}.instance_type", "it is EC2's name", allowed, f"write ml.{name}")
         elif not is_known(group):
+            from config.suggest import closest  # noqa: PLC0415
+
             family = name.split(".")[1]
             sizes = [known for known in catalogue() if known.split(".")[1] == family]
-            families = sorted({known.split(".")[1] for known in catalogue()})
-            allowed = ", ".join(sizes) if sizes else f"types of {', '.join(families)}"
-            message = f"{name!r} is not in the catalogue; allowed: {allowed}, or another with its `type_facts`"
-            yield f"{key}.instance_type", message
+            all_families = sorted({known.split(".")[1] for known in catalogue()})
+            allowed = ", ".join(sizes) if sizes else f"types of {', '.join(all_families)}"
+            guess = closest(name, sizes or catalogue())
+            fix = f"did you mean {guess!r}? Or state the figures" if guess else "state the figures"
+            yield Violation(f"{key}.instance_type", "it is not in the catalogue", allowed, f"{fix} in type_facts")
+
+
+@warning("V76")
+def types_of_the_region(environment: Environment) -> Iterator[Violation]:
+    """Warn of an instance type that is not known to be offered in the region.
+
+    Why: a group of such a type never gets a node, and the deployment says so only after minutes to hours.
+    Source: EC2 API reference, DescribeInstanceTypeOfferings; the table is config/regions.yaml.
+    Example: region: eu-south-1
+    """
+    region = regions().get(environment.region)
+    if region is None:
+        return
+    named = [(f"{key}.instance_type", group.instance_type) for key, group in groups(environment) if is_known(group)]
+    system = environment.eks.system_nodes.instance_type
+    # The table has the catalogue's families, and EC2 many more.
+    if system.split(".")[0] in families():
+        named.append(("eks.system_nodes.instance_type", system))
+    for key, name in named:
+        if not region.offers(name):
+            code, day = environment.region, table_date()
+            elsewhere = [other for other, each in regions().items() if each.offers(name)]
+            reason = f"it is not known to be offered in {code} as of {day}"
+            advised = f"regions that offer it: {', '.join(elsewhere)}" if elsewhere else "types of config/regions.yaml"
+            ec2 = name.removeprefix("ml.")
+            ask = (
+                f"`aws ec2 describe-instance-type-offerings --region {code} --filters Name=instance-type,Values={ec2}`"
+            )
+            yield Violation(key, reason, advised, f"ask {ask}, then add it in config/regions.yaml, or choose another")
 
 
 @error("V4")
-def threads_per_core(environment: Environment) -> Iterator[tuple[str, str]]:
-    """EC2 refuses two threads per core where the type has no hyper-threads (VCpuInfo.ValidThreadsPerCore)."""
+def threads_per_core(environment: Environment) -> Iterator[Violation]:
+    """Require threads per core that the type has.
+
+    Why: EC2 refuses two threads per core where the type has no hyper-threads.
+    Source: EC2 API reference, VCpuInfo: ValidThreadsPerCore.
+    Example: hyperpod.instance_groups.1.threads_per_core: 3
+    """
     for key, group in groups(environment):
         if is_known(group) and group.threads_per_core not in group.type.threads_per_core:
             allowed = ", ".join(map(str, group.type.threads_per_core))
-            yield f"{key}.threads_per_core", f"{group.threads_per_core} on {group.instance_type}; allowed: {allowed}"
+            reason = f"{group.instance_type} does not have it"
+            yield Violation(f"{key}.threads_per_core", reason, allowed, f"write {group.type.threads_per_core[0]}")
 
 
 @error("V5")
-def deep_health_checks(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Deep health checks are for accelerators, and their taint bears no other beside it.
+def deep_health_checks(environment: Environment) -> Iterator[Violation]:
+    """Allow deep health checks on accelerators without taints only, each check once.
 
-    AWS docs: sagemaker-hyperpod-eks-resiliency-deep-health-checks, sagemaker-hyperpod-eks-prerequisites.
+    Why: the checks test accelerators, and their own taint bears no other beside it.
+    Source: AWS docs, sagemaker-hyperpod-eks-resiliency-deep-health-checks, sagemaker-hyperpod-eks-prerequisites.
+    Example: hyperpod.instance_groups.0.deep_health_checks: [InstanceStress]
     """
     for key, group in groups(environment):
         if not group.deep_health_checks or not is_known(group):
             continue
         if not group.type.accelerated:
-            yield f"{key}.deep_health_checks", f"need an accelerated instance type, not {group.instance_type}"
+            reason = f"{group.instance_type} has no accelerators to test"
+            yield Violation(f"{key}.deep_health_checks", reason, "accelerated types", "take the key out")
         elif group.taints:
-            yield f"{key}.taints", "must be empty on a group with deep_health_checks"
-        if twice := repeated(list(group.deep_health_checks)):
-            yield f"{key}.deep_health_checks", f"{', '.join(twice)} stands there twice"
+            reason = "the taint of deep_health_checks bears no other beside it"
+            yield Violation(f"{key}.taints", reason, "no taints", "take taints out, or deep_health_checks")
+        if twice := repeated(group.deep_health_checks):
+            yield Violation(
+                f"{key}.deep_health_checks", f"it has {', '.join(twice)} twice", "each check once", "delete one of them"
+            )
 
 
 @warning("V30")
-def connectivity_of_one_node(environment: Environment) -> Iterator[tuple[str, str]]:
-    """InstanceConnectivity tests the way between nodes (AWS docs: ...-resiliency-deep-health-checks)."""
+def connectivity_of_one_node(environment: Environment) -> Iterator[Violation]:
+    """Warn of a connectivity check in a group of one node.
+
+    Why: InstanceConnectivity tests the way between nodes.
+    Source: AWS docs, sagemaker-hyperpod-eks-resiliency-deep-health-checks.
+    Example: hyperpod.instance_groups.1.count: 1
+    """
     for key, group in groups(environment):
         if "InstanceConnectivity" in group.deep_health_checks and group.count < 2:
-            yield (
+            yield Violation(
                 f"{key}.deep_health_checks",
-                f"InstanceConnectivity needs two nodes to test; the group has {group.count}",
+                f"InstanceConnectivity tests the way between two nodes, and the group has {group.count}",
+                "InstanceConnectivity on groups of two and more nodes",
+                "take InstanceConnectivity out",
             )
 
 
 @error("V6")
-def min_count(environment: Environment) -> Iterator[tuple[str, str]]:
-    """SageMaker CreateCluster: MinInstanceCount is at most InstanceCount. Continuous provisioning is always on."""
+def min_count(environment: Environment) -> Iterator[Violation]:
+    """Require a `min_count` of at most `count`.
+
+    Why: SageMaker refuses another. Continuous provisioning is always on.
+    Source: SageMaker API reference, CreateCluster: MinInstanceCount.
+    Example: hyperpod.instance_groups.1.min_count: 5
+    """
     for key, group in groups(environment):
         if group.min_count is not None and group.min_count > group.count:
-            yield f"{key}.min_count", f"{group.min_count}; allowed: at most count, {group.count}"
+            reason, allowed = f"count is {group.count}", f"at most count, {group.count}"
+            yield Violation(f"{key}.min_count", reason, allowed, "lower min_count, or raise count")
 
 
 @error("V18")
-def volumes(environment: Environment) -> Iterator[tuple[str, str]]:
-    """SageMaker CreateCluster: EbsVolumeConfig.VolumeSizeInGB."""
+def volumes(environment: Environment) -> Iterator[Violation]:
+    """Require a volume size that SageMaker takes.
+
+    Why: CreateCluster refuses any other.
+    Source: SageMaker API reference, ClusterEbsVolumeConfig: VolumeSizeInGB.
+    Example: hyperpod.instance_groups.0.volume_gib: 0
+    """
     for key, group in groups(environment):
         if not 1 <= group.volume_gib <= 16384:
-            yield f"{key}.volume_gib", f"{group.volume_gib}; allowed: 1 to 16384"
+            reason = "SageMaker takes no such size"
+            yield Violation(f"{key}.volume_gib", reason, "1 to 16384", "write 500, or take the key out")
 
 
 @error("V31")
-def labels_and_taints(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Reserved prefixes are their owners'; HyperPod takes 50 labels and 50 taints (CreateCluster: KubernetesConfig).
+def labels_and_taints(environment: Environment) -> Iterator[Violation]:
+    """Refuse reserved prefixes, repetitions, and more than 50 labels or taints.
 
-    Kubernetes reserves kubernetes.io and k8s.io (kubernetes.io/docs: labels-annotations-taints).
+    Why: prefixes are their owners', and HyperPod takes 50 of each.
+    Source: Kubernetes docs, well-known labels; SageMaker API reference, ClusterKubernetesConfig.
+    Example: hyperpod.instance_groups.0.labels: {kubernetes.io/role: head}
     """
+    allowed = f"any prefix but {', '.join(_RESERVED)}"
     for key, group in groups(environment):
         for name in group.labels:
             if _reserved(name):
-                yield f"{key}.labels", f"{name!r} has a reserved prefix; allowed: any but {', '.join(_RESERVED)}"
+                fix = "use a prefix of your own, or none"
+                yield Violation(f"{key}.labels.{name}", "its prefix is reserved", allowed, fix, repr(name))
         for n, taint in enumerate(group.taints):
             if _reserved(taint.key):
-                message = f"{taint.key!r} has a reserved prefix; allowed: any but {', '.join(_RESERVED)}"
-                yield f"{key}.taints.{n}.key", message
+                fix = "use a prefix of your own, or none"
+                yield Violation(f"{key}.taints.{n}.key", "its prefix is reserved", allowed, fix)
         for what, number in (("labels", len(group.labels)), ("taints", len(group.taints))):
             if number > 50:
-                yield f"{key}.{what}", f"{number} of them; allowed: 50"
-        if twice := repeated([f"{taint.key} with {taint.effect}" for taint in group.taints]):
-            yield f"{key}.taints", f"{', '.join(twice)} stands there twice"
+                yield Violation(f"{key}.{what}", f"there are {number}", f"at most 50 {what}", f"delete {number - 50}")
+        for first, second, *_ in repeated(f"{taint.key} with {taint.effect}" for taint in group.taints).values():
+            reason = f"{key}.taints.{first} has the same key and effect"
+            yield Violation(f"{key}.taints.{second}", reason, "each key and effect once", "delete one of the two")
 
 
 @error("V68")
-def taints_of_neuron_nodes(environment: Environment) -> Iterator[tuple[str, str]]:
-    """HyperPod's chart writes the Neuron plugin's tolerations into its template; without it a node has no devices."""
+def taints_of_neuron_nodes(environment: Environment) -> Iterator[Violation]:
+    """Refuse taints that keep the Neuron device plugin away.
+
+    Why: HyperPod's chart writes the plugin's tolerations into its template; without the plugin a node has no devices.
+    Source: aws/sagemaker-hyperpod-cli, neuron-device-plugin/templates.
+    Example: hyperpod.instance_groups.2.taints: [{key: team, effect: NoSchedule}]
+    """
     for key, group in groups(environment):
         if not is_known(group) or not group.type.accelerated or group.type.gpus:
             continue
         for n, taint in enumerate(group.taints):
             if taint.effect != "PreferNoSchedule" and (taint.key, taint.effect) != _NEURON_TAINT:
-                yield (
+                yield Violation(
                     f"{key}.taints.{n}",
-                    f"{taint.key} with {taint.effect} keeps the Neuron device plugin from {group.instance_type}; "
-                    f"allowed: {' with '.join(_NEURON_TAINT)}, or PreferNoSchedule",
+                    f"it keeps the Neuron device plugin from {group.instance_type}",
+                    f"{' with '.join(_NEURON_TAINT)}, or effect PreferNoSchedule",
+                    "write effect: PreferNoSchedule",
+                    f"{taint.key} with {taint.effect}",
                 )
 
 

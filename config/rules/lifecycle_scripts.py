@@ -6,44 +6,48 @@ from pathlib import Path
 from typing import Final
 
 from config.model import Environment
-from config.rules.rule import error
+from config.rules.rule import Violation, error
 from config.rules.walk import groups
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENTRY_POINT: Final = "on_create.sh"
+_ALLOWED: Final = f"a folder of the project with {ENTRY_POINT}, such as lifecycle_scripts/eks"
 
 
 @error("V17")
-def lifecycle_scripts(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A script that is missing or cannot start fails each new node, an hour and more after the deployment began.
+def lifecycle_scripts(environment: Environment) -> Iterator[Violation]:
+    """Require a folder of the project with an `on_create.sh` that can start, and every script that it calls.
 
-    The folder is uploaded as it is and `on_create.sh` run as root: Linux line endings and an interpreter are needed
-    (awslabs/awsome-distributed-ai #916, #918: a second script that was not uploaded).
+    Why: the folder is uploaded as it is and the script run as root. One that is missing or cannot start fails each new
+    node, an hour and more after the deployment began.
+    Source: AWS docs, sagemaker-hyperpod-lifecycle-best-practices; awslabs/awsome-distributed-ai #916, #918.
+    Example: hyperpod.instance_groups.0.lifecycle_scripts: environments
     """
     looked_at = set()
     for key, group in groups(environment):
         if group.lifecycle_scripts not in looked_at:
             looked_at.add(group.lifecycle_scripts)
-            for message in _faults(group.lifecycle_scripts):
-                yield f"{key}.lifecycle_scripts", f"{group.lifecycle_scripts!r} {message}"
+            for reason, fix in _faults(group.lifecycle_scripts):
+                yield Violation(f"{key}.lifecycle_scripts", reason, _ALLOWED, fix)
 
 
-def _faults(name: str) -> Iterator[str]:
+def _faults(name: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a folder, and what to do."""
     folder = _folder(name)
     if folder is None:
-        yield "is no folder of the project; allowed: one such as lifecycle_scripts/eks"
+        yield "it is no folder of the project", "write a folder's path from the project's root"
         return
     if not (folder / ENTRY_POINT).is_file():
-        yield f"has no {ENTRY_POINT}"
+        yield f"it has no {ENTRY_POINT}", f"add {ENTRY_POINT}, or name another folder"
     for script in sorted(folder.glob("*.sh")):
         content = script.read_bytes()
         if not content.startswith(b"#!"):
-            yield f"has {script.name} without an interpreter; its first line must be #!/bin/bash"
+            yield f"{script.name} names no interpreter", f"begin {script.name} with the line #!/bin/bash"
         if b"\r" in content:
-            yield f"has {script.name} with Windows line endings; save it with Unix ones"
+            yield f"{script.name} has Windows line endings", f"save {script.name} with Unix line endings"
         for called in _called(content.decode(errors="replace")):
             if not (folder / called).is_file():
-                yield f"has no {called}, which {script.name} calls"
+                yield f"{script.name} calls {called}, which is not there", f"add {called}, or take the call out"
 
 
 def _folder(name: str) -> Path | None:

@@ -6,93 +6,193 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from config.model import Environment, ExistingSubnet
-from config.rules.rule import error
-from config.rules.walk import known_groups, repeated, said_of_a_new
+from config.regions import regions, table_date
+from config.rules.rule import Violation, error, warning
+from config.rules.walk import described_twice, known_groups, repeated, same_names
 
 # AWS docs: VPC CIDR blocks (172.17.0.0/16 is used by some of AWS's own services), and what is no unicast block.
 _UNUSABLE: Final = tuple(
     map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.17.0.0/16", "224.0.0.0/3"))
 )
+_SERVICES: Final = tuple(map(IPv4Network, ("10.100.0.0/16", "172.20.0.0/16")))
+_PRIVATE: Final = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 # EKS user guide, network requirements: zones that take no control plane's interfaces.
 _WITHOUT_EKS: Final = {"use1-az3", "usw1-az2", "cac1-az3"}
-_OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+_BLOCK: Final = "a private /16 such as 10.192.0.0/16"
 
 
 @error("V23")
-def two_zones_for_eks(environment: Environment) -> Iterator[tuple[str, str]]:
-    """EKS needs subnets in two zones; the /16 of a new VPC has room for three (EKS: network requirements)."""
+def two_zones_for_eks(environment: Environment) -> Iterator[Violation]:
+    """Require two or three different zones of a new VPC.
+
+    Why: EKS needs subnets in two zones, and the /16 of a new VPC has room for three.
+    Source: EKS user guide, network requirements.
+    Example: network.zones: [usw2-az2]
+    """
     network = environment.network
     if network.existing is None:
-        if twice := repeated(list(network.zones)):
-            yield "network.zones", f"{', '.join(twice)} stands there twice"
+        if repeated(network.zones):
+            yield from same_names("network.zones", network.zones, key="")
         elif not 2 <= len(network.zones) <= 3:
-            yield "network.zones", f"{len(network.zones)} zones; allowed: two or three zone ids"
+            yield Violation(
+                "network.zones",
+                f"EKS needs two zones, and the VPC has room for three; there are {len(network.zones)}",
+                "two or three zone ids",
+                "list the ids of two or three zones of the region",
+            )
 
 
 @error("V24")
-def vpc_block(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A zone's nodes take a /18 of the new VPC's block, and some blocks are not for VPCs."""
+def vpc_block(environment: Environment) -> Iterator[Violation]:
+    """Require a /16 that a VPC may use.
+
+    Why: each zone's nodes take a /18 of the new VPC's block, and AWS keeps some blocks for itself.
+    Source: Amazon VPC user guide, VPC CIDR blocks.
+    Example: network.vpc_cidr: 10.0.0.0/15
+    """
     block = environment.network.vpc_cidr
     if environment.network.existing:
         return
     if block.prefixlen != 16:
-        yield "network.vpc_cidr", f"{block}; allowed: a /16, of which each zone takes a /18 for its nodes"
-    elif taken := [str(other) for other in _UNUSABLE if block.overlaps(other)]:
-        yield "network.vpc_cidr", f"{block} overlaps {taken[0]}, which no VPC may use; allowed: such as 10.192.0.0/16"
+        reason = "each zone takes a /18 of it for its nodes, four in all"
+        yield Violation("network.vpc_cidr", reason, _BLOCK, f"write {block.network_address}/16 or another /16")
+    elif taken := [other for other in _UNUSABLE if block.overlaps(other)]:
+        reason = f"it overlaps {taken[0]}, which no VPC may use"
+        yield Violation("network.vpc_cidr", reason, _BLOCK, "choose another block")
+
+
+@error("V71")
+def services_have_their_own_addresses(environment: Environment) -> Iterator[Violation]:
+    """Keep a new VPC away from the addresses of Kubernetes services.
+
+    Why: EKS takes 10.100.0.0/16 or 172.20.0.0/16 for services. A node with an address of that range cannot be reached
+    from pods.
+    Source: EKS API reference, KubernetesNetworkConfigRequest: serviceIpv4Cidr.
+    Example: network.vpc_cidr: 10.100.0.0/16
+    """
+    block = environment.network.vpc_cidr
+    if environment.network.existing is None:
+        for taken in _SERVICES:
+            if block.overlaps(taken):
+                reason = f"it overlaps {taken}, which EKS may give to Kubernetes services"
+                yield Violation("network.vpc_cidr", reason, _BLOCK, "choose another block")
+
+
+@warning("V72")
+def private_block(environment: Environment) -> Iterator[Violation]:
+    """Warn of a new VPC with public addresses.
+
+    Why: its nodes cannot reach the owners of these addresses on the internet.
+    Source: RFC 1918, RFC 6598; Amazon VPC user guide, VPC CIDR blocks.
+    Example: network.vpc_cidr: 52.94.0.0/16
+    """
+    block = environment.network.vpc_cidr
+    unusable = any(block.overlaps(other) for other in _UNUSABLE)
+    if environment.network.existing is None and not unusable and not any(map(block.subnet_of, _PRIVATE)):
+        reason = "it holds public addresses, and nodes could not reach their owners"
+        yield Violation("network.vpc_cidr", reason, _BLOCK, "choose a private block")
+
+
+@error("V70")
+def known_region(environment: Environment) -> Iterator[Violation]:
+    """Require a region that exists.
+
+    Why: a region that does not exist is found out only when AWS does not answer.
+    Source: AWS global infrastructure guide, AWS Availability Zones; the table is config/regions.yaml.
+    Example: region: us-west-3
+    """
+    region = environment.region
+    if region not in regions() and not region.startswith(OTHER_PARTITIONS):
+        from config.suggest import did_you_mean  # noqa: PLC0415
+
+        fix = did_you_mean(region, regions(), "choose one of them")
+        yield Violation(
+            "region",
+            f"no such region is known as of {table_date()}",
+            ", ".join(sorted(regions())),
+            f"{fix} A newer region is added in config/regions.yaml"
+            if fix.endswith("?")
+            else f"{fix}, or add a newer region in config/regions.yaml",
+        )
 
 
 @error("V37")
-def zones_of_the_region(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A zone id names its region, and EKS's control plane is not in every zone (EKS: network requirements)."""
-    if environment.region.startswith(_OTHER_PARTITIONS):
+def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
+    """Require zones that exist in the region and, for EKS's interfaces, take a control plane.
+
+    Why: a subnet needs a zone of its region, and some zones take no EKS control plane.
+    Source: AWS global infrastructure guide, AWS Availability Zones; EKS user guide, network requirements.
+    Example: network.zones: [usw2-az2, use1-az1]
+    """
+    region = regions().get(environment.region)
+    if region is None:
         return
-    network, prefix = environment.network, _short(environment.region)
+    network = environment.network
     named = [(f"network.zones.{n}", zone, True) for n, zone in enumerate(network.zones)]
     if existing := network.existing:
         for place, subnets in _subnets(environment):
             control = subnets is existing.control_plane_subnets
             named += [(f"{place}.{n}.zone", subnet.zone, control) for n, subnet in enumerate(subnets)]
     for key, zone, for_eks in named:
-        if not zone.startswith(f"{prefix}-"):
-            yield key, f"{zone!r} is no zone of {environment.region}; allowed: such as {prefix}-az1"
+        usable = ", ".join(each for each in region.zones if not (for_eks and each in _WITHOUT_EKS))
+        if zone not in region.zones:
+            other = next((code for code, row in regions().items() if zone in row.zones), None)
+            reason = f"it is a zone of {other}" if other else f"no such zone is known as of {table_date()}"
+            fix = "choose one of them, or add a newer zone in config/regions.yaml"
+            yield Violation(key, f"{reason}, and the region is {environment.region}", usable, fix)
         elif for_eks and zone in _WITHOUT_EKS:
-            yield key, f"{zone!r} takes no EKS control plane; allowed: another zone of {environment.region}"
-
-
-def _short(region: str) -> str:
-    """How zone ids name a region: us-west-2 is usw2, ap-northeast-1 apne1."""
-    area, *words, number = region.split("-")
-    directions = re.findall("north|south|east|west|central", "-".join(words))
-    return area + "".join(direction[0] for direction in directions) + number
+            yield Violation(key, "it takes no EKS control plane", usable, "choose another zone")
 
 
 @error("V38")
-def nothing_new_in_an_existing_vpc(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Nothing of an existing VPC is changed, so that what describes a new one would be read by nobody."""
+def nothing_new_in_an_existing_vpc(environment: Environment) -> Iterator[Violation]:
+    """Refuse keys of a new VPC beside `network.existing`.
+
+    Why: nothing of an existing VPC is changed, so that nobody would read them.
+    Source: this project, docs/networks.md.
+    Example: network.nat_gateways: one
+    """
     network = environment.network
     if network.existing:
-        yield from said_of_a_new("VPC", "network", network, ("vpc_cidr", "zones", "nat_gateways"))
+        yield from described_twice("VPC", "network", network, ("vpc_cidr", "zones", "nat_gateways"))
 
 
 @error("V39")
-def existing_subnets(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Each subnet is one of the VPC's; nodes have one per zone, EKS's interfaces two zones (EKS: network)."""
+def existing_subnets(environment: Environment) -> Iterator[Violation]:
+    """Require existing subnets inside the VPC: one per zone for nodes, two zones for EKS's interfaces.
+
+    Why: a subnet of another VPC fails the deployment, and two node subnets of a zone leave one unused.
+    Source: EKS user guide, network requirements.
+    Example: network.existing.node_subnets.1.cidr: 10.30.0.0/18
+    """
     existing = environment.network.existing
     if existing is None:
         return
+    fix = "copy the subnet's values from `aws ec2 describe-subnets`"
     for place, subnets in _subnets(environment):
         for n, subnet in enumerate(subnets):
             if not subnet.cidr.subnet_of(existing.cidr):
-                yield f"{place}.{n}.cidr", f"{subnet.cidr} is not inside the VPC's block {existing.cidr}"
+                reason = f"it is not inside the VPC's block {existing.cidr}"
+                yield Violation(f"{place}.{n}.cidr", reason, f"blocks within {existing.cidr}", fix)
             for other in subnets[:n]:
                 if subnet.id == other.id:
-                    yield f"{place}.{n}.id", f"{subnet.id} stands there twice"
+                    reason = "another subnet of the list has this id"
+                    yield Violation(f"{place}.{n}.id", reason, "each subnet once", "delete one of the two")
                 elif subnet.cidr.overlaps(other.cidr):
-                    yield f"{place}.{n}.cidr", f"{subnet.cidr} overlaps {other.cidr} of {other.id}"
-    if twice := repeated([subnet.zone for subnet in existing.node_subnets]):
-        yield "network.existing.node_subnets", f"{', '.join(twice)} has two of them; allowed: one per zone"
+                    reason = f"it overlaps {other.cidr} of {other.id}"
+                    yield Violation(f"{place}.{n}.cidr", reason, "blocks that do not overlap", fix)
+    place = "network.existing.node_subnets"
+    for zone, (first, second, *_) in repeated(subnet.zone for subnet in existing.node_subnets).items():
+        reason = f"{place}.{first} is in {zone} already"
+        yield Violation(f"{place}.{second}.zone", reason, "one node subnet per zone", "delete one of the two")
     if len({subnet.zone for subnet in existing.control_plane_subnets}) < 2:
-        yield "network.existing.control_plane_subnets", "lie in one zone; EKS needs two"
+        yield Violation(
+            "network.existing.control_plane_subnets.1.zone",
+            "both subnets are in it",
+            "two zones",
+            "name a subnet of another zone",
+        )
 
 
 def _subnets(environment: Environment) -> Iterator[tuple[str, tuple[ExistingSubnet, ...]]]:
@@ -102,42 +202,72 @@ def _subnets(environment: Environment) -> Iterator[tuple[str, tuple[ExistingSubn
 
 
 @error("V40")
-def closed_network(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Without a way out, images come from ECR in this region (its interface endpoint reaches no other).
+def closed_network(environment: Environment) -> Iterator[Violation]:
+    """Require images from ECR in the region, and none to build, where the network has no way out.
 
-    Nor can an image be built: its packages come from the internet.
+    Why: the interface endpoint of ECR reaches its own region only, and an image build takes packages from the internet.
+    Source: Amazon ECR user guide, interface VPC endpoints.
+    Example: image_registry: docker.io/library
     """
     if not environment.network.closed:
         return
     image = environment.image
     if image.uri is None and image.repository is not None:
-        yield "image.repository", "cannot be built into without a way to PyPI; allowed in a closed network: image.uri"
+        yield Violation(
+            "image.repository",
+            "an image cannot be built without a way to PyPI",
+            "image.uri in a closed network",
+            "build the image elsewhere, push it to ECR and name it in image.uri",
+        )
     registry = rf"\d{{12}}\.dkr\.ecr\.{environment.region}\.amazonaws\.com/.+"
-    allowed = f"allowed in a closed network: ECR in {environment.region}, <account>.dkr.ecr.<region>.amazonaws.com/…"
+    allowed = (
+        f"ECR in {environment.region}, such as {environment.account}.dkr.ecr.{environment.region}.amazonaws.com/mirror"
+    )
     if environment.image_registry is None:
-        yield "image_registry", f"is missing; {allowed}"
+        yield Violation(
+            "image_registry",
+            "a closed network reaches no public registry",
+            allowed,
+            "add image_registry; `ops images` lists what to copy there",
+        )
     for key, value in (("image_registry", environment.image_registry), ("image.uri", image.uri)):
         if value is not None and not re.fullmatch(registry, value, re.ASCII):
-            yield key, f"{value!r}; {allowed}"
+            reason = "a closed network does not reach it"
+            yield Violation(key, reason, allowed, "copy the images there, with `crane copy` for example")
 
 
 @error("V67")
-def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The image of the Neuron device plugin stands in HyperPod's chart: no value takes it from another registry."""
+def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[Violation]:
+    """Refuse Neuron devices in a closed network.
+
+    Why: the image of the Neuron device plugin is fixed in HyperPod's chart, and no value takes another registry.
+    Source: aws/sagemaker-hyperpod-cli, charts/neuron-device-plugin.
+    Example: hyperpod.instance_groups.1.instance_type: ml.trn1.32xlarge
+    """
     if not environment.network.closed:
         return
     for key, group in known_groups(environment):
         if (group.type.accelerator_resource or "").startswith("aws.amazon.com/neuron"):
-            yield (
+            yield Violation(
                 f"{key}.instance_type",
-                f"{group.instance_type} needs an image from public.ecr.aws, which a closed network does not reach; "
-                "allowed: types without Neuron devices",
+                "its device plugin needs an image from public.ecr.aws, which a closed network does not reach",
+                "types without Neuron devices",
+                "choose another type, or open the network with nat_gateways",
             )
 
 
 @error("V35")
-def supported_partition(environment: Environment) -> Iterator[tuple[str, str]]:
-    """China, GovCloud and the isolated regions have other ARNs, endpoints and image accounts."""
-    region = environment.region
-    if region.startswith(_OTHER_PARTITIONS):
-        yield "region", f"{region!r} is not supported yet; allowed: regions of AWS's commercial partition"
+def supported_partition(environment: Environment) -> Iterator[Violation]:
+    """Require a region of AWS's commercial partition.
+
+    Why: China, GovCloud and the isolated regions have other ARNs, endpoints and image accounts.
+    Source: AWS general reference, AWS partitions.
+    Example: region: cn-north-1
+    """
+    if environment.region.startswith(OTHER_PARTITIONS):
+        yield Violation(
+            "region",
+            "its partition is not supported yet",
+            "regions of AWS's commercial partition",
+            "choose another region",
+        )

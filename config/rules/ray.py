@@ -6,8 +6,8 @@ from typing import Final
 
 from config import versions
 from config.model import Environment
-from config.rules.rule import error, warning
-from config.rules.walk import clusters, groups, ray_pods, repeated, workers
+from config.rules.rule import Violation, error, warning
+from config.rules.walk import clusters, groups, ray_pods, repeated, same_names, workers
 
 # KubeRay 1.2.0 (controllers/ray/common/pod.go) and k8s_charts/ray_pods.py set these themselves.
 _OWN_VARIABLES: Final = {
@@ -20,124 +20,213 @@ _SYSTEM_PATHS: Final = ("/bin", "/dev", "/etc", "/home/ray", "/lib", "/lib64", "
 # KubeRay's generateName is the first 50 characters of `<cluster>-<group>` (kuberay 1.2.0: utils.PodName).
 _POD_NAME: Final = 50
 _HEAD_GROUP: Final = "headgroup"
+# Autoscaler v1 of these versions removes all workers when listing pods times out (ray #58933).
+_AUTOSCALER_REMOVES_ALL: Final = ("2.42.1",)
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 @warning("V20")
-def old_kuberay(environment: Environment) -> Iterator[tuple[str, str]]:
-    """KubeRay 1.2.0 is of August 2024: its pods' probes, lost nodes and conditions were mended later."""
+def old_kuberay(environment: Environment) -> Iterator[Violation]:
+    """Warn of KubeRay 1.2.0.
+
+    Why: it is of August 2024, and its pods' probes, lost nodes and conditions were mended later.
+    Source: ray-project/kuberay, releases; #4078.
+    Example: kuberay.version: 1.2.0
+    """
     if environment.kuberay.version == versions.KUBERAY:
-        yield (
+        yield Violation(
             "kuberay.version",
-            f"{environment.kuberay.version!r} is of August 2024; a worker on a lost node is never replaced by it "
-            "alone (kuberay#4078), and RayCronJob and AWS's own Ray features need 1.6.0",
+            "it is of August 2024, and alone it never replaces a worker on a lost node (kuberay #4078)",
+            "1.6.0 and later, which RayCronJob and AWS's own Ray features need and this project does not offer yet",
+            "keep the reaper, which replaces such workers, and accept the warning",
         )
 
 
 @error("V49")
-def known_kuberay(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The versions that config/charts.lock.yaml has the chart of."""
+def known_kuberay(environment: Environment) -> Iterator[Violation]:
+    """Require a version of KubeRay whose chart is locked.
+
+    Why: only locked charts are installed.
+    Source: config/charts.lock.yaml.
+    Example: kuberay.version: 1.6.0
+    """
     if environment.kuberay.version not in versions.KUBERAY_VERSIONS:
         allowed = ", ".join(versions.KUBERAY_VERSIONS)
-        yield "kuberay.version", f"{environment.kuberay.version!r}; allowed: {allowed}"
+        yield Violation("kuberay.version", "its chart is not locked", allowed, f"write {versions.KUBERAY}")
 
 
 @warning("V69")
-def unrehearsed_kuberay(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A rehearsal runs the operator of KubeRay 1.2 only (rehearsal/kubernetes/modules/kuberay)."""
+def unrehearsed_kuberay(environment: Environment) -> Iterator[Violation]:
+    """Warn of a version of KubeRay that no rehearsal runs.
+
+    Why: a rehearsal runs the operator of KubeRay 1.2 only; of the others only the chart's values are tested.
+    Source: this project, docs/kuberay.md.
+    Example: kuberay.version: 1.4.2
+    """
     version = environment.kuberay.version
     if version in versions.KUBERAY_VERSIONS and version != versions.KUBERAY:
-        yield (
-            "kuberay.version",
-            f"{version!r} was never run by this project: its chart takes our values, and no rehearsal has its operator "
-            "(docs/kuberay.md)",
-        )
+        reason = "its chart takes our values, and no rehearsal has its operator (docs/kuberay.md)"
+        yield Violation("kuberay.version", reason, versions.KUBERAY, "try it in an environment of its own first")
 
 
 @error("V27")
-def instance_groups_of_ray(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Ray's pods are placed by the name of an instance group."""
-    known = [group.name for _, group in groups(environment)]
+def instance_groups_of_ray(environment: Environment) -> Iterator[Violation]:
+    """Require that Ray's pods name an instance group of the cluster.
+
+    Why: Ray's pods are placed by the name of an instance group.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites (node labels).
+    Example: ray.clusters.0.head.instance_group: heads
+    """
+    known = list(dict.fromkeys(group.name for _, group in groups(environment)))
     for key, pod in ray_pods(environment):
         if pod.instance_group not in known:
-            yield f"{key}.instance_group", f"no instance group {pod.instance_group!r}; allowed: {', '.join(known)}"
+            from config.suggest import did_you_mean  # noqa: PLC0415
+
+            fix = did_you_mean(pod.instance_group, known, "choose one of them, or add the group")
+            reason = "hyperpod.instance_groups has no group of this name"
+            yield Violation(f"{key}.instance_group", reason, ", ".join(known), fix)
 
 
 @error("V28")
-def replicas_within_bounds(environment: Environment) -> Iterator[tuple[str, str]]:
-    """The CRD has no such rule, and the operator follows what it finds (KubeRay 1.2.0)."""
+def replicas_within_bounds(environment: Environment) -> Iterator[Violation]:
+    """Require `min_replicas` ≤ `replicas` ≤ `max_replicas`.
+
+    Why: the RayCluster's definition has no such rule, and the operator follows what it finds.
+    Source: KubeRay 1.2.0, raycluster_types.go.
+    Example: ray.clusters.0.workers.0.replicas: 0
+    """
     for key, group in workers(environment):
-        if group.min_replicas > group.max_replicas:
-            yield f"{key}.min_replicas", f"{group.min_replicas}; allowed: at most max_replicas {group.max_replicas}"
-        elif not group.min_replicas <= group.replicas <= group.max_replicas:
-            yield (
-                f"{key}.replicas",
-                f"{group.replicas}; allowed: between min_replicas {group.min_replicas} "
-                f"and max_replicas {group.max_replicas}",
+        least, most = group.min_replicas, group.max_replicas
+        if least > most:
+            reason, allowed = f"max_replicas is {most}", f"at most max_replicas, {most}"
+            yield Violation(f"{key}.min_replicas", reason, allowed, "lower min_replicas, or raise max_replicas")
+        elif not least <= group.replicas <= most:
+            reason, bound = (
+                (f"max_replicas is {most}", "max") if group.replicas > most else (f"min_replicas is {least}", "min")
             )
+            yield Violation(f"{key}.replicas", reason, f"{least} to {most}", f"change replicas, or {bound}_replicas")
 
 
 @error("V63")
-def bounds_of_autoscaling(environment: Environment) -> Iterator[tuple[str, str]]:
-    """An autoscaler that may change nothing is a mistake in the bounds."""
+def bounds_of_autoscaling(environment: Environment) -> Iterator[Violation]:
+    """Require a worker group that the autoscaler may change.
+
+    Why: an autoscaler that may change nothing is a mistake in the bounds.
+    Source: Ray docs, configuring autoscaling.
+    Example: ray.clusters.0.workers.0.min_replicas: 10
+    """
     for key, cluster in clusters(environment):
         if cluster.autoscaling and all(group.min_replicas >= group.max_replicas for group in cluster.workers):
-            yield f"{key}.autoscaling", "needs a worker group whose min_replicas is less than its max_replicas"
+            yield Violation(
+                f"{key}.autoscaling",
+                "min_replicas is max_replicas in every worker group",
+                "a worker group whose min_replicas is less than its max_replicas",
+                "lower min_replicas, or take autoscaling out",
+            )
+
+
+@warning("V78")
+def autoscaler_that_removes_all(environment: Environment) -> Iterator[Violation]:
+    """Warn of autoscaling on a Ray whose autoscaler can remove every worker.
+
+    Why: when the API server does not answer in time, autoscaler v1 takes the empty answer for a cluster without
+    workers and removes them all. Jobs end.
+    Source: ray-project/ray #58933.
+    Example: ray.clusters.0.autoscaling: {}
+    """
+    for key, cluster in clusters(environment):
+        if cluster.autoscaling and environment.ray.version in _AUTOSCALER_REMOVES_ALL:
+            reason = f"Ray {environment.ray.version} removes all workers when listing pods times out (ray #58933)"
+            fix = "take autoscaling out, and scale with replicas"
+            yield Violation(f"{key}.autoscaling", reason, "no autoscaling until a newer Ray can be chosen", fix)
 
 
 @error("V66")
-def distinct_clusters(environment: Environment) -> Iterator[tuple[str, str]]:
-    """RayClusters share a namespace, and all that KubeRay makes is named after them."""
-    if twice := repeated([cluster.name for _, cluster in clusters(environment)]):
-        yield "ray.clusters", f"name {', '.join(twice)} stands there twice; names must differ"
+def distinct_clusters(environment: Environment) -> Iterator[Violation]:
+    """Require different names of RayClusters.
+
+    Why: RayClusters share a namespace, and all that KubeRay makes is named after them.
+    Source: Kubernetes docs, object names.
+    Example: ray.clusters.1.name: rayml
+    """
+    yield from same_names("ray.clusters", (cluster.name for _, cluster in clusters(environment)))
 
 
 @error("V61")
-def distinct_worker_groups(environment: Environment) -> Iterator[tuple[str, str]]:
-    """KubeRay takes pods of groups of one name for each other's (only its webhook, which is off, looks).
+def distinct_worker_groups(environment: Environment) -> Iterator[Violation]:
+    """Require different names of a RayCluster's worker groups, and none that is `headgroup`.
 
-    `headgroup` is the group of the head's pod (KubeRay 1.2.0: utils.RayNodeHeadGroupLabelValue).
+    Why: KubeRay takes pods of groups of one name for each other's, and only its webhook, which is off, looks.
+    `headgroup` is the group of the head's pod.
+    Source: KubeRay 1.2.0, utils.RayNodeHeadGroupLabelValue.
+    Example: ray.clusters.0.workers.0.name: headgroup
     """
     for key, cluster in clusters(environment):
         for n, group in enumerate(cluster.workers):
             if group.name == _HEAD_GROUP:
-                yield f"{key}.workers.{n}.name", f"{group.name!r} is the head's group; allowed: any other name"
-        if twice := repeated([group.name for group in cluster.workers]):
-            yield f"{key}.workers", f"name {', '.join(twice)} stands there twice; names must differ"
+                reason = "it is the group of the head's pod"
+                yield Violation(f"{key}.workers.{n}.name", reason, "any other name", "rename the group")
+        yield from same_names(f"{key}.workers", (group.name for group in cluster.workers))
 
 
 @error("V62")
-def pod_names(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Longer names are cut, and pods of two groups then look alike (KubeRay 1.2.0: utils.PodName)."""
+def pod_names(environment: Environment) -> Iterator[Violation]:
+    """Require that names of RayCluster and worker group have at most 50 characters together.
+
+    Why: longer names are cut, and pods of two groups then look alike.
+    Source: KubeRay 1.2.0, utils.PodName.
+    Example: ray.clusters.0.workers.0.name: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+    """
     for key, cluster in clusters(environment):
         for n, group in enumerate(cluster.workers):
             name = f"{cluster.name}-{group.name}"
             if len(name) > _POD_NAME:
-                yield f"{key}.workers.{n}.name", f"{name!r} has {len(name)} characters; allowed: {_POD_NAME} together"
+                reason = f"{name!r} has {len(name)} characters, and pods' names are cut at {_POD_NAME}"
+                allowed = f"at most {_POD_NAME} characters in CLUSTER-GROUP"
+                yield Violation(f"{key}.workers.{n}.name", reason, allowed, "shorten one of the two names")
 
 
 @error("V57")
-def variables_of_others(environment: Environment) -> Iterator[tuple[str, str]]:
-    """KubeRay sets its own; HyperPod's runtime would put GPUs into the head, or none into a worker."""
+def variables_of_others(environment: Environment) -> Iterator[Violation]:
+    """Refuse variables that KubeRay or this project sets.
+
+    Why: HyperPod's runtime would put GPUs into the head, or none into a worker, and Ray would not find its head.
+    Source: KubeRay 1.2.0, controllers/ray/common/pod.go.
+    Example: ray.clusters.0.env: {NVIDIA_VISIBLE_DEVICES: all}
+    """
     for key, cluster in clusters(environment):
-        names = [(f"{key}.env", name) for name in cluster.env]
+        names = [(f"{key}.env.{name}", name) for name in cluster.env]
         names += [(f"{key}.secrets.{n}.env", secret.env) for n, secret in enumerate(cluster.secrets)]
         for place, name in names:
             if name in _OWN_VARIABLES:
-                yield place, f"{name} is set by KubeRay or this project; allowed: other variables"
+                yield Violation(place, "KubeRay or this project sets it", "other variables", "take it out", name)
 
 
 @error("V58")
-def variables_given_twice(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Of two values of a variable the container would have one, whichever comes last."""
+def variables_given_twice(environment: Environment) -> Iterator[Violation]:
+    """Require one value of each variable.
+
+    Why: of two values the container would have one, whichever comes last.
+    Source: Kubernetes docs, define environment variables for a container.
+    Example: ray.clusters.0.env: {HUB_URL: x}
+    """
     for key, cluster in clusters(environment):
-        if twice := repeated([*cluster.env, *(secret.env for secret in cluster.secrets)]):
-            yield f"{key}.secrets", f"{', '.join(twice)} has two values; allowed: one, in env or secrets"
+        places = [f"{key}.env.{name}" for name in cluster.env]
+        places += [f"{key}.secrets.{n}.env" for n in range(len(cluster.secrets))]
+        for name, numbers in repeated([*cluster.env, *(secret.env for secret in cluster.secrets)]).items():
+            first, second = (places[n] for n in numbers[:2])
+            reason = f"{first} gives it another value"
+            yield Violation(second, reason, "one value, in env or secrets", "delete one of the two", name)
 
 
 @error("V59")
-def mount_paths(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A mount hides what lies below it (Kubernetes: volume mounts; rayproject/ray lives in /home/ray)."""
+def mount_paths(environment: Environment) -> Iterator[Violation]:
+    """Require mount paths that hide nothing, and each claim once.
+
+    Why: a mount hides what lies below it, and rayproject/ray lives in /home/ray.
+    Source: Kubernetes docs, volume mounts; KubeRay 1.2.0, controllers/ray/common/pod.go.
+    Example: fsx.mount_path: /tmp
+    """
     fsx = environment.fsx
     yield from _collisions("fsx.mount_path", fsx.mount_path, dict.fromkeys(_OWN_PATHS, "the project's"))
     for key, cluster in clusters(environment):
@@ -147,27 +236,36 @@ def mount_paths(environment: Environment) -> Iterator[tuple[str, str]]:
             yield from _collisions(f"{key}.volumes.{n}.mount_path", volume.mount_path, taken)
             taken[volume.mount_path] = f"{volume.claim}'s"
             if volume.claim in claims:
-                yield f"{key}.volumes.{n}.claim", f"{volume.claim!r} is mounted already; allowed: each claim once"
+                yield Violation(
+                    f"{key}.volumes.{n}.claim", "it is mounted already", "each claim once", "delete the item"
+                )
             claims.add(volume.claim)
 
 
-def _collisions(key: str, path: str, taken: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _collisions(key: str, path: str, taken: dict[str, str]) -> Iterator[Violation]:
     here = PurePosixPath(path)
     for other, owner in taken.items():
         if here.is_relative_to(other) or PurePosixPath(other).is_relative_to(here):
-            yield key, f"{path!r} collides with {owner} {other}; allowed: paths beside it"
+            reason = f"it is, contains or lies in {owner} {other}"
+            yield Violation(key, reason, "paths beside it, such as /shared", "choose another path")
             return
     if ".." in here.parts or any(PurePosixPath(system).is_relative_to(here) for system in _SYSTEM_PATHS):
-        yield key, f"{path!r} would hide a folder of the system; allowed: such as /shared"
+        yield Violation(key, "it would hide a folder of the system", "paths such as /shared", "choose another path")
 
 
 @error("V22")
-def node_selectors(environment: Environment) -> Iterator[tuple[str, str]]:
-    """HyperPod labels nodes with its own names of types (AWS docs: sagemaker-hyperpod-eks-prerequisites)."""
+def node_selectors(environment: Environment) -> Iterator[Violation]:
+    """Require that a node selector by type names the type of the pod's instance group.
+
+    Why: HyperPod labels nodes with its own names of types. No node has another, and the pod would wait for ever.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites.
+    Example: ray.clusters.0.head.node_selector: {node.kubernetes.io/instance-type: m5.2xlarge}
+    """
     types = {group.name: group.instance_type for _, group in groups(environment)}
     for key, pod in ray_pods(environment):
         wanted = pod.node_selector.get(INSTANCE_TYPE_LABEL)
         there = types.get(pod.instance_group)
         if wanted is not None and there is not None and wanted != there:
-            place = f"{key}.node_selector"
-            yield place, f"{INSTANCE_TYPE_LABEL} {wanted!r}; allowed: {there}, the type of {pod.instance_group}"
+            reason = f"{pod.instance_group} has nodes of {there} only"
+            place = f"{key}.node_selector.{INSTANCE_TYPE_LABEL}"
+            yield Violation(place, reason, there, "take it out, or choose another instance_group", repr(wanted))

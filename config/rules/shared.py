@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from config import naming
-from config.findings import Finding, Severity, named
+from config.findings import Finding
 from config.model import Environment
+from config.rules.rule import Rule, Violation, error, warning
 
 # What two environments of one account and region must not share: the key, its value, and why.
 _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = (
@@ -19,35 +20,50 @@ _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = 
         "an EKS cluster has one HyperPod cluster",
     ),
 )
-NAMES_RULE: Final = "V64"
-BLOCKS_RULE: Final = "V65"
+
+
+@error("V64")
+def own_names(environment: Environment, other: Environment) -> Iterator[Violation]:
+    """Require names of one's own in an account and region.
+
+    Why: the second deployment would change or fail on what the first one made.
+    Source: SageMaker, EKS, ECR, CloudFormation API references: names are unique in an account and region.
+    Example: hyperpod.cluster_name: ml-cluster
+    """
+    if (environment.account, environment.region) == (other.account, other.region):
+        for key, value_of, why in _OWN:
+            value = value_of(environment)
+            if value is not None and value == value_of(other):
+                reason = f"environment {other.name!r} uses it already in this account and region, and {why}"
+                yield Violation(key, reason, "a name that no other environment has", "choose another name", repr(value))
+
+
+@warning("V65")
+def own_blocks(environment: Environment, other: Environment) -> Iterator[Violation]:
+    """Warn of new VPCs whose blocks overlap.
+
+    Why: two VPCs of overlapping blocks can never be connected.
+    Source: Amazon VPC user guide, VPC peering limitations; transit gateway guide.
+    Example: network.vpc_cidr: 10.192.0.0/16
+    """
+    if environment.network.existing is None and other.network.existing is None:
+        taken = other.network.vpc_cidr
+        if environment.network.vpc_cidr.overlaps(taken):
+            reason = f"it overlaps {taken} of environment {other.name!r}, and the two VPCs could never be connected"
+            yield Violation("network.vpc_cidr", reason, "a block of its own", "choose another /16")
+
+
+PAIR_RULES: Final[tuple[Rule, ...]] = (own_names, own_blocks)
 
 
 def findings_beside(environment: Environment, others: Iterable[Environment]) -> list[Finding]:
     """Return what the environment shares with others that it should not; `others` may hold itself."""
-    found: list[Finding] = []
-    for other in others:
-        if (environment.name, environment.project) != (other.name, other.project):
-            found += _names(environment, other)
-            found += _blocks(environment, other)
-    accepted = environment.accepted_warnings.get(BLOCKS_RULE, "")
-    return [
-        replace(f, key=named(f.key, environment), accepted=accepted if f.rule == BLOCKS_RULE else "") for f in found
+    found = [
+        finding
+        for other in others
+        if (environment.name, environment.project) != (other.name, other.project)
+        for rule in PAIR_RULES
+        for finding in rule(environment, other)
     ]
-
-
-def _names(environment: Environment, other: Environment) -> Iterator[Finding]:
-    if (environment.account, environment.region) == (other.account, other.region):
-        for key, value_of, reason in _OWN:
-            value = value_of(environment)
-            if value is not None and value == value_of(other):
-                yield Finding(key, f"{value!r} is what environment {other.name!r} has too: {reason}", NAMES_RULE)
-
-
-def _blocks(environment: Environment, other: Environment) -> Iterator[Finding]:
-    """Two VPCs of overlapping blocks can never be connected (VPC peering, transit gateway)."""
-    if environment.network.existing is None and other.network.existing is None:
-        block, taken = environment.network.vpc_cidr, other.network.vpc_cidr
-        if block.overlaps(taken):
-            message = f"{block} overlaps {taken} of environment {other.name!r}: the two VPCs could never be connected"
-            yield Finding("network.vpc_cidr", message, BLOCKS_RULE, Severity.WARNING)
+    accepted = environment.accepted_warnings.get(own_blocks.id, "")
+    return [replace(each, accepted=accepted if each.rule == own_blocks.id else "") for each in found]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from config.catalogue import catalogue
 from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
 from config.model.base import Model
+from config.rules.rule import Violation
 
 
 def groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
@@ -55,15 +56,29 @@ def ray_pods(environment: Environment) -> Iterator[tuple[str, RayHead | RayWorke
     yield from workers(environment)
 
 
-def said_of_a_new(what: str, path: str, part: Model, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Those of `keys` that describe a new one although `<path>.existing` is used: nothing of it is changed, so that
-    nobody would read them.
-    """
+def described_twice(what: str, path: str, part: Model, keys: Iterable[str]) -> Iterator[Violation]:
+    """Yield those of `keys` that describe a new one although `<path>.existing` is used: nobody would read them."""
     for key in keys:
         if key in part.model_fields_set:
-            yield f"{path}.{key}", f"describes a new {what}; leave it out beside {path}.existing"
+            yield Violation(
+                f"{path}.{key}",
+                f"it describes a new {what}, and {path}.existing uses one as it is",
+                f"{path}.existing without {key}",
+                f"take {key} out, or {path}.existing",
+            )
 
 
-def repeated(names: list[str]) -> list[str]:
-    """Return the names that stand there more than once."""
-    return sorted({name for name in names if names.count(name) > 1})
+def repeated(names: Iterable[str]) -> dict[str, list[int]]:
+    """Return the names that are listed more than once, with their numbers in the list."""
+    places: dict[str, list[int]] = {}
+    for n, name in enumerate(names):
+        places.setdefault(name, []).append(n)
+    return {name: numbers for name, numbers in places.items() if len(numbers) > 1}
+
+
+def same_names(path: str, names: Iterable[str], key: str = "name") -> Iterator[Violation]:
+    """Yield one violation for each name that several items of the list at `path` have."""
+    for name, (first, second, *_) in repeated(names).items():
+        place = f"{path}.{second}.{key}" if key else f"{path}.{second}"
+        other = f"{path}.{first}"
+        yield Violation(place, f"{other} is the same", "each once", "change or delete one of them", repr(name))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from config.addresses import subnet_uses
 from config.model import Environment, InstanceGroup
-from config.rules.rule import error, warning
+from config.rules.rule import Violation, error, warning
 from config.rules.walk import by_name, clusters, groups, is_known, workers
 
 
@@ -18,28 +18,43 @@ def _zones_are_known(environment: Environment) -> bool:
 
 
 @error("V32")
-def zones_with_a_subnet(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A group's nodes need a subnet in their zone (SageMaker CreateCluster: OverrideVpcConfig)."""
+def zones_with_a_subnet(environment: Environment) -> Iterator[Violation]:
+    """Require a zone that has a subnet for nodes.
+
+    Why: a group's nodes need a subnet in their zone.
+    Source: SageMaker API reference, CreateCluster: OverrideVpcConfig.
+    Example: hyperpod.instance_groups.0.zone: usw2-az3
+    """
     zones = environment.network.node_zones
     for key, group in groups(environment):
         if zones and group.zone and group.zone not in zones:
-            yield f"{key}.zone", f"{group.zone!r} has no subnet for nodes; allowed: {', '.join(zones)}"
+            reason, fix = "no subnet for nodes is in it", "choose one of them, or add the zone to the network"
+            yield Violation(f"{key}.zone", reason, ", ".join(zones), fix)
 
 
 @error("V33")
-def zone_of_a_training_plan(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A plan's capacity is in one zone, which the group must name: nothing here can ask for it.
+def zone_of_a_training_plan(environment: Environment) -> Iterator[Violation]:
+    """Require the zone of a training plan.
 
-    AWS docs: sagemaker-hyperpod-prerequisites; awslabs/agent-plugins: capacity-planning.md.
+    Why: a plan's capacity is in one zone, and no file here says which.
+    Source: AWS docs, sagemaker-hyperpod-prerequisites; awslabs/agent-plugins, capacity-planning.md.
+    Example: hyperpod.instance_groups.1.zone: (left out)
     """
     for key, group in groups(environment):
         if group.training_plan and not group.zone:
-            yield f"{key}.zone", "is missing beside training_plan; allowed: the zone of the plan's capacity"
+            fix = "add zone; `aws sagemaker describe-training-plan` shows the plan's AvailabilityZone"
+            reason = "a training plan's capacity is in one zone"
+            yield Violation(f"{key}.zone", reason, "the zone of the plan's capacity", fix)
 
 
 @error("V7")
-def efa_in_one_zone(environment: Environment) -> Iterator[tuple[str, str]]:
-    """EFA does not cross zones; NCCL then falls back to TCP without a word (AWS docs: hyperpod-prerequisites)."""
+def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
+    """Require one zone for a RayCluster's worker groups with EFA.
+
+    Why: EFA does not cross zones; NCCL then falls back to TCP without a word.
+    Source: AWS docs, sagemaker-hyperpod-prerequisites.
+    Example: hyperpod.instance_groups.1.zone: usw2-az2
+    """
     if not _zones_are_known(environment):
         return
     by = by_name(environment)
@@ -48,24 +63,39 @@ def efa_in_one_zone(environment: Environment) -> Iterator[tuple[str, str]]:
         places = {group.name: _zone(environment, group) for group in used if group.type.efa}
         if len(set(places.values())) > 1:
             said = ", ".join(f"{name} in {zone}" for name, zone in places.items())
-            yield f"{key}.workers", f"instance groups with EFA in several zones: {said}; allowed: one zone"
+            reason = "EFA does not cross zones, and these groups have EFA"
+            fix = "give the instance groups one zone, or the worker groups RayClusters of their own"
+            yield Violation(f"{key}.workers", reason, "one zone", fix, said)
 
 
 @warning("V8")
-def file_system_in_another_zone(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Traffic between zones costs money and time (FSx for Lustre guide; the file system is in the first zone)."""
+def file_system_in_another_zone(environment: Environment) -> Iterator[Violation]:
+    """Warn of workers in another zone than the file system's.
+
+    Why: traffic between zones costs money and time. The file system is in the first zone.
+    Source: FSx for Lustre user guide, accessing file systems; EC2 on-demand pricing, data transfer.
+    Example: hyperpod.instance_groups.1.zone: usw2-az1
+    """
     if not environment.fsx.efa:
+        first = environment.network.node_zones[:1]
         for key, zone in _workers_elsewhere(environment):
-            yield key, f"{zone} is not the file system's zone, {environment.network.node_zones[0]}: traffic is paid for"
+            reason = f"the file system is in {first[0]}, and traffic between zones is paid for"
+            yield Violation(key, reason, f"the file system's zone, {first[0]}", "change zone", repr(zone))
 
 
 @error("V36")
-def efa_to_a_file_system_in_another_zone(environment: Environment) -> Iterator[tuple[str, str]]:
-    """EFA does not cross zones (AWS docs: sagemaker-hyperpod-prerequisites)."""
+def efa_to_a_file_system_in_another_zone(environment: Environment) -> Iterator[Violation]:
+    """Require workers in the file system's zone where it has EFA.
+
+    Why: EFA does not cross zones.
+    Source: AWS docs, sagemaker-hyperpod-prerequisites.
+    Example: hyperpod.instance_groups.1.zone: usw2-az1
+    """
     if environment.fsx.efa:
         for key, zone in _workers_elsewhere(environment):
             first = environment.network.node_zones[0]
-            yield key, f"{zone}; allowed with fsx.efa: the file system's zone, {first}"
+            reason = f"EFA does not cross zones, and the file system is in {first}"
+            yield Violation(key, reason, f"with fsx.efa the file system's zone, {first}", "change zone", repr(zone))
 
 
 def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
@@ -80,8 +110,13 @@ def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
 
 
 @error("V11")
-def addresses(environment: Environment) -> Iterator[tuple[str, str]]:
-    """A node takes many addresses (81 on a p5), and a subnet's block cannot change (hyperpod-prerequisites)."""
+def addresses(environment: Environment) -> Iterator[Violation]:
+    """Require enough addresses in each node subnet.
+
+    Why: a node takes many addresses (81 on a p5), and a subnet's block cannot change.
+    Source: AWS docs, sagemaker-hyperpod-prerequisites.
+    Example: hyperpod.instance_groups.1.count: 210
+    """
     network = environment.network
     subnets_are_known = network.existing or (network.vpc_cidr.prefixlen == 16 and len(network.zones) <= 3)
     types_are_known = all(is_known(group) for _, group in groups(environment))
@@ -89,8 +124,10 @@ def addresses(environment: Environment) -> Iterator[tuple[str, str]]:
         return
     for use in subnet_uses(environment):
         if use.used > use.free:
-            yield (
+            yield Violation(
                 "hyperpod.instance_groups",
-                f"nodes and services in {use.zone} take {use.used:,} addresses; allowed: {use.free:,}, "
-                f"those of the subnet {use.block}",
+                f"nodes and services in {use.zone} need more than the subnet {use.block} has",
+                f"{use.free:,} addresses",
+                "lower counts, or move groups to another zone",
+                f"{use.used:,} addresses",
             )

@@ -178,7 +178,7 @@ def _run_app(environment: str | None, directory: Path) -> subprocess.CompletedPr
 
 @pytest.mark.parametrize(
     ("environment", "says"),
-    [(None, "-c environment=NAME"), ("nowhere", f"no such environment; there are: {', '.join(available())}")],
+    [(None, "-c environment=NAME"), ("nowhere", f"there is no such file. Allowed: {', '.join(available())}.")],
 )
 def test_a_wrong_environment_ends_in_one_line(environment: str | None, says: str, tmp_path: Path) -> None:
     result = _run_app(environment, tmp_path)

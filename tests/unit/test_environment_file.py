@@ -37,27 +37,35 @@ def test_every_committed_environment_is_valid(name: str) -> None:
 
 def test_a_missing_key_is_named_with_its_path(dev: Any) -> None:
     del dev.document["hyperpod"]["instance_groups"][1]["count"]
-    assert "changed.yaml: hyperpod.instance_groups.1 (worker-group-1).count: is missing" in dev.refusal()
+    assert (
+        "hyperpod.instance_groups.1 (worker-group-1).count: (missing) is invalid: the key is required. "
+        in dev.refusal()
+    )
 
 
 def test_an_unknown_key_is_refused(dev: Any) -> None:
     dev.document["fsx"]["capacity"] = 1200
-    assert "fsx.capacity: is not a key here" in dev.refusal()
+    assert "fsx.capacity: key 'capacity' is invalid: there is no such key here. " in dev.refusal()
 
 
 def test_a_number_in_quotes_is_not_a_number(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][1]["count"] = "4"
-    assert "count: got '4'; allowed: a whole number; write it without quotes: 4" in dev.refusal()
+    assert (
+        "count: '4' is invalid: it is text. Allowed: a whole number, 0 to 6758. Fix: write it without quotes: 4."
+        in dev.refusal()
+    )
 
 
 def test_a_version_without_quotes_is_not_a_text(dev: Any) -> None:
     dev.document["eks"]["version"] = 1.35
-    assert 'eks.version: got 1.35; allowed: text; write it in quotes: "1.35"' in dev.refusal()
+    assert 'Fix: write it in quotes: "1.35".' in dev.refusal()
 
 
 def test_a_kubernetes_version_that_hyperpod_refuses_is_refused(dev: Any) -> None:
     dev.document["eks"]["version"] = "1.36"
-    assert "eks.version: '1.36'; allowed: 1.30, 1.31, 1.32, 1.33, 1.34, 1.35 [V2]" in dev.refusal()
+    assert (
+        "eks.version: '1.36' is invalid: HyperPod does not list it. Allowed: 1.30, 1.31, 1.32, 1.33, " in dev.refusal()
+    )
 
 
 def test_all_findings_come_at_once(dev: Any) -> None:
@@ -65,14 +73,14 @@ def test_all_findings_come_at_once(dev: Any) -> None:
     dev.document["fsx"]["capacity_gib"] = 1300
     dev.document["network"]["zones"] = ["us-west-2a", "usw2-az1"]
     refusal = dev.refusal()
-    assert "region: is missing" in refusal
-    assert "fsx.capacity_gib: 1300; allowed: 1200 or a multiple of 2400" in refusal
+    assert "region: (missing) is invalid" in refusal
+    assert "fsx.capacity_gib: 1300 is invalid" in refusal
     assert "network.zones.0" in refusal
 
 
 def test_a_zone_is_given_by_its_id(dev: Any) -> None:
     dev.document["network"]["zones"] = ["us-west-2a", "us-west-2b"]
-    assert "got 'us-west-2a'" in dev.refusal()
+    assert "'us-west-2a' is invalid: it is the name of a zone, and names mean different zones" in dev.refusal()
 
 
 def test_one_zone_is_not_enough_for_eks(dev: Any) -> None:
@@ -82,18 +90,20 @@ def test_one_zone_is_not_enough_for_eks(dev: Any) -> None:
 
 def test_an_unknown_instance_type_names_the_known_ones(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "ml.p5.24xlarge"
-    assert "'ml.p5.24xlarge' is not in the catalogue; allowed: ml.p5.4xlarge, ml.p5.48xlarge, or" in dev.refusal()
+    said = "'ml.p5.24xlarge' is invalid: it is not in the catalogue. Allowed: ml.p5.4xlarge, ml.p5.48xlarge. Fix: "
+    assert f"{said}did you mean 'ml.p5.4xlarge'? Or state the figures in type_facts." in dev.refusal()
 
 
 def test_an_ec2_name_of_a_type_is_told_from_hyperpod_s(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "p5.48xlarge"
-    assert "instance_type: 'p5.48xlarge' is EC2's name; allowed: HyperPod's, which begins with `ml.`" in dev.refusal()
+    assert "instance_type: 'p5.48xlarge' is invalid: it is EC2's name. " in dev.refusal()
+    assert "Fix: write ml.p5.48xlarge." in dev.refusal()
 
 
 @pytest.mark.parametrize("kind", ["m7g.xlarge", "c7gn.2xlarge", "t4g.large"])
 def test_system_nodes_of_another_processor_are_refused(dev: Any, kind: str) -> None:
     dev.document["eks"]["system_nodes"] = {"instance_type": kind}
-    assert f"instance_type: '{kind}' is a Graviton type" in dev.refusal()
+    assert f"instance_type: '{kind}' is invalid: it is a Graviton type" in dev.refusal()
 
 
 @pytest.mark.parametrize("kind", ["m5.xlarge", "g5.xlarge", "c6i.2xlarge", "m6in.large"])
@@ -104,22 +114,28 @@ def test_system_nodes_of_any_x86_type_are_allowed(dev: Any, kind: str) -> None:
 
 def test_deep_health_checks_need_an_accelerator(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][0]["deep_health_checks"] = ["InstanceStress"]
-    assert "deep_health_checks: need an accelerated instance type, not ml.m5.2xlarge" in dev.refusal()
+    assert "ml.m5.2xlarge has no accelerators to test" in dev.refusal()
 
 
 def test_ray_on_a_group_that_does_not_exist_is_refused(dev: Any) -> None:
     dev.document["ray"]["clusters"][0]["head"]["instance_group"] = "heads"
-    assert "no instance group 'heads'; allowed: head-group, worker-group-1" in dev.refusal()
+    said = (
+        "'heads' is invalid: hyperpod.instance_groups has no group of this name. Allowed: head-group, worker-group-1. "
+    )
+    assert f"{said}Fix: did you mean 'head-group'?" in dev.refusal()
 
 
 def test_replicas_outside_their_bounds_are_refused(dev: Any) -> None:
     dev.document["ray"]["clusters"][0]["workers"][0]["replicas"] = 11
-    assert "replicas: 11; allowed: between min_replicas 1 and max_replicas 10" in dev.refusal()
+    assert (
+        "replicas: 11 is invalid: max_replicas is 10. Allowed: 1 to 10. Fix: change replicas, or max_replicas."
+        in dev.refusal()
+    )
 
 
 def test_the_name_inside_must_be_the_file_s(dev: Any) -> None:
     dev.document["name"] = "prod"
-    assert "name: 'prod' must be the file's name, 'changed'" in dev.refusal()
+    assert "name: 'prod' is invalid: it is not the file's name. Allowed: changed. " in dev.refusal()
 
 
 def test_an_environment_cannot_be_changed_after_it_was_read() -> None:
@@ -129,19 +145,19 @@ def test_an_environment_cannot_be_changed_after_it_was_read() -> None:
 
 
 def test_no_such_file_lists_the_environments_there_are() -> None:
-    with pytest.raises(ConfigError, match=f"no such environment; there are: {', '.join(config.available())}"):
+    with pytest.raises(ConfigError, match=f"there is no such file. Allowed: {', '.join(config.available())}. Fix: "):
         load("staging")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must be a YAML mapping"),
-        ("- a\n- b\n", "must be a YAML mapping"),
-        ("region: a\nregion: b\n", "line 2"),
-        ("region:\n\t- a\n", "line 2"),
-        ("region: [a\n", "line 2"),
-        ("region: 2024-01-01\n", "line 1: 2024-01-01 is a date"),
+        ("", "yaml:1: the file is invalid: it is empty"),
+        ("- a\n- b\n", "yaml:1: the document is invalid: it is a list"),
+        ("region: a\nregion: b\n", "yaml:2 region: key 'region' is invalid: line 1 has it already"),
+        ("region:\n\t- a\n", "yaml:2: the indentation is invalid: a tab"),
+        ("region: [a\n", "yaml:2: the syntax is invalid"),
+        ("region: 2024-01-01\n", "yaml:1 region: 2024-01-01 is invalid: it is a date"),
     ],
     ids=["empty", "list", "duplicate key", "tab", "open bracket", "date"],
 )

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from config import ConfigError, Environment, available, load
+from config import Environment, available, load
 from config.document import read
-from config.findings import Severity
+from config.findings import InvalidEnvironmentError, Severity
 from config.load import DIRECTORY
 from config.rules import findings
 from tests.environments import changed_environments, valid_environments
@@ -30,23 +30,25 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("environments")
 
 
-def judged(directory: Path, content: str | bytes) -> Environment | ConfigError:
+def judged(directory: Path, content: str | bytes) -> Environment | InvalidEnvironmentError:
     """What `load` makes of the file; any other exception is a failure."""
     content = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
     (directory / "generated.yaml").write_bytes(content)
     result = _loaded(directory)
-    if isinstance(result, ConfigError):
+    if isinstance(result, InvalidEnvironmentError):
         assert result.findings
-        assert all(finding.severity is Severity.ERROR and finding.message for finding in result.findings)
+        for finding in result.findings:
+            assert finding.severity is Severity.ERROR
+            assert all((finding.value, finding.reason, finding.allowed, finding.fix, finding.file))
     else:
         assert [finding for finding in findings(result) if finding.severity is Severity.ERROR] == []
     return result
 
 
-def _loaded(directory: Path) -> Environment | ConfigError:
+def _loaded(directory: Path) -> Environment | InvalidEnvironmentError:
     try:
         return load("generated", directory)
-    except ConfigError as refusal:
+    except InvalidEnvironmentError as refusal:
         return refusal
 
 
@@ -88,7 +90,7 @@ def test_a_committed_file_without_some_of_its_text_lists_its_findings(
 @example(content="project: !!binary aGVsbG8=")
 @SETTINGS
 def test_any_file_at_all_is_refused_with_findings(content: str | bytes, directory: Path) -> None:
-    assert isinstance(judged(directory, content), ConfigError)
+    assert isinstance(judged(directory, content), InvalidEnvironmentError)
 
 
 @given(document=valid_environments())
@@ -99,4 +101,4 @@ def test_yaml_as_a_library_writes_it_is_read_back_alike(document: Any, directory
     file = directory / "written.yaml"
     with file.open("w") as stream:
         yaml.dump(document, stream)
-    assert read(file) == document
+    assert read(file).values == document

@@ -21,13 +21,16 @@ from rehearsal.story.account import EmbeddedAccount
 from tests.rehearsal.story.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
 
 MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {
-    "missing": (lambda text: text.replace("region: us-west-2\n", ""), r"broken\.yaml: region: is missing"),
-    "unknown": (lambda text: f"{text}colour: blue\n", r"broken\.yaml: colour: is not a key here"),
+    "missing": (lambda text: text.replace("region: us-west-2\n", ""), r"broken\.yaml:1 region: \(missing\) is invalid"),
+    "unknown": (lambda text: f"{text}colour: blue\n", r"broken\.yaml:\d+ colour: key 'colour' is invalid"),
     "type": (
         lambda text: text.replace("count: 2", 'count: "two"'),
-        r"broken\.yaml: hyperpod\.instance_groups\.1 \(worker-group-1\)\.count: got 'two'; allowed: a whole number",
+        r"broken\.yaml:\d+ hyperpod\.instance_groups\.1 \(worker-group-1\)\.count: 'two' is invalid: it is text\.",
     ),
-    "no mapping": (lambda _: "[]\n", r"broken\.yaml: line 1: must be a YAML mapping of keys to values"),
+    "no mapping": (
+        lambda _: "[]\n",
+        r"broken\.yaml:1: the document is invalid: it is a list\. Allowed: a YAML mapping of keys to values",
+    ),
 }
 COMMANDS: dict[str, tuple[typer.Typer, Sequence[str]]] = {
     "rehearsal": (rehearsal_app, ["run", "--env"]),
@@ -103,7 +106,8 @@ def test_wrong_environment_file_ends_the_process_before_anything_is_made(
 def test_missing_environment_file_is_told_with_those_that_exist(environments: Path, command: str, name: str) -> None:
     app, arguments = COMMANDS[command]
     output = typed(app, *arguments, name)
-    assert_one_clear_message(output, rf"{environments}/{name}\.yaml: no such environment; there are: small")
+    refusal = rf"{environments}/{name}\.yaml: environment '{name}' is invalid: there is no such file\. Allowed: small\."
+    assert_one_clear_message(output, refusal)
     assert len(output.splitlines()) == 1
 
 

@@ -68,6 +68,20 @@ class Case:
     keeps: Change = field(default_factory=dict)
 
 
+# Of the forms that issuers document, none of them real.
+SECRETS: Final = (
+    "AKIA" + "EXAMPLE0" * 2,
+    "hf_" + "abcdefgh" * 4,
+    "ghp_" + "abcdefgh" * 5,
+    "github_pat_" + "abcdefgh" * 5,
+    "glpat-" + "abcdefgh" * 3,
+    "sk-" + "abcdefgh" * 4,
+    "xoxb-" + "12345678" * 2,
+    "eyJ" + "abcdefgh" + ".eyJ" + "abcdefgh" + ".x",
+    "-----BEGIN " + "RSA PRIVATE KEY-----",
+    "redis://user:" + "password@host:6379",
+)
+US_EAST: Final[Change] = {"region": "us-east-1", "network.zones": ["use1-az1", "use1-az2"]}
 ELSEWHERE: Final[Change] = {f"{NODES}.zone": "usw2-az1"}
 
 CASES: Final[dict[str, list[Case]]] = {
@@ -142,7 +156,7 @@ CASES: Final[dict[str, list[Case]]] = {
     "V13": [
         Case({f"{CLUSTER}.head.cpu": 4}, {f"{CLUSTER}.head.cpu": 3}),
         Case({f"{CLUSTER}.head.memory_gib": 30}, {f"{CLUSTER}.head.memory_gib": 28}),
-        Case({f"{CLUSTER}.autoscaling": {}}, {f"{CLUSTER}.head.memory_gib": 29}),
+        Case({f"{CLUSTER}.head.memory_gib": 29}, {f"{CLUSTER}.autoscaling": {}, f"{CLUSTER}.head.memory_gib": 28}),
         Case({f"{WORKERS}.cpu": 96}, {f"{WORKERS}.cpu": 90}),
         Case({f"{WORKERS}.memory_gib": 2000}, {f"{WORKERS}.memory_gib": 1800}),
         Case({f"{WORKERS}.accelerators": 9}, {f"{WORKERS}.accelerators": 8}),
@@ -229,8 +243,8 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V31": [
         Case({f"{HEADS}.labels": {"kubernetes.io/role": "head"}}, {f"{HEADS}.labels": {"team": "a"}}),
-        Case({f"{HEADS}.labels": {"node.k8s.io/x": "y"}}, {f"{HEADS}.labels": {"example.com/x": "y"}}),
-        Case({f"{HEADS}.labels": {"sagemaker.amazonaws.com/x": "y"}}),
+        Case({f"{HEADS}.labels": {"node.k8s.io/x": "b"}}, {f"{HEADS}.labels": {"example.com/x": "b"}}),
+        Case({f"{HEADS}.labels": {"sagemaker.amazonaws.com/x": "b"}}),
         Case(
             {f"{HEADS}.labels": {f"l{n}": "" for n in range(51)}}, {f"{HEADS}.labels": {f"l{n}": "" for n in range(50)}}
         ),
@@ -424,8 +438,8 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V58": [
         Case(
-            {f"{CLUSTER}.env": {"TOKEN": "x"}},
-            {f"{CLUSTER}.secrets": [{"env": "TOKEN", "secret": "hub", "key": "token"}]},
+            {f"{CLUSTER}.env": {"HUB_URL": "x"}},
+            {f"{CLUSTER}.secrets": [{"env": "HUB_URL", "secret": "hub", "key": "url"}]},
         )
     ],
     "V59": [
@@ -486,4 +500,43 @@ CASES: Final[dict[str, list[Case]]] = {
         )
     ],
     "V69": [Case({"kuberay.version": "1.4.2"}, {"kuberay.version": "1.2.0"})],
+    "V70": [Case({"region": region}) for region in ("us-west-3", "eu-west-9", "xx-east-1")],
+    "V71": [
+        Case({"network.vpc_cidr": "10.100.0.0/16"}, {"network.vpc_cidr": "10.101.0.0/16"}),
+        Case({"network.vpc_cidr": "172.20.0.0/16"}, {"network.vpc_cidr": "172.21.0.0/16"}),
+    ],
+    "V72": [
+        Case({"network.vpc_cidr": "52.94.0.0/16"}, {"network.vpc_cidr": "100.64.0.0/16"}),
+        Case({"network.vpc_cidr": "172.32.0.0/16"}, {"network.vpc_cidr": "172.31.0.0/16"}),
+        Case({"network.vpc_cidr": "192.169.0.0/16"}, {"network.vpc_cidr": "192.168.0.0/16"}),
+    ],
+    "V73": [Case({f"{CLUSTER}.env": {"HUB": value}}, {f"{CLUSTER}.env": {"HUB": value[:6]}}) for value in SECRETS],
+    "V74": [
+        Case({f"{CLUSTER}.env": {name: "0123"}}, {f"{CLUSTER}.env": {name: "", f"{name}_PATH": "/fsx/x"}})
+        for name in ("HF_TOKEN", "token", "WANDB_API_KEY", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "SSH_PRIVATE_KEY")
+    ],
+    # The file is the project's: test_requirements.py changes it.
+    "V75": [],
+    "V76": [
+        Case(
+            {f"{NODES}.instance_type": "ml.p5e.48xlarge"},
+            {"region": "us-east-1", "network.zones": ["use1-az1", "use1-az2"], f"{NODES}.zone": "use1-az1"},
+        ),
+        Case(
+            {f"{NODES}.instance_type": "ml.p5.4xlarge", f"{NODES}.deep_health_checks": []},
+            {
+                "region": "ca-central-1",
+                "network.zones": ["cac1-az1", "cac1-az2"],
+                f"{NODES}.deep_health_checks": [],
+                f"{NODES}.instance_type": "ml.p5.48xlarge",
+            },
+        ),
+        Case({f"{NODES}.instance_type": "ml.trn2.48xlarge"}),
+        Case(
+            {"eks.system_nodes": {"instance_type": "p5e.48xlarge"}},
+            {"eks.system_nodes": {"instance_type": "x9z.large"}} | US_EAST,
+        ),
+    ],
+    "V77": [Case({f"{HEADS}.count": 0}, {f"{HEADS}.count": 1})],
+    "V78": [Case({f"{CLUSTER}.autoscaling": {}})],
 }

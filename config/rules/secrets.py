@@ -1,0 +1,70 @@
+"""Rules of secrets, which no environment file may hold: it is committed, and its values stand in templates."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from config.model import Environment
+from config.rules.rule import Violation, error, warning
+from config.rules.walk import clusters
+
+# What issuers document as the form of their secrets, each with what it is.
+_FORMS: Final = tuple(
+    (re.compile(pattern), what)
+    for pattern, what in (
+        (r"\b(AKIA|ASIA)[A-Z0-9]{16}\b", "an AWS access key id"),
+        (r"\bhf_[A-Za-z0-9]{20,}", "a Hugging Face token"),
+        (r"\b(gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{20,})", "a GitHub token"),
+        (r"\bglpat-[\w-]{20,}", "a GitLab token"),
+        (r"\bsk-[\w-]{20,}", "an API key"),
+        (r"\bxox[abeprs]-[\w-]{10,}", "a Slack token"),
+        (r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.", "a JSON web token"),
+        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----", "a private key"),
+        (r"\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@", "an address with a password"),
+    )
+)
+_NAME: Final = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|(API|ACCESS|PRIVATE|SECRET|AUTH)_KEY)$"
+)
+_ALLOWED: Final = "values that everybody may read"
+_HIDDEN: Final = "a value that is not shown"
+
+
+def _variables(environment: Environment) -> Iterator[tuple[str, str, str, str | None]]:
+    """Each variable of `env`: key, name, value, and what its form says that it is."""
+    for key, cluster in clusters(environment):
+        for name, value in cluster.env.items():
+            form = next((what for pattern, what in _FORMS if pattern.search(value)), None)
+            yield f"{key}.env.{name}", name, value, form
+
+
+@error("V73")
+def no_secrets(environment: Environment) -> Iterator[Violation]:
+    """Refuse values of `env` that have the form of a secret.
+
+    Why: the file is committed, and the value stands in templates, manifests and the pods' descriptions.
+    Source: AWS, Hugging Face, GitHub, GitLab, Slack: forms of their keys and tokens; RFC 7519, RFC 7468.
+    Example: ray.clusters.0.env: {HUB: hf_abcdefghijklmnopqrstuvwxyz}
+    """
+    for key, name, _, form in _variables(environment):
+        if form:
+            reason = f"it has the form of {form}, and this file is no place for secrets"
+            yield Violation(key, reason, _ALLOWED, f"revoke it if it was committed, and {_moved(name)}", _HIDDEN)
+
+
+@warning("V74")
+def names_of_secrets(environment: Environment) -> Iterator[Violation]:
+    """Warn of variables of `env` whose name says that they are secret.
+
+    Why: the file is committed, and the value stands in templates, manifests and the pods' descriptions.
+    Source: Kubernetes docs, secrets.
+    Example: ray.clusters.0.env: {WANDB_API_KEY: "0123"}
+    """
+    for key, name, value, form in _variables(environment):
+        if value and not form and _NAME.search(name.upper()):
+            reason = "its name says that it is secret, and this file is no place for secrets"
+            yield Violation(key, reason, _ALLOWED, _moved(name), _HIDDEN)
+
+
+def _moved(name: str) -> str:
+    return f"take it from a Kubernetes secret: secrets: [{{env: {name}, secret: NAME, key: KEY}}]"
