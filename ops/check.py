@@ -1,6 +1,6 @@
 """`ops check`: what an environment will be, before anything is made, and what is worth a second look."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group
 from rich.table import Table
@@ -8,7 +8,7 @@ from rich.text import Text
 
 from config import Environment, capacity, costs
 from config.addresses import subnet_uses
-from config.findings import Finding, Severity
+from config.findings import Finding
 from config.model import RayWorkers
 
 
@@ -18,16 +18,13 @@ def plan(environment: Environment) -> Group:
     return Group(*(line for part in parts for line in (part(environment), "")))
 
 
-def said(findings: Iterable[Finding]) -> Group:
-    """Draw what rules found; last and dim the warnings that the environment accepts with a reason."""
-    return Group(*map(_line, sorted(findings, key=lambda finding: bool(finding.accepted))))
-
-
-def _line(finding: Finding) -> Text:
-    if finding.accepted:
-        return Text(f"accepted: {finding}; {finding.accepted}", style="dim")
-    style = "bold red" if finding.severity is Severity.ERROR else "bold yellow"
-    return Text.assemble((f"{finding.severity.value}: ", style), str(finding))
+def said(warnings: Iterable[Finding]) -> Iterator[Text]:
+    """Yield a line for each warning; last and dim those that the environment accepts with a reason."""
+    for warning in sorted(warnings, key=lambda each: bool(each.accepted)):
+        if warning.accepted:
+            yield Text(f"accepted: {warning}: {warning.accepted}", style="dim")
+        else:
+            yield Text.assemble(("warning: ", "bold yellow"), str(warning))
 
 
 def _nodes(environment: Environment) -> Group:

@@ -1,13 +1,16 @@
 """What the commands of `ops` share: the application, its consoles, how an environment is read and a failure said."""
 
+from collections.abc import Iterable
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.measure import Measurement
 
 import config
 from config import Environment
+from config.findings import Finding, Severity
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,21 +26,56 @@ app.add_typer(kuberay_app, name="kuberay")
 console = Console(emoji=False, highlight=False)
 errors = Console(stderr=True, emoji=False, highlight=False)
 
-EnvName = Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")]
-OptionalEnv = Annotated[str | None, typer.Option("--env", help="One environment only. Default: all.")]
+_UNLIMITED = 10_000
+
+
+def _name(given: str | None) -> str | None:
+    return None if given is None else config.name_of(given)
+
+
+EnvName = Annotated[
+    str, typer.Option("--env", callback=_name, help="Environment: a file of environments/, with or without .yaml.")
+]
+OptionalEnv = Annotated[
+    str | None, typer.Option("--env", callback=_name, help="One environment only, with or without .yaml. Default: all.")
+]
 
 
 def load(name: str) -> Environment:
     """Return the environment, or say what is wrong with its file and end with 2."""
-    try:
-        return config.load(name)
-    except config.ConfigError as error:
-        fail(str(error))
+    return load_all([name])[0]
+
+
+def load_all(names: Iterable[str]) -> list[Environment]:
+    """Return the environments, or say what is wrong with all their files and end with 2."""
+    examined = [config.examine(name) for name in names]
+    if wrong := [finding for each in examined for finding in each.errors]:
+        report(wrong)
+        raise typer.Exit(2)
+    return [each.environment for each in examined if each.environment]
+
+
+def report(findings: Iterable[Finding]) -> None:
+    """Print findings to standard error, each on a line of its own."""
+    for finding in findings:
+        word, style = ("error", "red") if finding.severity is Severity.ERROR else ("warning", "yellow")
+        errors.print(f"[bold {style}]{word}:[/] {escape(str(finding))}", soft_wrap=True, highlight=False)
 
 
 def say(line: str) -> None:
     """Print a line as it is, however wide the terminal."""
     console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def show(drawn: RenderableType) -> None:
+    """Print a table or a group whole: nothing is cut, however narrow the terminal, and in a pipe nothing is wrapped."""
+    needs = Measurement.get(console, console.options.update(width=_UNLIMITED), drawn)
+    before = console.width
+    console.width = max(before, needs.minimum) if console.is_terminal else max(before, needs.maximum)
+    try:
+        console.print(drawn)
+    finally:
+        console.width = before
 
 
 def fail(message: str, code: int = 2) -> NoReturn:

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from config.declared import allowed_at
 from config.load import DIRECTORY
-from config.model import Environment
 
 _TEMPLATE: Final = Path(__file__).with_name("new_environment.yaml")
 _SCHEMA_LINE: Final = "# yaml-language-server: $schema=schema.json\n"
@@ -51,9 +51,11 @@ def template(name: str, place: Place, directory: Path = DIRECTORY) -> CommentedM
 
 def target(name: str, directory: Path = DIRECTORY) -> Path:
     """Return the file of a new environment; NewError when the name is taken or not allowed."""
-    pattern = Environment.model_json_schema()["properties"]["name"]["pattern"]
-    if not re.match(pattern, name):
-        raise NewError(f"{name!r} cannot be an environment's name; allowed: {pattern}")
+    allowed = allowed_at(("name",))
+    if allowed.shape and not re.match(str(allowed.shape.pattern), name):
+        raise NewError(
+            f"name {name!r} is invalid: it is written in another way. Allowed: {allowed.text}. Fix: {allowed.shape.fix}"
+        )
     file = directory / f"{name}.yaml"
     if file.exists():
         raise NewError(f"{file} exists; choose another name, or edit it")

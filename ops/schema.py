@@ -1,4 +1,4 @@
-"""The environment file's keys as a JSON schema for editors, and as a reference page for people."""
+"""The environment file's keys as a JSON schema for editors, and keys and rules as pages for people."""
 
 import json
 from collections.abc import Iterator
@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import Environment
+from ops import explain
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
 REFERENCE: Final = _ROOT / "docs" / "environment.md"
+RULES: Final = _ROOT / "docs" / "rules.md"
 _INTRODUCTION: Final = """# The environment file
 
 One YAML file in `environments/` is all that most people edit. Generated from `config/model/` by `ops schema`.
 
 `ops new NAME` writes a new one, `ops check --env NAME` says all that is wrong with one, and editors that read
 `environments/schema.json` complete its keys. Every key is listed; any other is refused. Keys in bold must be given.
+What values mean together is checked by [rules](rules.md), which `ops explain ID` explains.
 """
 
 _Schema = dict[str, Any]
@@ -51,7 +54,7 @@ def write() -> list[Path]:
 
 def _stale() -> dict[Path, str]:
     """The text that each file which differs should have."""
-    files = {SCHEMA: json_schema(), REFERENCE: reference()}
+    files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page()}
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 
 

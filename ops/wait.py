@@ -25,9 +25,9 @@ Observe = Callable[[], list[Item]]
 def table(items: list[Item], caption: str | None = None) -> Table:
     """Draw the items, one a row."""
     drawn = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
-    for column in ("", "what", "name"):
-        drawn.add_column(column, no_wrap=True)
-    drawn.add_column("state", overflow="fold")
+    # Folded, as a narrow terminal would cut what it redraws in place.
+    for column in ("", "what", "name", "state"):
+        drawn.add_column(column, overflow="fold")
     for item in items:
         style = _STYLE[item.state]
         reasons = escape(item.detail.replace("; ", "\n"))

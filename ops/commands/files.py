@@ -8,10 +8,24 @@ import typer
 from rich.markup import escape
 
 import config
-from config.findings import Severity
-from config.rules import findings, findings_beside
+from config import Environment
+from config.findings import Finding, Severity
+from config.rules import findings_beside
 from ops.check import plan, said
-from ops.cli import EnvName, OptionalEnv, app, charts_app, console, errors, fail, load, say
+from ops.cli import (
+    EnvName,
+    OptionalEnv,
+    app,
+    charts_app,
+    console,
+    errors,
+    fail,
+    load,
+    load_all,
+    report,
+    say,
+    show,
+)
 
 NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account, twelve digits.")]
 NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
@@ -22,16 +36,54 @@ NewZones = Annotated[
 
 @app.command()
 def check(env: OptionalEnv = None) -> None:
-    """Validate the environment; show what would be made, its cost per hour, and what is worth a second look."""
-    shared, others = False, config.neighbours()
-    for environment in [load(name) for name in ([env] if env else config.available())]:
-        console.rule(f"{environment.name}: account {environment.account}, {environment.region}", align="left")
-        console.print(plan(environment))
-        found = [*findings(environment), *findings_beside(environment, others)]
-        console.print(said(found), "")
-        shared |= any(finding.severity is Severity.ERROR for finding in found)
-    if shared:
-        fail("environments of one account and region share a name")
+    """Validate environments; show what would be made, its cost per hour, and what is worth a second look."""
+    wrong = [] if env else config.misnamed()
+    report(wrong)
+    others, pairs = config.neighbours(), set[tuple[str, ...]]()
+    for name in [env] if env else config.available():
+        examined = config.examine(name)
+        mistakes, environment = examined.errors, examined.environment
+        if environment and not mistakes:
+            found = list(examined.findings)
+            for other in others:
+                beside = examined.located(findings_beside(environment, [other]))
+                found += beside
+                if any(finding.severity is Severity.ERROR for finding in beside):
+                    pairs.add(tuple(sorted((environment.name, other.name))))
+            _shown(environment, [finding for finding in found if finding.severity is Severity.WARNING])
+            mistakes = [finding for finding in found if finding.severity is Severity.ERROR]
+        report(mistakes)
+        wrong += mistakes
+    if pairs:
+        said = "; ".join(" and ".join(pair) for pair in sorted(pairs))
+        fail(f"two environments in one account and region use the same name: {said}")
+    if wrong:
+        raise typer.Exit(2)
+
+
+def _shown(environment: Environment, warnings: list[Finding]) -> None:
+    console.print(f"[bold]{environment.name}: account {environment.account}, {environment.region}[/]\n", soft_wrap=True)
+    show(plan(environment))
+    for line in said(warnings):
+        console.print(line, soft_wrap=True)
+    console.print()
+
+
+@app.command()
+def explain(
+    rule: Annotated[str | None, typer.Argument(help="Id of a rule, such as V55. Default: list all.")] = None,
+) -> None:
+    """Explain a rule by the id at the end of its findings: what it demands, why, its source and an example."""
+    from ops.explain import UnknownRuleError, explained, listed  # noqa: PLC0415
+
+    if rule is None:
+        show(listed())
+        return
+    try:
+        for line in explained(rule):
+            say(line)
+    except UnknownRuleError as error:
+        fail(str(error))
 
 
 @app.command("new")
@@ -80,7 +132,7 @@ def import_cluster(
 def schema(
     check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
 ) -> None:
-    """Write what follows from the models: environments/schema.json for editors, docs/environment.md for people."""
+    """Write what follows from models and rules: environments/schema.json for editors, docs/*.md for people."""
     from ops import schema as files  # noqa: PLC0415
 
     stale = files.stale() if check_only else files.write()
@@ -102,8 +154,7 @@ def write_manifests(
     from ops import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
 
     stale: list[Path] = []
-    for name in [env] if env else config.available():
-        environment = load(name)
+    for environment in load_all([env] if env else config.available()):
         stale += manifests.stale(environment) if check_only else manifests.write(environment)
     for path in stale:
         verb = "is stale" if check_only else "written" if path.exists() else "removed"
@@ -122,7 +173,7 @@ def list_images(
 
     environment = load(env)
     if not plain:
-        console.print(images.table(environment))
+        show(images.table(environment))
     elif environment.image_registry is None:
         fail(f"{env} has no image_registry: it pulls each image from the registry that publishes it")
     else:

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from config import versions
-from ops.cli import EnvName, app, console, fail, load, say
+from ops.cli import EnvName, app, console, fail, load, say, show
 
 if TYPE_CHECKING:
     from ops.isolation_plan import Connection, Origin
@@ -41,9 +41,7 @@ def isolation_check(
             prober = checking.Prober(clients.kubernetes, image, timeout * 60)
             if dry_run:
                 prober.rehearse(origins)
-                console.print(
-                    _table(origins, lambda connection: "must be open" if connection.open else "must be closed")
-                )
+                show(_table(origins, lambda connection: "must be open" if connection.open else "must be closed"))
                 say("dry run: the cluster would take these pods; none was made")
                 return
             outcomes = prober.try_all(origins, say)
@@ -54,9 +52,7 @@ def isolation_check(
     except KeyboardInterrupt:
         fail("interrupted; nothing is proven, and the pods are removed", code=130)
     came = {outcome.connection: outcome for outcome in outcomes}
-    console.print(
-        _table(origins, lambda connection: f"{'✔' if came[connection].expected else '✘'} {came[connection].said}")
-    )
+    show(_table(origins, lambda connection: f"{'✔' if came[connection].expected else '✘'} {came[connection].said}"))
     if wrong := checking.verdict(outcomes):
         fail("; ".join(wrong), code=1)
     console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as they must be", highlight=False)

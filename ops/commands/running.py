@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import EnvName, app, console, fail, kuberay_app, load, say
+from ops.cli import EnvName, app, console, fail, kuberay_app, load, say, show
 from ops.items import Require, State
 
 Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
@@ -45,7 +45,7 @@ def wait(
             look = partial(observe, environment, clients, require)
             if require is Require.NONE:
                 items = look()
-                console.print(table(items, progress(items)))
+                show(table(items, progress(items)))
                 return
             items = wait_for_items(look, console, timeout=timeout * 60, interval=interval)
     except Unreachable as error:
@@ -75,7 +75,7 @@ def status(env: EnvName = "dev") -> None:
             items = observe(environment, clients)
     except Unreachable as error:
         fail(str(error))
-    console.print(table(items, progress(items)))
+    show(table(items, progress(items)))
     raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
 
 

@@ -10,7 +10,10 @@ from typer.testing import CliRunner, Result
 import config
 from config import costs
 from config.load import DIRECTORY
+from config.rules import ALL_RULES
+from ops import cli, schema
 from ops.__main__ import app
+from tests.unit.findings import line_of
 from tests.waiting import PATIENCE
 
 COMMANDS = ("check", "wait", "status", "manifests")
@@ -24,7 +27,7 @@ def run(*arguments: str) -> Result:
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A directory of environments in the place of the committed ones."""
     # Their default argument is the directory, bound when the function was made.
-    for function in (config.load, config.available, config.neighbours):
+    for function in (config.load, config.available, config.neighbours, config.examine, config.misnamed, config.name_of):
         monkeypatch.setattr(function, "__defaults__", (tmp_path,))
     return tmp_path
 
@@ -64,7 +67,10 @@ def test_an_environment_that_does_not_exist_names_those_that_do(command: str) ->
     result = run(command, "--env", "staging")
     assert result.exit_code == 2
     known = ", ".join(config.available())
-    assert result.stderr.endswith(f"environments/staging.yaml: no such environment; there are: {known}\n")
+    said = (
+        f"environments/staging.yaml: environment 'staging' is invalid: there is no such file. Allowed: {known}. Fix: "
+    )
+    assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.stdout == ""
 
@@ -74,7 +80,7 @@ def test_broken_yaml_is_named_with_its_line(command: str, environments: Path) ->
     (environments / "broken.yaml").write_text("project: a\nregion: [a\n")
     result = run(command, "--env", "broken")
     assert result.exit_code == 2
-    assert "broken.yaml: line 3: " in result.stderr
+    assert "broken.yaml:3: the syntax is invalid: " in result.stderr
     assert "Traceback" not in result.output
 
 
@@ -82,13 +88,13 @@ def test_all_findings_of_an_environment_come_at_once(environments: Path) -> None
     (environments / "empty.yaml").write_text("project: rayhp\nzone: [bold]\n")
     result = run("check", "--env", "empty")
     assert result.exit_code == 2
-    for key in ("account: is missing", "region: is missing", "zone: is not a key here"):
-        assert f"empty.yaml: {key}" in result.stderr
+    for key in ("1 account: (missing)", "1 region: (missing)", "2 zone: key 'zone'"):
+        assert f"empty.yaml:{key} is invalid: " in result.stderr
 
 
 def test_a_message_is_printed_as_it_is_brackets_included(environments: Path) -> None:
     (environments / "odd.yaml").write_text('region: "[bold]west[/]"\n')
-    assert "got '[bold]west[/]'" in run("check", "--env", "odd").stderr
+    assert "region: '[bold]west[/]' is invalid" in run("check", "--env", "odd").stderr
 
 
 def test_help_names_every_command_and_the_exit_codes() -> None:
@@ -126,14 +132,99 @@ def test_what_exists_costs_nothing_and_is_named() -> None:
 def test_an_accepted_warning_stands_with_its_reason() -> None:
     lines = " ".join(run("check", "--env", "dev").stdout.split())
     for rule, reason in config.load("dev").accepted_warnings.items():
-        assert f"[{rule}]; {reason}" in lines
+        assert f"[{rule}]: {reason}" in lines
 
 
-def test_a_name_that_two_environments_share_is_an_error_of_the_check(environments: Path) -> None:
+def test_a_copied_environment_names_the_pair_on_stderr(environments: Path) -> None:
     text = (DIRECTORY / "small.yaml").read_text()
     for name in ("one", "two"):
         (environments / f"{name}.yaml").write_text(text)
     result = run("check", "--env", "one")
     assert result.exit_code == 2
-    message = "error: hyperpod.cluster_name: 'ml-cluster-small' is what environment 'two' has too"
-    assert message in " ".join(result.stdout.split())
+    lines = result.stderr.splitlines()
+    shared = "hyperpod.cluster_name: 'ml-cluster-small' is invalid: environment 'two' uses it already"
+    line = line_of(environments / "one.yaml", ("hyperpod", "cluster_name"))
+    assert [said for said in lines if f"one.yaml:{line} {shared}" in said]
+    assert lines[-1] == "error: two environments in one account and region use the same name: one and two"
+    assert run("check").stderr.splitlines()[-1] == lines[-1]
+
+
+def test_one_broken_file_hides_nothing_of_the_others(environments: Path) -> None:
+    text = (DIRECTORY / "small.yaml").read_text()
+    (environments / "a.yaml").write_text("project: [\n")
+    (environments / "b.yaml").write_text(text.replace("count: 2", "count: two"))
+    (environments / "c.yaml").write_text(text)
+    result = run("check")
+    assert result.exit_code == 2
+    assert "a.yaml:2: the syntax is invalid" in result.stderr
+    line = line_of(environments / "b.yaml", ("hyperpod", "instance_groups", 1, "count"))
+    assert f"b.yaml:{line} hyperpod.instance_groups.1 (worker-group-1).count: 'two' is invalid" in result.stderr
+    assert "c: account 111122223333" in result.stdout
+    assert run("manifests", "--check").stderr.count("is invalid") == 2
+
+
+@pytest.mark.parametrize("given", ["small", "small.yaml", "small.yml", "environments/small.yaml"])
+def test_an_environment_is_named_by_its_file_too(given: str) -> None:
+    result = run("check", "--env", given)
+    assert result.exit_code == 0, result.output
+    assert "small: account " in result.stdout
+    assert config.load(given) == config.load("small")
+
+
+def test_a_file_of_another_folder_is_no_environment(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text("project: a\n")
+    result = run("check", "--env", str(tmp_path / "small.yaml"))
+    assert result.exit_code == 2
+    assert "there is no such file" in result.stderr
+
+
+def test_a_yml_file_is_named(environments: Path) -> None:
+    (environments / "trial.yml").write_text((DIRECTORY / "small.yaml").read_text())
+    result = run("check", "--env", "trial")
+    assert result.exit_code == 2
+    assert "only .yaml files are read" in result.stderr
+    assert "Fix: rename trial.yml to trial.yaml." in result.stderr
+    result = run("check")
+    assert result.exit_code == 2
+    assert "trial.yml: file 'trial.yml' is invalid: only .yaml files are read. " in result.stderr
+
+
+def test_a_misspelt_environment_is_guessed() -> None:
+    assert "Fix: did you mean 'small'?" in run("check", "--env", "smal").stderr
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_nothing_is_cut_in_a_narrow_place(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """A pipe has 80 columns for rich, and a terminal as many as its window."""
+    monkeypatch.setattr(cli.console, "_width", width)
+    for terminal in (False, True):
+        monkeypatch.setattr(cli.console, "_force_terminal", terminal)
+        lines = run("check", "--env", "dev").stdout
+        assert "…" not in lines.replace("ml.…", "")
+        assert "worker-group-1" in lines
+    monkeypatch.setattr(cli.console, "_force_terminal", False)
+    [accepted] = [line for line in run("check", "--env", "dev").stdout.splitlines() if "[V56]" in line]
+    assert accepted.startswith("accepted: environments/dev.yaml:54 ray.clusters.0 (rayml).head.instance_group: ")
+
+
+def test_explain_says_what_why_source_and_example() -> None:
+    for id in ("V55", "v55"):
+        lines = run("explain", id).stdout.splitlines()
+        assert lines[0] == "V55 (error): Require a place for each head beside workers that take whole nodes."
+        assert [line.partition(":")[0] for line in lines[1:]] == ["Why", "Source", "Breaks it"]
+    assert run("explain", "V56").stdout.splitlines()[-1] == "To accept it: accepted_warnings: {V56: REASON}"
+
+
+def test_explain_lists_all_rules_and_guesses() -> None:
+    lines = run("explain").stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(ALL_RULES)
+    result = run("explain", "V555")
+    assert result.exit_code == 2
+    assert "no rule has this id" in result.stderr
+    assert "Fix: did you mean 'V55'?" in result.stderr
+
+
+def test_every_rule_stands_on_the_page_of_rules() -> None:
+    text = schema.RULES.read_text()
+    for rule in ALL_RULES.values():
+        assert f"## {rule.id}\n\n{rule.severity.value.capitalize()}. {rule.explanation.what}\n" in text

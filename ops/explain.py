@@ -1,0 +1,64 @@
+"""Explains rules: for `ops explain`, and as the page docs/rules.md."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.table import Table
+
+from config.findings import Severity
+from config.rules import ALL_RULES
+from config.rules.rule import Rule
+from config.suggest import did_you_mean
+
+_INTRODUCTION: Final = """# Rules
+
+Each finding of `ops check` ends with the id of its rule. Generated from `config/rules/` by `ops schema`;
+`ops explain V55` prints one.
+
+An error must be mended. A warning may stay with a reason: `accepted_warnings: {V56: as in the walkthrough}`. An example
+is a key and a value that break the rule where everything else keeps it.
+"""
+
+
+class UnknownRuleError(Exception):
+    """No rule has the id; the message lists those there are."""
+
+
+def explained(id: str) -> Iterator[str]:
+    """Yield the lines that explain a rule. Raises UnknownRuleError."""
+    rule = ALL_RULES.get(id.upper())
+    if rule is None:
+        known = ", ".join(ALL_RULES)
+        raise UnknownRuleError(
+            f"rule {id!r} is invalid: no rule has this id. Allowed: {known}. "
+            f"Fix: {did_you_mean(id, ALL_RULES, 'copy the id from the end of a finding')}"
+        )
+    said = rule.explanation
+    yield f"{rule.id} ({rule.severity.value}): {said.what}"
+    yield f"Why: {said.why}"
+    yield f"Source: {said.source}"
+    yield f"Breaks it: {said.example}"
+    if rule.severity is Severity.WARNING:
+        yield f"To accept it: accepted_warnings: {{{rule.id}: REASON}}"
+
+
+def listed() -> Table:
+    """Draw all rules, a line each."""
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("rule", "kind"):
+        drawn.add_column(column, no_wrap=True)
+    drawn.add_column("what it demands", overflow="fold")
+    for rule in ALL_RULES.values():
+        drawn.add_row(rule.id, rule.severity.value, rule.explanation.what)
+    return drawn
+
+
+def page() -> str:
+    """Return the page: a section for each rule."""
+    return "\n".join([_INTRODUCTION, *(line for rule in ALL_RULES.values() for line in _section(rule))])
+
+
+def _section(rule: Rule) -> Iterator[str]:
+    said = rule.explanation
+    yield from (f"## {rule.id}", "", f"{rule.severity.value.capitalize()}. {said.what}", "")
+    yield from (f"- Why: {said.why}", f"- Source: {said.source}", f"- Breaks it: `{said.example}`", "")
