@@ -10,11 +10,15 @@ import sys
 from typing import Any, Final
 
 import kubernetes
+import yaml
+from kubernetes.client import ApiException
 from kubernetes.stream import stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
 from rich.console import Console
 
 from ops.job_runs import Request, RunError
 from ops.ray_head import ENDED, Head, heads
+from ops.simulated import said_of, said_of_pod
 
 _STOPPED: Final = 130
 _SUBMIT: Final = ("ray", "job", "submit", "--address", "http://127.0.0.1:8265")
@@ -26,6 +30,13 @@ def head_of(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> 
     if not found:
         raise RunError(f"RayCluster {cluster} has no head that runs; `ops status` shows why")
     return found[0]
+
+
+def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> None:
+    """Raise RunError when the RayCluster's head is a rehearsal's, in which no Ray runs: no job would ever begin."""
+    for pod in heads(core, namespace, cluster):
+        if simulated := said_of_pod(core, namespace, pod):
+            raise RunError(f"no job can run on RayCluster {cluster}: {simulated}")
 
 
 def submit(head: Head, request: Request) -> None:
@@ -63,19 +74,24 @@ def follow(head: Head, name: str, console: Console) -> int:
 
 
 def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: Request) -> int:
-    """Run `ray job submit` in the head pod, show what it prints, return its exit code."""
+    """Run `ray job submit` in the head pod, show what it prints, return its exit code. Raises RunError."""
     package = request.package
-    shell = stream(
-        core.connect_get_namespaced_pod_exec,
-        pod,
-        namespace,
-        command=["/bin/bash", "-lc", script(request)],
-        stdin=True,
-        stdout=True,
-        stderr=True,
-        tty=False,
-        _preload_content=False,
-    )
+    try:
+        shell = stream(
+            core.connect_get_namespaced_pod_exec,
+            pod,
+            namespace,
+            command=["/bin/bash", "-lc", script(request)],
+            stdin=True,
+            stdout=True,
+            stderr=True,
+            tty=False,
+            _preload_content=False,
+        )
+    except ApiException as error:
+        if simulated := said_of(error):
+            raise RunError(f"the head {namespace}/{pod} does not run it: {simulated}") from error
+        raise
     if package:
         shell.write_stdin(base64.b64encode(package.content).decode())
     while shell.is_open():
@@ -85,7 +101,13 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
         if shell.peek_stderr():
             sys.stderr.write(shell.read_stderr())
         sys.stdout.flush()
-    return int(shell.returncode or 0)
+    status = yaml.safe_load(shell.read_channel(ERROR_CHANNEL)) or {}
+    if status.get("reason") == "NonZeroExitCode":
+        return int(status["details"]["causes"][0]["message"])
+    if status.get("status") != "Success":
+        message = str(status.get("message") or "the connection ended")
+        raise RunError(f"the head {namespace}/{pod} does not run it: {said_of(message) or message}")
+    return 0
 
 
 def script(request: Request) -> str:

@@ -11,6 +11,7 @@ from kubernetes.client import ApiException
 from kubernetes.stream import portforward
 
 from ops.clients import REQUEST_TIMEOUT
+from ops.simulated import said_of
 
 _DASHBOARD: Final = 8265
 _UPLOAD_SECONDS: Final = 300
@@ -131,6 +132,8 @@ class Head:
 
 
 def _reason(error: Exception) -> str:
+    if simulated := said_of(error):
+        return simulated
     told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
     # The web socket's own text goes on with the answer's headers.
     return told.partition(" -+-+- ")[0]

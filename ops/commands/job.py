@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from config import Environment
 from k8s_charts.names import RAY_DIRECTORY
-from ops.cli import EnvName, app, console, fail, load, say
+from ops.cli import EnvName, app, console, fail, load, say, show
 
 if TYPE_CHECKING:
     from ops.job_runs import Request, Run, Runs
@@ -106,9 +106,9 @@ def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = Fa
     environment = load(env)
     with _talking(environment) as runs:
         if direct:
-            console.print(_rays_table(_head(runs, environment, cluster).jobs()))
+            show(_rays_table(_head(runs, environment, cluster).jobs()))
         else:
-            console.print(_table([run for run in runs.all() if cluster in (None, run.cluster)]))
+            show(_table([run for run in runs.all() if cluster in (None, run.cluster)]))
 
 
 @job_app.command()
@@ -157,6 +157,7 @@ def _submit_as(
         head = _head(runs, environment, request.cluster)
         job_direct.submit(head, request)
         return 0 if detach else job_direct.follow(head, request.name, console)
+    job_direct.refuse_simulated(runs.core, environment.ray.namespace, request.cluster)
     runs.create(request, again=again)
     if detach:
         say(f"submitted; `ops job logs {request.name} --env {environment.name}` shows its output")
@@ -220,8 +221,9 @@ def _table(runs: list["Run"]) -> Table:
 
 def _rays_table(jobs: list[dict[str, Any]]) -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("job", "state", "entry point"):
-        drawn.add_column(column)
+    for column in ("job", "state"):
+        drawn.add_column(column, no_wrap=True)
+    drawn.add_column("entry point", overflow="fold")
     for job in jobs:
         drawn.add_row(str(job.get("submission_id") or job.get("job_id")), job["status"], job["entrypoint"])
     return drawn

@@ -1,0 +1,48 @@
+"""`ops` against the control plane's own refusals: pods that kwok simulates run nothing that could answer."""
+
+from collections.abc import Iterator
+
+import kubernetes
+import pytest
+
+from ops import job_direct
+from ops.job_runs import Request, RunError
+from ops.ray_head import Head, NotTold
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.kubernetes.nodes import Nodes
+from tests.rehearsal.kubernetes.cluster import Kubectl, pod
+from tests.waiting import KUBECTL_PATIENCE
+
+SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+REQUEST = Request("train", "rayml", "true", "/fsx", None, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def core(control_plane: ControlPlane, nodes: Nodes, kubectl: Kubectl) -> Iterator[kubernetes.client.CoreV1Api]:
+    """The API of a namespace with a simulated head."""
+    head = pod("quiet-head")
+    head["metadata"]["labels"] = {"ray.io/cluster": "rayml", "ray.io/node-type": "head"}
+    kubectl.apply(head)
+    kubectl("wait", "--for=condition=Ready", "pod/quiet-head", KUBECTL_PATIENCE)
+    with kubernetes.config.new_client_from_config(str(control_plane.admin_kubeconfig)) as client:
+        yield kubernetes.client.CoreV1Api(client)
+    kubectl("delete", "pod", "quiet-head", KUBECTL_PATIENCE)
+
+
+def test_its_jobs_cannot_be_asked_for(core: kubernetes.client.CoreV1Api) -> None:
+    head = Head(core, "default", "quiet-head")
+    with pytest.raises(NotTold, match=SAID):
+        head.jobs()
+    with pytest.raises(NotTold, match=SAID):
+        next(head.tail("train"))
+
+
+def test_no_command_runs_in_it(core: kubernetes.client.CoreV1Api) -> None:
+    with pytest.raises(RunError, match=SAID):
+        job_direct.submit_in_head(core, "default", "quiet-head", REQUEST)
+
+
+def test_no_run_is_begun_on_it(core: kubernetes.client.CoreV1Api) -> None:
+    with pytest.raises(RunError, match=SAID):
+        job_direct.refuse_simulated(core, "default", "rayml")
+    job_direct.refuse_simulated(core, "default", "other")
