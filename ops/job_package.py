@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from config.load import DIRECTORY
+from config.suggest import did_you_mean
 
 JOBS: Final = DIRECTORY.parent / "ray_jobs"
 """The project's own jobs."""
@@ -20,6 +21,8 @@ LARGEST: Final = 1_000_000
 
 # No code packs that well: such a file is not even read.
 _HOPELESS: Final = 50 * LARGEST
+# What tells a job of ray_jobs from the modules that jobs import.
+_STARTS: Final = 'if __name__ == "__main__":'
 _NEVER: Final = (".git", "__pycache__", "*.pyc", ".venv", "node_modules", ".ipynb_checkpoints", ".mypy_cache")
 # The first that a zip file can say: what was packed, and not when, makes the name.
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
@@ -115,8 +118,12 @@ def _script(job: str) -> Path:
     for path in (Path(job), JOBS / job, JOBS / f"{job}.py"):
         if path.suffix == ".py" and path.is_file():
             return path.resolve()
-    own = sorted(path.stem for path in JOBS.glob("*.py") if not path.stem.startswith("_"))
-    raise EntryError(f"{job}: no such Python file, here or in ray_jobs ({', '.join(own) or 'empty'})")
+    own = sorted(path.stem for path in JOBS.glob("*.py") if _STARTS in path.read_text())
+    fix = did_you_mean(Path(job).stem, own, "name one of them, or a file of your own")
+    raise EntryError(
+        f"job {job!r} is invalid: there is no such Python file, here or in ray_jobs. "
+        f"Allowed: {', '.join(own) or 'a file of your own'}. Fix: {fix}"
+    )
 
 
 def _files(root: Path, folder: Path, exclude: Sequence[str]) -> Iterator[Path]:

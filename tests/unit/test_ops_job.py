@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops import job_direct, job_follow, job_package
+from ops import cli, job_direct, job_follow, job_package
 from ops.__main__ import app
 from ops.job_package import EntryError, entry, pack
 from ops.job_runs import Request
@@ -129,8 +129,12 @@ class TestEntry:
     @pytest.mark.parametrize(
         ("job", "words", "message"),
         [
-            ("nothing.py", [], "nothing.py: no such Python file, here or in ray_jobs"),
-            ("trian", [], "trian: no such Python file"),
+            (
+                "nothing.py",
+                [],
+                "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
+            ),
+            ("trian", [], "job 'trian' is invalid"),
             (None, [], "nothing to submit"),
             (None, ["python", "train.py"], "train.py: there is no such file in a job without --working-dir"),
         ],
@@ -199,7 +203,10 @@ def test_what_keeps_a_run_from_being_submitted_is_one_message_and_nothing_is_mad
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nothing.py",), "nothing.py: no such Python file, here or in ray_jobs"),
+        (
+            ("nothing.py",),
+            "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
+        ),
         (("--name", "Train", "--", "true"), "--name Train: small letters, digits and dashes"),
         (("--direct", "--in-head", "--", "true"), "--direct and --in-head are two ways: choose one"),
         (("--working-dir", "/nowhere", "--", "true"), "--working-dir /nowhere: there is no such folder"),
@@ -280,3 +287,21 @@ def test_run_that_is_not_there_is_told(cluster: Apis, command: str) -> None:
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
     assert refused("stop", "train", code=1) == "the run train is over"
+
+
+def test_a_misspelt_job_is_guessed_among_the_jobs_alone() -> None:
+    """The modules that jobs import start nothing."""
+    said = refused("submit", "fsdp_finetun", code=2)
+    assert "Allowed: batch_inference, fsdp_finetune, pytorch_ddp. Fix: did you mean 'fsdp_finetune'?" in said
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_name_of_a_run_is_never_cut(cluster: Apis, monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    name = "a-run-with-a-name-of-fifty-characters-20261101-1000"
+    cluster.kubernetes[JOBS] = {"items": [a_run(name)]}
+    cluster.kubernetes[LEASES] = {"items": [a_lease(name, phase="running", reason="no reason " * 20)]}
+    monkeypatch.setattr(cli.console, "_width", 40)
+    monkeypatch.setattr(cli.console, "_force_terminal", terminal)
+    lines = ops("list").stdout.splitlines()
+    assert [line for line in lines if name in line]
+    assert len(lines) == 2 or terminal
