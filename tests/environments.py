@@ -1,14 +1,25 @@
-"""Hypothesis strategies: documents of environments that keep all rules, and documents that are broken somewhere."""
+"""Environments of tests: a directory instead of the committed one; documents that keep all rules, and broken ones."""
 
 import copy
+from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from hypothesis import strategies as st
 
+import config
 from config.catalogue import InstanceType, catalogue
 from config.daemonsets import system_pods
 
 Document = dict[str, Any]
+
+
+def read_from(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything read environments of this directory instead of the committed ones."""
+    # Their default argument is the directory, bound when the function was made.
+    for function in (config.load, config.examine, config.available, config.misnamed, config.name_of, config.neighbours):
+        monkeypatch.setattr(function, "__defaults__", (directory,))
+
 
 ACCOUNT: Final = "111122223333"
 # Regions with the zone ids of three zones that take an EKS control plane.

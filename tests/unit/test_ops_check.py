@@ -13,6 +13,7 @@ from config.load import DIRECTORY
 from config.rules import ALL_RULES
 from ops import cli, schema
 from ops.__main__ import app
+from tests.environments import read_from
 from tests.unit.findings import line_of
 from tests.waiting import PATIENCE
 
@@ -26,9 +27,7 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A directory of environments in the place of the committed ones."""
-    # Their default argument is the directory, bound when the function was made.
-    for function in (config.load, config.available, config.neighbours, config.examine, config.misnamed, config.name_of):
-        monkeypatch.setattr(function, "__defaults__", (tmp_path,))
+    read_from(tmp_path, monkeypatch)
     return tmp_path
 
 

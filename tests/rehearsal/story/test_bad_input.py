@@ -11,13 +11,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import config
 from config.load import DIRECTORY
 from ops.__main__ import app as ops_app
 from rehearsal.__main__ import app as rehearsal_app
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import ProcessFailure, Supervisor
 from rehearsal.story.account import EmbeddedAccount
+from tests.environments import read_from
 from tests.rehearsal.story.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
 
 MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {
@@ -42,9 +42,7 @@ COMMANDS: dict[str, tuple[typer.Typer, Sequence[str]]] = {
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A directory of environments in the place of the committed ones, which holds `small`; nothing may be begun."""
     shutil.copy2(DIRECTORY / "small.yaml", tmp_path)
-    # Their default argument is the directory, bound when the function was made.
-    for function in (config.load, config.available, config.neighbours):
-        monkeypatch.setattr(function, "__defaults__", (tmp_path,))
+    read_from(tmp_path, monkeypatch)
     for what in ("rehearsal.story.tell.tell", "rehearsal.drills.perform.perform"):
         monkeypatch.setattr(what, lambda *_, **__: pytest.fail("begun in spite of the mistake"))
     handler = signal.getsignal(signal.SIGTERM)
