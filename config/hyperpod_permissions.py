@@ -120,6 +120,7 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "is_complete": (
         "DeleteCluster",
+        "DeleteTags",
         "DescribeCluster",
         "DescribeClusterEvent",
         "DescribeStacks",

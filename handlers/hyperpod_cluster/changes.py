@@ -109,6 +109,11 @@ def surplus_groups(desired: Fields, live: Fields) -> set[str]:
     return _staying(live).keys() - group_names(desired)
 
 
+def live_groups(live: Fields) -> set[str]:
+    """The names of the live groups; one that is being deleted is none of them."""
+    return set(_staying(live))
+
+
 def group_names(properties: Fields) -> set[str]:
     """The names of the groups in properties as CloudFormation sends them, perhaps in an older shape."""
     return set(_named(properties.get("InstanceGroups")))

@@ -102,7 +102,9 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     answer = _settled(cluster, hyperpod)
     if not (request.deferred and answer["IsComplete"]):
         return answer
-    return _caught_up(answer, _begun(cluster, request, hyperpod))
+    change = _begun(cluster, request, hyperpod)
+    missing = change.missing()
+    return answer if missing is None else _sent(missing, change)
 
 
 def update(request: Request, hyperpod: HyperPod) -> Answer:
@@ -128,10 +130,12 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     if not answer["IsComplete"]:
         return answer
     change = _begun(cluster, request, hyperpod)
-    if request.deferred:
-        return _caught_up(answer, change)
-    if change.missing() is None:
+    missing = change.missing()
+    if missing is None:
+        change.forget_added()
         return answer
+    if request.deferred:
+        return _sent(missing, change)
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
         raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
     return _waiting("it does not show the update yet")
@@ -144,11 +148,8 @@ def _begun(cluster: dict[str, Any], request: Request, hyperpod: HyperPod) -> Clu
     return ClusterUpdate(cluster, request, hyperpod, precedence)
 
 
-def _caught_up(answer: Answer, change: ClusterUpdate) -> Answer:
-    """Send the update that `on_event` could not send, or need not have known of; `answer` when there is none."""
-    missing = change.missing()
-    if missing is None:
-        return answer
+def _sent(missing: dict[str, Any], change: ClusterUpdate) -> Answer:
+    """Send the update that `on_event` could not send, or need not have known of."""
     change.own_tags()
     return _waiting(change.send(missing) or "the update was sent")
 

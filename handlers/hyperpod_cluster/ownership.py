@@ -1,7 +1,8 @@
 """What a cluster's tags tell a stack.
 
-Two, written in the same call that creates it, name the stack and the resource in it. A third names the groups that the
-last update added: when it fails, those may go without confirmation, and nobody else's. Where it is lost, they stay.
+Two, written in the same call that creates it, name the stack and the resource in it. A third names the groups that
+updates added since the stack was stable: when it is rolled back, those may go without confirmation, and nobody else's.
+Where it is lost, they stay.
 """
 
 import textwrap
@@ -50,7 +51,7 @@ def note(request: Request, added: Collection[str]) -> dict[str, str]:
 
 
 def added_groups(tags: Mapping[str, str]) -> set[str]:
-    """The groups that the last update added, as far as its note tells."""
+    """The groups that a rollback may remove, as far as the note tells."""
     return set(_noted(tags)[1:])
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .changes import group_names, surplus_groups, update_request
+from .changes import group_names, live_groups, surplus_groups, update_request
 from .errors import Refused, code
-from .ownership import Owner, added_groups, note
+from .ownership import ADDED_TAG, Owner, added_groups, note
 from .precedence import Precedence
 from .properties import create_request
 from .request import Request
@@ -45,14 +45,25 @@ class ClusterUpdate:
         return tags
 
     def register(self, tags: dict[str, str]) -> None:
-        """Make this request the newest one, before anything can fail, and note which groups it adds.
-
-        A rollback may remove those.
-        """
-        added = group_names(self._request.properties) - group_names(self._cluster)
-        forward = not self._precedence.goes_back()
-        noted = note(self._request, added) if forward and (added or added_groups(tags)) else {}
+        """Make this request the newest one, before anything can fail, and note which groups it adds."""
+        noted = {} if self._precedence.goes_back() else self._note(added_groups(tags))
         self._precedence.register(self._arn, tags, noted)
+
+    def _note(self, noted: set[str]) -> dict[str, str]:
+        """The tag for the groups that a rollback may remove: what this update adds, and what earlier ones added.
+
+        An update without rollback can follow one that failed. What is gone, or goes with consent, is noted no longer:
+        a group of that name is somebody else's then.
+        """
+        wanted, present = group_names(self._request.properties), live_groups(self._cluster)
+        stays = {name for name in noted & present if name in wanted or name not in self._request.confirmed}
+        added = stays | (wanted - present)
+        return note(self._request, added) if added or noted else {}
+
+    def forget_added(self) -> None:
+        """Clear the note of added groups after a rollback: what has such a name later is not of that update."""
+        if self._precedence.goes_back() and ADDED_TAG in (self._hyperpod.tags(self._arn) or {}):
+            self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
 
     def missing(self) -> Fields | None:
         """Return the UpdateCluster request that the cluster still lacks, None when it is as desired."""

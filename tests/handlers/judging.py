@@ -235,7 +235,8 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     ),
     (
         r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "
-        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\) is left|(\w+) (failed|got|was))",
+        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\) is left|"
+        r"(\w+) (failed|got|was))",
         lambda judge, _, found: not found[2] or bool(judge.deeds.errors),
     ),
 ]

@@ -16,7 +16,7 @@ from tests.handlers.judging import Deeds, clusters, live
 CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
 UPDATE = ("more workers", "new group", "other tags")
 # Calls of each: `test_every_call_is_covered` holds these figures to what is really called.
-CREATE_CALLS, UPDATE_CALLS, DELETE_CALLS = 3, 9, 3
+CREATE_CALLS, UPDATE_CALLS, ROLLBACK_CALLS, DELETE_CALLS = 3, 9, 18, 3
 
 
 def test_every_call_of_a_creation_is_covered(stacks: Deployments, bench: HyperPodBench) -> None:
@@ -35,6 +35,14 @@ def test_every_call_is_covered(running: Deployments, bench: HyperPodBench) -> No
     calls.clear()
     running.delete()
     assert calls[:DELETE_CALLS] == ["DescribeCluster", "ListTags", "DeleteCluster"]
+
+
+def test_every_call_of_a_rollback_is_covered(running: Deployments, bench: HyperPodBench) -> None:
+    running.deploy(edited(bench, UPDATE), fails_later=True, on_failure="DO_NOTHING")
+    running.framework.calls.clear()
+    running.continue_rollback()
+    assert len(running.framework.calls) == ROLLBACK_CALLS
+    assert running.framework.calls[-2:] == ["ListTags", "DeleteTags"]  # the note of what the update added
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -72,7 +80,7 @@ def test_update_whose_handler_dies_at_any_call_is_taken_back(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("call", range(UPDATE_CALLS))
+@pytest.mark.parametrize("call", range(ROLLBACK_CALLS))
 def test_rollback_whose_handler_dies_at_any_call_can_be_continued(
     running: Deployments, bench: HyperPodBench, call: int, *, after: bool
 ) -> None:
@@ -184,6 +192,61 @@ def test_rollback_removes_a_group_whose_removal_the_old_template_confirms(
     make_by_hand(bench, deeds)
     assert running.deploy(edited(bench, ["typing error"])) == "UPDATE_ROLLBACK_COMPLETE"
     assert "by-hand" not in [group["InstanceGroupName"] for group in live(bench)["groups"]]
+
+
+def more(bench: HyperPodBench, *names: str) -> Properties:
+    """Properties with these groups more."""
+    properties = edited(bench, ())
+    properties["InstanceGroups"] += [bench.group(name, "ml.g5.2xlarge", 1) for name in names]
+    return properties
+
+
+@pytest.mark.parametrize("second", [("one", "two"), ("two",)], ids=["both", "the second only"])
+def test_rollback_of_a_chain_of_failed_updates_removes_what_each_of_them_added(
+    running: Deployments, bench: HyperPodBench, second: tuple[str, ...]
+) -> None:
+    before = live(bench)
+    assert running.deploy(more(bench, "one"), fails_later=True, on_failure="DO_NOTHING") == "UPDATE_FAILED"
+    assert running.deploy(more(bench, *second), fails_later=True, on_failure="DO_NOTHING") == "UPDATE_FAILED"
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
+    assert live(bench) == before
+
+
+def test_rollback_removes_an_added_group_whose_namesake_was_still_going(
+    running: Deployments, bench: HyperPodBench
+) -> None:
+    before = live(bench)
+    assert running.deploy(more(bench, "more")) == "UPDATE_COMPLETE"
+    bench.advance(60)
+    assert running.deploy(edited(bench, ["removal confirmed"])) == "UPDATE_COMPLETE"
+    assert bench.hyperpod.world.clusters["ml-cluster"].groups["more"].deleting
+    assert running.deploy(more(bench, "more"), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
+    assert live(bench) == before
+
+
+def test_rollback_keeps_a_group_that_is_named_as_one_of_an_earlier_failed_update(
+    running: Deployments, deeds: Deeds, bench: HyperPodBench
+) -> None:
+    """The note of what that update added went with its rollback."""
+    assert running.deploy(more(bench, "by-hand"), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
+    bench.advance(60)
+    make_by_hand(bench, deeds)
+    running.framework.kill(0, after=True)
+    assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_ROLLBACK_COMPLETE"
+    assert [group["InstanceGroupName"] for group in live(bench)["groups"]][-1] == "by-hand"
+
+
+def test_rollback_keeps_a_group_that_is_named_as_one_that_an_update_added_and_another_removed(
+    running: Deployments, deeds: Deeds, bench: HyperPodBench
+) -> None:
+    assert running.deploy(more(bench, "by-hand")) == "UPDATE_COMPLETE"
+    bench.advance(60)
+    assert running.deploy(edited(bench, ["removal confirmed"])) == "UPDATE_COMPLETE"
+    bench.advance(60)
+    assert running.deploy(edited(bench, ())) == "UPDATE_COMPLETE"
+    make_by_hand(bench, deeds)
+    assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_ROLLBACK_COMPLETE"
+    assert [group["InstanceGroupName"] for group in live(bench)["groups"]][-1] == "by-hand"
 
 
 def test_rollback_leaves_a_group_alone_that_neither_template_has(

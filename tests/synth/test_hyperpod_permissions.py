@@ -96,6 +96,12 @@ def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterato
     bench.advance(minutes=60)
     operator.update_cluster_software(ClusterName="ml-cluster")
     yield cloudformation.update("ml-cluster", properties, tagged)
+    bench.advance(minutes=60)
+    grown = deepcopy(properties)
+    grown["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1))
+    yield cloudformation.update("ml-cluster", grown, properties)
+    # Its end forgets which groups the update added.
+    yield cloudformation.roll_back("ml-cluster", properties, grown)
     yield cloudformation.delete("ml-cluster")
     cloudformation.kill("CreateCluster")
     cloudformation.create(properties)
