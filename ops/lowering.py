@@ -1,7 +1,8 @@
 """What a reviewed change takes away: nodes of instance groups, whole groups, the file system with its data.
 
 Asked of the templates: a synthesis knows no earlier state, and CloudFormation has no warnings. A deployment that
-lowers a count is not refused (HyperPod can do it), but HyperPod chooses the nodes and does not drain them. One that
+lowers a count is not refused (HyperPod can do it), but HyperPod chooses the nodes and does not drain them. It is
+refused where somebody raised the count outside the stack (ADR 42), which templates do not show. A deployment that
 replaces the file system is refused only while a stack uses what the storage stack exports of it.
 """
 
@@ -42,7 +43,8 @@ def _fewer_nodes(base: Path, head: Path, environment: str) -> Iterator[str]:
             yield (
                 f"**Instance group {group} goes from {count} to {after[group]} nodes.** By this deployment alone "
                 "HyperPod chooses which, and what runs on them ends without a drain: "
-                f"`ops scale {group} {after[group]} --env {environment}` first."
+                f"`ops scale {group} {after[group]} --env {environment}` first. If the group has more than {count} "
+                "nodes, raised outside the stack, the deployment is refused."
             )
 
 

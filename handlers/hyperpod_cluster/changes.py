@@ -5,7 +5,7 @@
 | `InstanceGroups[]`: a group is added | in place: one UpdateCluster, new nodes |
 | `InstanceGroups[]`: a group is taken away | `InstanceGroupsToDelete`, its nodes go; refused until confirmed |
 | `InstanceGroups[]`: a group is renamed | one UpdateCluster that adds and deletes; refused until confirmed |
-| `InstanceGroups[].InstanceCount` | in place: nodes come or go, which ones is AWS's choice |
+| `InstanceGroups[].InstanceCount` | in place, AWS chooses which nodes go; refused below a count raised by hand |
 | `InstanceGroups[].MinInstanceCount` | in place |
 | `InstanceGroups[].LifeCycleConfig` | in place, for nodes made from then on |
 | `InstanceGroups[].InstanceStorageConfigs` | in place, for nodes made from then on |
@@ -107,6 +107,30 @@ def update_request(
 def surplus_groups(desired: Fields, live: Fields) -> set[str]:
     """The names of the live groups that are not desired."""
     return _staying(live).keys() - group_names(desired)
+
+
+def raised_counts(desired: Fields, live: Fields, previous: Fields) -> dict[str, int]:
+    """Return the live counts of groups that are above both the desired count and the one deployed before.
+
+    Somebody raised them outside the stack: no change of the template asks for fewer nodes.
+    """
+    groups, before = _staying(live), _named(previous.get("InstanceGroups"))
+    found = {}
+    for name, wanted in _named(desired.get("InstanceGroups")).items():
+        deployed = str(before.get(name, {}).get("InstanceCount", ""))
+        count = groups.get(name, {}).get("TargetCount", 0)
+        if deployed.isdecimal() and count > max(int(deployed), wanted["InstanceCount"]):
+            found[name] = count
+    return found
+
+
+def with_counts(desired: Fields, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return the desired fields with these counts instead."""
+    groups = [
+        group | {"InstanceCount": counts[group["InstanceGroupName"]]} if group["InstanceGroupName"] in counts else group
+        for group in desired.get("InstanceGroups", [])
+    ]
+    return dict(desired) | ({"InstanceGroups": groups} if "InstanceGroups" in desired else {})
 
 
 def live_groups(live: Fields) -> set[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .changes import group_names, live_groups, surplus_groups, update_request
+from .changes import group_names, live_groups, raised_counts, surplus_groups, update_request, with_counts
 from .errors import Refused, code
 from .ownership import ADDED_TAG, Owner, added_groups, note
 from .precedence import Precedence
@@ -68,7 +68,9 @@ class ClusterUpdate:
     def missing(self) -> Fields | None:
         """Return the UpdateCluster request that the cluster still lacks, None when it is as desired."""
         desired = create_request(self._request.properties, self._hyperpod.model)
-        return update_request(desired, self._cluster, self._request.old_properties, self._removable(desired))
+        removable = self._removable(desired)
+        desired = with_counts(desired, self._kept_counts(desired))
+        return update_request(desired, self._cluster, self._request.old_properties, removable)
 
     def send(self, wanted: Fields) -> str:
         """Send the update; returns why the cluster cannot take it now, "" when it was taken."""
@@ -122,6 +124,18 @@ class ClusterUpdate:
             f"Instance group {names} of HyperPod cluster {self._name} would be removed with its nodes: "
             "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
         )
+
+    def _kept_counts(self, desired: Fields) -> dict[str, int]:
+        """The counts that were raised outside the stack, which a rollback keeps; forward raises Refused (ADR 42)."""
+        raised = raised_counts(desired, self._cluster, self._request.old_properties)
+        if raised and not self._precedence.goes_back():
+            name, count = min(raised.items())
+            raise Refused(
+                f"Instance group {name} of HyperPod cluster {self._name} has {count} instances, raised outside this "
+                f"stack, and the update would remove nodes: write count: {count} into the environment's file, or lower "
+                "the group with `ops scale`; then deploy again"
+            )
+        return raised
 
     def _in_deep_checks(self) -> str:
         """How many nodes of which groups are in deep health checks; "" when none is."""

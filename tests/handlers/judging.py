@@ -45,7 +45,7 @@ class Deeds:
     """What was done to a deployment, as far as it explains failures and drift.
 
     `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that groups or
-    requests came from elsewhere than from the template, in order.
+    requests came from elsewhere than from the template, in order; `raised` are counts that somebody gave groups.
     """
 
     errors: set[tuple[str, str]] = field(default_factory=set)
@@ -53,6 +53,7 @@ class Deeds:
     removed_by_hand: bool = False
     drift: bool = False
     quota: bool = False
+    raised: set[str] = field(default_factory=set)
 
     def explains(self, call: str, code: str) -> bool:
         """Whether this call was made to fail with this code."""
@@ -120,7 +121,9 @@ class Judge:
         }
         for group in desired["InstanceGroups"]:
             found = live.pop(group["InstanceGroupName"])
-            assert group.items() <= found.items()
+            kept = self.rolls_back() and found["InstanceCount"] in self._deeds.raised
+            wanted = group | ({"InstanceCount": found["InstanceCount"]} if kept else {})
+            assert wanted.items() <= found.items()
             assert self._deeds.drift or not found.keys() - group.keys(), "a field that is no longer given is there"
         assert self._deeds.drift or not live, "there are groups that nobody wants"
         recovery = desired.get("NodeRecovery", "Automatic")
@@ -232,6 +235,10 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (
         "Instance group (.+?) of HyperPod cluster .* would be removed with its nodes",
         lambda judge, event, found: _surplus(judge, event, found[1]),
+    ),
+    (
+        r"Instance group \S+ of HyperPod cluster \S+ has (\d+) instances, raised outside this stack",
+        lambda judge, _, found: found[1] in judge.deeds.raised and not judge.rolls_back(),
     ),
     (
         r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "

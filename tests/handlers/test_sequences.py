@@ -177,6 +177,7 @@ class Sequences(RuleBasedStateMachine):
             if deed == "group":
                 groups.append(self.bench.group(BY_HAND, "ml.g5.2xlarge", 1))
             else:
+                self.deeds.raised.add("4")
                 groups = [group | {"InstanceCount": 4} for group in groups]
             self.by_hand(self.operator.update_cluster, InstanceGroups=groups)
 

@@ -401,6 +401,62 @@ def test_removal_of_a_group_is_refused_until_it_is_confirmed(
     assert added_groups(cluster.tag_values) == ({"workers-2"} if edit == "renamed" else set())
 
 
+RAISED = (
+    "Instance group worker-group-1 of HyperPod cluster ml-cluster has 4 instances, raised outside this stack, and the "
+    "update would remove nodes: write count: 4 into the environment's file, or lower the group with `ops scale`; then "
+)
+
+
+@pytest.fixture
+def raised(created: Properties, bench: HyperPodBench, sagemaker: Any) -> Properties:
+    """The properties of a cluster whose workers somebody raised from 2 to 4."""
+    sagemaker.update_cluster(
+        ClusterName="ml-cluster", InstanceGroups=[bench.group("worker-group-1", "ml.p5.48xlarge", 4)]
+    )
+    bench.advance(60)
+    return created
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_count_that_was_raised_by_hand_is_not_lowered_without_consent(
+    cloudformation: CloudFormation, raised: Properties, bench: HyperPodBench, sagemaker: Any, count: int
+) -> None:
+    """Also when the template lowers its own count, or changes nothing but a tag."""
+    new = deepcopy(raised) | {"Tags": [{"Key": "team", "Value": "vision"}]}
+    new["InstanceGroups"][1]["InstanceCount"] = count
+    response = cloudformation.update("ml-cluster", new, raised)
+    assert " ".join(response.reason.replace("…", "").split()).startswith(RAISED)
+    assert cloudformation.roll_back("ml-cluster", raised, new).succeeded
+    bench.advance(60)
+    assert groups_of(sagemaker)["worker-group-1"]["CurrentCount"] == 4
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_count_that_was_raised_by_hand_is_taken_over_by_the_template(
+    cloudformation: CloudFormation, raised: Properties, sagemaker: Any, count: int
+) -> None:
+    new = deepcopy(raised)
+    new["InstanceGroups"][1]["InstanceCount"] = count
+    assert cloudformation.update("ml-cluster", new, raised).succeeded
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == count
+
+
+def test_rollback_keeps_a_count_that_was_raised_by_hand_whatever_else_it_changes(
+    cloudformation: CloudFormation, raised: Properties, sagemaker: Any
+) -> None:
+    failed = deepcopy(raised) | {"NodeRecovery": "None"}
+    sagemaker.update_cluster(ClusterName="ml-cluster", NodeRecovery="None")
+    cloudformation.bench.advance(60)
+    assert cloudformation.roll_back("ml-cluster", raised, failed).succeeded
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 4
+    assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "Automatic"
+
+
+def test_count_that_the_template_lowers_is_lowered(change: Callable[[Change], Response], sagemaker: Any) -> None:
+    assert change(lambda new: new["InstanceGroups"][1].update(InstanceCount=1)).succeeded
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 1
+
+
 def test_confirmation_alone_changes_nothing(
     change: Callable[[Change], Response], cloudformation: CloudFormation
 ) -> None:

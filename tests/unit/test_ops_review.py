@@ -106,6 +106,7 @@ def test_fewer_nodes_are_warned_of_with_the_command_that_drains_them(base: Check
     text = run(base).stdout
     assert "> [!WARNING]\n> **Instance group workers goes from 4 to 2 nodes.**" in text
     assert "`ops scale workers 2 --env dev` first" in text
+    assert "nodes, raised outside the stack, the deployment is refused" in text
     assert "**Instance group spare goes, with its 2 nodes**" in text
     assert text.count("[!WARNING]") == 2
 
