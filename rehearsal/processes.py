@@ -57,6 +57,10 @@ class Child:
     def returncode(self) -> int | None:
         return self._popen.poll()
 
+    def wait(self) -> int:
+        """Wait until it has ended by itself; return its exit code."""
+        return self._popen.wait()
+
     def tail(self, lines: int = 12) -> str:
         """The last lines of the log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -11,7 +11,7 @@ from typing import Final
 
 from rehearsal.isolation import search_path
 from rehearsal.paths import CACHE, NODE_MODULES
-from rehearsal.processes import ProcessFailure
+from rehearsal.processes import Child, ProcessFailure, Supervisor
 from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
@@ -56,6 +56,7 @@ class Cdk:
         self._context = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
         self._echo = echo
         self._spans = spans
+        self._runs = 0
 
     def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,), again: bool = False) -> str:
         """Run `cdk verb arguments` and return what it printed.
@@ -72,20 +73,49 @@ class Cdk:
         empty.mkdir(exist_ok=True)
         return self._run(empty, "bootstrap", f"aws://{account_id}/{region}")
 
+    def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
+        """Begin `cdk synth`, for whatever runs `again` after it."""
+        child = supervisor.start("cdk-synth", _argv("synth", "--quiet", *self._context), self._env, cwd=self._project)
+        return Synthesis(child, supervisor, self._spans, self._project)
+
     def _run(self, directory: Path, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
-        argv = ["node", f"--require={POLLS}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
-        log = self._logs / f"cdk-{len(self._spans.commands) + 1:02}-{verb}.log"
+        self._runs += 1
+        log = self._logs / f"cdk-{self._runs:02}-{verb}.log"
         started = time.time()
         try:
-            return run(argv, cwd=directory, env=self._env, log=log, echo=self._echo, expect=expect)
+            return run(_argv(verb, *arguments), cwd=directory, env=self._env, log=log, echo=self._echo, expect=expect)
         finally:
             self._spans.commands.append((started, time.time()))
-            if (synthesised := self._last_synthesis()) > started:
+            if (synthesised := _last_synthesis(directory)) > started:
                 self._spans.syntheses.append((started, synthesised))
 
-    def _last_synthesis(self) -> float:
-        """When the app wrote the last file of its assembly, in seconds since the epoch; 0 before the first one."""
-        return max((file.stat().st_mtime for file in (self._project / "cdk.out").glob("*.json")), default=0.0)
+
+class Synthesis:
+    """A `cdk synth` that runs beside something else."""
+
+    def __init__(self, child: Child, supervisor: Supervisor, spans: Spans, directory: Path) -> None:
+        self._child = child
+        self._supervisor = supervisor
+        self._spans = spans
+        self._directory = directory
+        self._began = time.time()
+
+    def finish(self) -> None:
+        """Wait for its end. Raises CommandFailure when it failed."""
+        code = self._child.wait()
+        self._supervisor.stop(self._child)
+        if code:
+            raise CommandFailure(_failure("cdk synth", code, self._child.log, self._child.tail(25)))
+        self._spans.syntheses.append((self._began, _last_synthesis(self._directory)))
+
+
+def _argv(verb: str, *arguments: str) -> list[str]:
+    return ["node", f"--require={POLLS}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
+
+
+def _last_synthesis(directory: Path) -> float:
+    """When the app of a folder wrote the last file of its assembly, in seconds since the epoch; 0 if it never did."""
+    return max((file.stat().st_mtime for file in (directory / "cdk.out").glob("*.json")), default=0.0)
 
 
 def run(
@@ -123,8 +153,9 @@ def run(
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode not in expect:
-        tail = "".join(lines[-25:])
-        raise CommandFailure(
-            f"`{' '.join(argv[1:4])} …` ended with code {process.returncode}; its output: {log}\n{tail}"
-        )
+        raise CommandFailure(_failure(" ".join(argv[1:4]) + " …", process.returncode, log, "".join(lines[-25:])))
     return "".join(lines)
+
+
+def _failure(what: str, code: int, log: Path, tail: str) -> str:
+    return f"`{what}` ended with code {code}; its output: {log}\n{tail}"

@@ -23,7 +23,7 @@ from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.story import breakdown, existing, mounted, owner, pulled, report, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
-from rehearsal.story.cdk import Cdk, require_node, run
+from rehearsal.story.cdk import Cdk, Synthesis, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
 from rehearsal.story.narrator import Narrator
 from rehearsal.story.project import Project
@@ -56,19 +56,25 @@ class Story:
         self.account: EmbeddedAccount
         self.project: Project
         self.cdk: Cdk
+        self._synthesis: Synthesis
         self.charts = ""
         self.existed: existing.Description = {}
 
     # -- preparation
 
     def prepare(self) -> None:
-        """Build what has to be built, start the account, copy the project."""
+        """Build what has to be built, copy the project, start the account."""
+        self.make_project()
+        self.start_account()
+
+    def make_project(self) -> None:
+        """Build what has to be built, copy the project, and choose its charts."""
         require_node()
         with self.narrator.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
             self.built = binaries.ensure(BINARIES, self.console.print)
             step.see(f"binaries in {self.built.directory}")
         self.spans.builds.append(step.span)
-        with self.narrator.step("embedded AWS account") as step:
+        with self.narrator.step("project and charts") as step:
             environment = self.environment
             self.account = EmbeddedAccount(
                 self.directory / "account",
@@ -77,10 +83,6 @@ class Story:
                 region=environment.region,
             )
             isolation.enter(self.child_environment())
-            self.account.start(self.supervisor)
-            owner.make_roles(self.account, environment)
-            step.see(f"account {environment.account} at {self.account.endpoint}")
-        with self.narrator.step("project and charts") as step:
             self.project = Project(self.directory / "project")
             context = self._charts(step.see)
             self.cdk = Cdk(
@@ -91,6 +93,17 @@ class Story:
                 echo=self.narrator.echo,
                 spans=self.spans,
             )
+
+    def begin_synthesis(self) -> None:
+        """Begin the synthesis that the first deployment needs: it does not need the account."""
+        self._synthesis = self.cdk.begin_synthesis(self.supervisor)
+
+    def start_account(self) -> None:
+        """Start the account, with the people's roles in it."""
+        with self.narrator.step("embedded AWS account") as step:
+            self.account.start(self.supervisor)
+            owner.make_roles(self.account, self.environment)
+            step.see(f"account {self.environment.account} at {self.account.endpoint}")
 
     def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
         """The publishers' charts when they are cached, else stand-ins; returns the context that says so."""
@@ -144,14 +157,16 @@ class Story:
         with self.narrator.step("cdk bootstrap"):
             self.cdk.bootstrap(self.environment.account, self.environment.region)
 
-    def deploy(self, title: str) -> None:
-        with self.narrator.step(title):
-            self.deploy_stacks()
+    def first_deployment(self) -> None:
+        """Deploy all that `begin_synthesis` synthesised."""
+        with self.narrator.step("cdk deploy --all"):
+            self._synthesis.finish()
+            self.deploy_stacks(again=True)
 
-    def deploy_stacks(self, *stacks: str) -> None:
-        """Synthesise and deploy some stacks (named by their part), or all."""
+    def deploy_stacks(self, *stacks: str, again: bool = False) -> None:
+        """Deploy some stacks (named by their part), or all; `again`: from the last synthesis."""
         targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
-        self.cdk("deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events")
+        self.cdk("deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events", again=again)
 
     def nodes_join(self) -> None:
         with self.narrator.step("nodes join") as step:
@@ -260,7 +275,8 @@ class Story:
     def deployed_again(self) -> None:
         """A protected environment: a second deployment uses the data that stayed; then the reviewed way to the end."""
         before = self._file_system()
-        self.deploy("cdk deploy --all, again")
+        with self.narrator.step("cdk deploy --all, again"):
+            self.deploy_stacks()
         with self.narrator.step("the file system is the one that stayed") as step:
             if self._file_system() != before:
                 raise Broken(f"file system {before} was not used again, there is {self._file_system()}")

@@ -31,10 +31,12 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
 
 def _steps(story: Story, console: Console, *, keep: bool) -> None:
     """The order of things; with `keep` it ends when the RayClusters are ready."""
-    story.prepare()
+    story.make_project()
+    story.begin_synthesis()
+    story.start_account()
     story.what_exists()
     story.bootstrap()
-    story.deploy("cdk deploy --all")
+    story.first_deployment()
     story.nodes_join()
     story.ops_wait()
     story.ray_is_ready()
