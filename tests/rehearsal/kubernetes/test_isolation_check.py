@@ -5,9 +5,11 @@ what listens, and what does not, at the address that stands for the head's pod.
 """
 
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 
 import kubernetes
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from config import Environment, labels, load
 from config.versions import PYTHON_IMAGE
 from k8s_charts.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
+from ops import isolation_check
 from ops.isolation_check import NotTried, Outcome, Prober, enforcement, heads, verdict
 from ops.isolation_plan import LABEL, SUBMITTER, Origin, plan
 from ops.refusals import Unreachable
@@ -124,15 +127,32 @@ def test_an_interrupted_check_leaves_no_pods(prober: Prober, origins: list[Origi
 
 
 def test_pods_that_find_no_place_say_why_and_are_removed(
-    prober: Prober, origins: list[Origin], kubectl: Kubectl
+    prober: Prober, origins: list[Origin], kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begun = False
+
+    def moment() -> float:
+        """Stand still until the scheduler has found no place for any pod; then the time is over."""
+        nonlocal begun
+        if begun and unplaced(kubectl) == len(origins):
+            return PATIENCE
+        begun = True
+        return 0
+
+    monkeypatch.setattr(isolation_check, "time", SimpleNamespace(monotonic=moment, sleep=time.sleep))
     kubectl("cordon", "probing")
     try:
-        with pytest.raises(NotTried, match=r"not tried in 3 seconds: isolated-ray/isolation-check-submitter-.*nodes"):
-            replace(prober, timeout=3).try_all(origins, lambda _: None)
+        with pytest.raises(NotTried, match=r"not tried in \d+ seconds: isolated-ray/isolation-check-submitter-.*nodes"):
+            prober.try_all(origins, lambda _: None)
     finally:
         kubectl("uncordon", "probing")
     assert left(kubectl) == []
+
+
+def unplaced(kubectl: Kubectl) -> int:
+    """How many pods of the check the scheduler has found no place for."""
+    conditions = [condition for item in left(kubectl) for condition in item["status"].get("conditions", ())]
+    return sum(condition.get("reason") == "Unschedulable" for condition in conditions)
 
 
 def test_a_dry_run_makes_nothing_and_finds_what_the_cluster_would_refuse(
