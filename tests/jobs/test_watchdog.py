@@ -11,16 +11,17 @@ from checkpoints import CheckpointStore, Saved, Writer
 from controllers.job_decision import Cause, Ending, Limits, decide
 from run_storage import open_storage
 from tests.jobs.conftest import RAY_JOBS
+from tests.waiting import PATIENCE
 
 # With a thread that an interpreter's end would wait for, and output that is not flushed yet.
 PROGRAM = """
 import itertools, os, sys, threading, time
 from watchdog import Watchdog
 count = itertools.count()
-threading.Thread(target=time.sleep, args=(60,)).start()
+threading.Thread(target=time.sleep, args=(3600,)).start()
 print("said before")
 with Watchdog("job: attempt 1", lambda: LOOK, 1.0):
-    time.sleep(SECONDS)
+    time.sleep(3600)
 print("went on", flush=True)
 os._exit(0)
 """
@@ -28,25 +29,42 @@ STILL = {
     "the same": '{"attempts/0001.01.json": 90}',
     "nothing": "{}",
     "less and less": '{f"checkpoints/{number}": 1 for number in range(1000 - next(count))}',
-    "a look that hangs": "time.sleep(60)",
+    "a look that hangs": "time.sleep(3600)",
 }
+# Its clock goes on with its looks alone: however busy the machine, it is no less than two looks from its end.
+WATCHED = """
+import itertools, os, time
+import watchdog
+count, looks = itertools.count(), []
+class Clock:
+    monotonic = staticmethod(lambda: 0.4 * len(looks))
+watchdog.time = Clock
+def look():
+    looks.append(LOOK)
+    return looks[-1]
+with watchdog.Watchdog("job: attempt 1", look, 1.0):
+    while len(looks) < 20:
+        time.sleep(0.05)
+print("went on", flush=True)
+os._exit(0)
+"""
 NEWS = {
     "more and more": '{f"checkpoints/{number}": 1 for number in range(next(count))}',
     "a file that grows": '{"checkpoints/000000005@0001.01/part": next(count)}',
 }
 
 
-def run(look: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    program = PROGRAM.replace("LOOK", look).replace("SECONDS", str(seconds))
+def run(look: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+    program = program.replace("LOOK", look)
     env = {**os.environ, "PYTHONPATH": str(RAY_JOBS)}
     return subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=50
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 
 @pytest.mark.parametrize("look", STILL.values(), ids=STILL)
 def test_attempt_that_stands_still_ends_with_1_and_a_line(look: str) -> None:
-    ended = run(look, 60)
+    ended = run(look)
     assert ended.returncode == 1
     assert ended.stdout == "said before\n"
     (line,) = ended.stderr.splitlines()
@@ -56,18 +74,18 @@ def test_attempt_that_stands_still_ends_with_1_and_a_line(look: str) -> None:
 
 @pytest.mark.parametrize("look", NEWS.values(), ids=NEWS)
 def test_attempt_of_which_something_comes_is_let_alone(look: str) -> None:
-    ended = run(look, 3)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "said before\nwent on\n", "")
+    ended = run(look, WATCHED)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "went on\n", "")
 
 
 def test_folder_that_cannot_be_read_is_named() -> None:
-    ended = run('open("/nowhere")', 60)
+    ended = run('open("/nowhere")')
     assert ended.returncode == 1
     assert "; its folder cannot be read: [Errno 2] No such file or directory: '/nowhere'" in ended.stderr
 
 
 def test_supervisor_tries_an_attempt_that_stood_still_again_as_often_as_may_stall() -> None:
-    ending = Ending("FAILED", exit_code=1, output=run("{}", 60).stderr.splitlines())
+    ending = Ending("FAILED", exit_code=1, output=run("{}").stderr.splitlines())
     first, last = (decide(ending, attempts=1, stalled=stalled, limits=Limits(100, 5)) for stalled in (0, 4))
     assert first.cause is Cause.INFRASTRUCTURE
     assert first.again
