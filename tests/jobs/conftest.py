@@ -13,7 +13,23 @@ REPOSITORY = Path(__file__).parents[2]
 RAY_JOBS = REPOSITORY / "ray_jobs"
 
 # Ray's processes inherit these.
-os.environ |= {"PYTHONPATH": str(RAY_JOBS), "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+os.environ |= {
+    "PYTHONPATH": str(RAY_JOBS),
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "OMP_NUM_THREADS": "1",
+    # Of each node, for a dashboard that nobody looks at.
+    "REPORTER_UPDATE_INTERVAL_MS": "3600000",
+}
+
+# Those with real Ray, so that two workers of pytest end at about the same time: of each the longest comes first.
+_LONGEST = ("test_interruptions.py", "test_failures.py", "test_examples.py", "test_supervisor.py")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first."""
+    rank = {name: number for number, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 
 
 @pytest.fixture(scope="session")

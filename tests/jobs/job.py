@@ -3,9 +3,12 @@
 import argparse
 import os
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -16,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 import resume
 import torch_state
 from data_order import DataOrder
-from watchdog import PATIENCE
+from watchdog import PATIENCE, Watchdog
 
 
 def dataset(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -44,6 +47,7 @@ def train(config: dict[str, Any]) -> None:
         lambda path: torch_state.load(path, model, optimizer, rank=rank, reseed=config["seed"] + rank)
     )
     for step in range(done, config["steps"]):
+        wait_until_allowed(faults, step)
         fail_on_purpose(faults, step, rank)
         optimizer.zero_grad()
         loss = torch.zeros(())
@@ -83,7 +87,14 @@ def save(
         with largest.open("r+b") as file:
             file.truncate(10)
         torn.touch()
-        time.sleep(60)
+        time.sleep(3600)
+
+
+def wait_until_allowed(faults: dict[str, Any], step: int) -> None:
+    """Wait where the test wants the run to: before the step that the file `limit` names, if there is one."""
+    limit = Path(faults["trace"]) / "limit"
+    while limit.exists() and step >= int(limit.read_text()):
+        time.sleep(0.02)
 
 
 def fail_on_purpose(faults: dict[str, Any], step: int, rank: int) -> None:
@@ -93,6 +104,17 @@ def fail_on_purpose(faults: dict[str, Any], step: int, rank: int) -> None:
     if step == faults["hang_at"] and rank == 1 and not hung.exists():
         hung.touch()
         time.sleep(3600)
+
+
+def patient_until(hung: Path, attempt: str, look: Callable[[], Mapping[str, int]], patience: float) -> Watchdog:
+    """Watch over an attempt, with something new at each look before a worker hangs: busy machines are slow to begin."""
+    beats, hung_before = count(), hung.exists()
+
+    def see() -> Mapping[str, int]:
+        found = look()
+        return found if hung.exists() and not hung_before else {**found, "not hung": next(beats)}
+
+    return Watchdog(attempt, see, patience)
 
 
 def main() -> None:
@@ -126,14 +148,15 @@ def main() -> None:
     def loop(config: dict[str, Any]) -> None:
         train({**config, "faults": faults})
 
-    resume.main(
-        run,
-        loop,
-        settings,
-        resume.workers(options.workers),
-        worker_failures=options.worker_failures,
-        patience=options.patience,
-    )
+    with mock.patch.object(resume, "Watchdog", partial(patient_until, Path(options.trace) / "hung")):
+        resume.main(
+            run,
+            loop,
+            settings,
+            resume.workers(options.workers),
+            worker_failures=options.worker_failures,
+            patience=options.patience,
+        )
 
 
 if __name__ == "__main__":

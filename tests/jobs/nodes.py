@@ -1,11 +1,11 @@
 """Ray nodes on this machine that can be killed, frozen and replaced."""
 
 import os
+import secrets
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Self
@@ -13,12 +13,15 @@ from typing import Any, Self
 from ray._private.services import write_node_ip_address
 from ray.cluster_utils import Cluster
 
+from rehearsal.processes import free_port
+from tests.waiting import PATIENCE
+
 # Ray's own patience with a silent node is half a minute, with a lost head one minute.
 IMPATIENT = {
     "health_check_initial_delay_ms": 2000,
     "health_check_period_ms": 1000,
-    "health_check_timeout_ms": 2000,
-    "health_check_failure_threshold": 4,
+    "health_check_timeout_ms": 5000,
+    "health_check_failure_threshold": 3,
     "gcs_rpc_server_reconnect_timeout_s": 5,
 }
 
@@ -31,16 +34,23 @@ class Nodes:
         # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._frozen: list[int] = []
+        # Other tests' nodes have addresses of another network.
+        self._network = IPv4Address("127.1.0.0") + 256 * secrets.randbelow(2**14)
         self._added = 0
         self.workers: list[Any] = []
-        self.start_head()
 
     def __enter__(self) -> Self:
+        try:
+            self.start_head()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self.thaw()
-        self._cluster.shutdown()
+        if hasattr(self, "_cluster"):
+            self._cluster.shutdown()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
@@ -49,26 +59,34 @@ class Nodes:
 
     def start_head(self) -> None:
         """A new head, with a memory of nothing."""
-        self._cluster = Cluster(
-            initialize_head=True,
-            shutdown_at_exit=False,
-            head_node_args={
-                "num_cpus": 0,
-                "include_dashboard": False,
-                "temp_dir": str(self._directory),
-                "_system_config": self._system_config,
-            },
+        # Ray notes the newest head's address in a folder of the whole machine otherwise, which need not exist.
+        os.environ["RAY_TMPDIR"] = str(self._directory)
+        (self._directory / "ray").mkdir(exist_ok=True)
+        # Without a head at first: what fails to start is shut down, too.
+        self._cluster = Cluster(initialize_head=False, shutdown_at_exit=False)
+        self._add_node(
+            num_cpus=0,
+            include_dashboard=False,
+            dashboard_agent_listen_port=free_port(),
+            temp_dir=str(self._directory),
+            _system_config=self._system_config,
         )
 
     def add(self) -> None:
         """A new worker node, of one CPU, on a loopback address of its own."""
         self._added += 1
-        address = str(IPv4Address("127.0.1.0") + self._added)
-        self.workers.append(self._cluster.add_node(num_cpus=1, node_ip_address=address))
+        address = str(self._network + self._added)
+        self.workers.append(self._add_node(num_cpus=1, node_ip_address=address))
         # A job joins a node of the address that the machine's last node wrote down. It belongs to the head, where Ray
         # Jobs starts it: once the node that it joined is lost, Ray starts nothing for it any more, and does not say so.
         head = self._cluster.head_node
         write_node_ip_address(head.get_session_dir_path(), head.node_ip_address)
+
+    def _add_node(self, **words: Any) -> Any:
+        """Start a node; unlike Ray, give a busy machine its time."""
+        node = self._cluster.add_node(wait=False, **words)
+        self._cluster._wait_for_node(node, timeout=PATIENCE)
+        return node
 
     def be(self, workers: int) -> None:
         """Have this many worker nodes, all well, whatever an earlier test did to them."""
@@ -124,14 +142,6 @@ def processes_of(node: Any) -> list[int]:
     for pid in found:
         found += [child for child, parent in parents.items() if parent == pid]
     return found
-
-
-def wait_until(condition: Callable[[], object], seconds: float) -> None:
-    """Wait for something; a machine under load is given its time, a test that hangs is not."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"nothing came of it in {seconds} s"
-        time.sleep(0.02)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

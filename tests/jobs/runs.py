@@ -15,10 +15,10 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from checkpoints import CheckpointStore, Saved
 from run_storage import open_storage
-from tests.jobs.nodes import Nodes, wait_until
+from tests.jobs.nodes import Nodes
+from tests.waiting import REHEARSAL_PATIENCE, wait_until
 
 JOB = Path(__file__).parent / "job.py"
-PATIENCE = 600
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,15 @@ class Runs:
         """The processes that trained and still live."""
         return [int(file.stem) for file in self.trace.glob("*.txt") if _is_rays(file.stem)]
 
+    def allow(self, steps: int) -> None:
+        """Let the run train so many steps and no more, for now."""
+        limit = self.trace / "limit"
+        (new := limit.with_suffix(".new")).write_text(str(steps))
+        new.replace(limit)
+
     def wait_for_step(self, step: int) -> None:
         """Wait until a worker has trained this step (from 0)."""
-        wait_until(lambda: any(entry.step >= step for entry in self.trained()), PATIENCE)
+        wait_until(lambda: any(entry.step >= step for entry in self.trained()), f"step {step}", REHEARSAL_PATIENCE)
 
     def samples(self) -> dict[int, list[int]]:
         """The samples of each step, of all workers together; a step that was done again counts once.
@@ -136,7 +142,7 @@ class Attempt:
     log: Path
     start: int
 
-    def wait(self, seconds: float = PATIENCE) -> int:
+    def wait(self, seconds: float = REHEARSAL_PATIENCE) -> int:
         """Its exit code."""
         return self.job.wait(seconds)
 

@@ -11,7 +11,7 @@ import pytest
 from checkpoints import CheckpointStore, Saved, StaleAttempt, Writer
 from run_storage import StorageError, check_writable, open_storage
 from tests.jobs.conftest import REPOSITORY
-from tests.jobs.nodes import wait_until
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     argv = [str(REPOSITORY / ".venv" / "bin" / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
     try:
-        wait_until(lambda: _listens(port), 120)
+        wait_until(lambda: _listens(port), "moto_server, listening")
         store = pyarrow.fs.S3FileSystem(
             endpoint_override=f"127.0.0.1:{port}",
             scheme="http",

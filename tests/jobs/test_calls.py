@@ -14,6 +14,7 @@ import resume
 import run_storage
 from controllers.job_decision import Cause, Ending, Limits, decide
 from tests.jobs.conftest import RAY_JOBS
+from tests.waiting import PATIENCE
 from watchdog import SIGN
 
 BAD_STORAGE = {
@@ -193,7 +194,7 @@ def test_bad_argument_of_an_example_is_named(
 def test_a_job_that_cannot_work_ends_with_2(tmp_path: Path) -> None:
     argv = [sys.executable, str(RAY_JOBS / "pytorch_ddp.py"), "--storage", "/etc/passwd"]
     env = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
-    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=200)
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1] == (
         "pytorch_ddp.py: error: storage path '/etc/passwd' cannot be read: Not a directory"

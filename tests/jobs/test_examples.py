@@ -1,22 +1,23 @@
 """The examples are called as a user calls them, on nodes that do not last."""
 
 import json
-import secrets
+import random
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 
 from tests.jobs.conftest import RAY_JOBS
-from tests.jobs.nodes import Nodes, wait_until
-from tests.jobs.runs import PATIENCE, Runs
+from tests.jobs.nodes import Nodes
+from tests.jobs.runs import Runs
+from tests.waiting import REHEARSAL_PATIENCE, wait_until
 
 
-def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs) -> None:
+def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs, draw: random.Random) -> None:
     job = runs.start("--epochs=4", "--every=4", script=RAY_JOBS / "fsdp_finetune.py")
-    at = 4 * (1 + secrets.randbelow(5))
-    wait_until(lambda: f"checkpoint of step {at} written" in job.output, PATIENCE)
-    nodes.kill(secrets.randbelow(2))
+    at = 4 * draw.randint(1, 5)
+    wait_until(lambda: f"checkpoint of step {at} written" in job.output, f"checkpoint {at}", REHEARSAL_PATIENCE)
+    nodes.kill(draw.randrange(2))
     nodes.add()
     assert job.wait() == 0, job.output
     first, resumed = job.resumed()
@@ -28,12 +29,13 @@ def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Run
 
 
 def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Runs) -> None:
-    trained = runs.start("--epochs=8", "--learning-rate=0.02", script=RAY_JOBS / "pytorch_ddp.py")
+    trained = runs.start("--epochs=8", "--learning-rate=0.02", "--workers=1", script=RAY_JOBS / "pytorch_ddp.py")
     assert trained.wait() == 0, trained.output
     arguments = (f"--trained={runs.storage / 'pytorch-ddp'}", "--samples=200", "--parts=4", "--workers=1")
     script = RAY_JOBS / "batch_inference.py"
     first = runs.start(*arguments, attempt=1, script=script)
-    wait_until(lambda: "part 1 of 4 done" in first.output or first.job.poll() is not None, PATIENCE)
+    seen = lambda: "part 1 of 4 done" in first.output or first.job.poll() is not None  # noqa: E731
+    wait_until(seen, "the first part", REHEARSAL_PATIENCE)
     assert first.job.poll() is None, first.output
     first.job.kill()
     first.wait()
@@ -64,7 +66,8 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     make_model(model)
     data.write_text("".join(f"{number % 2}\ta {'good' if number % 2 else 'bad'} sentence\n" for number in range(32)))
     job = runs.start(
-        f"--model={model}", f"--data={data}", "--epochs=1", "--batch=8", script=RAY_JOBS / "fsdp_finetune.py"
+        *(f"--model={model}", f"--data={data}", "--epochs=1", "--batch=8", "--workers=1"),
+        script=RAY_JOBS / "fsdp_finetune.py",
     )
     assert job.wait() == 0, job.output
 

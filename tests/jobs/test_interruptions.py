@@ -4,18 +4,132 @@ Equal number of workers, equal order of the data, restored random number generat
 there is nothing to tolerate. What is done again is at most the steps since the last checkpoint, and the one in hand.
 """
 
-import secrets
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from typing import Final
 
 import pytest
 import torch
 
-from tests.jobs.nodes import Nodes, wait_until
+from tests.jobs.nodes import Nodes
 from tests.jobs.runs import Attempt, Runs, Undisturbed
+from tests.waiting import REHEARSAL_PATIENCE, wait_until
 
-STEPS, EVERY = 60, 5
-ARGUMENTS = (f"--steps={STEPS}", f"--every={EVERY}")
-SLOW = (*ARGUMENTS, "--step-seconds=0.1")
+EVERY: Final = 5
+STRETCH: Final = 15
+"""Steps in which one thing happens."""
+STEP_SECONDS: Final = "--step-seconds=0.1"
+PATIENCE: Final = "--patience=5"
+
+
+class Interrupted:
+    """A run, its newest attempt, and how many steps were done at each interruption."""
+
+    def __init__(self, nodes: Nodes, runs: Runs, draw: random.Random, *arguments: str) -> None:
+        self.nodes = nodes
+        self.runs = runs
+        self.draw = draw
+        self.reached: list[int] = []
+        self._arguments = arguments
+        self.attempts: list[Attempt] = []
+        self.next_attempt()
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.attempts[-1]
+
+    def next_attempt(self) -> Attempt:
+        """Start another attempt."""
+        number = len(self.attempts) + 1
+        self.attempts.append(self.runs.start(*self._arguments, STEP_SECONDS, PATIENCE, attempt=number))
+        return self.attempt
+
+    def wait_for_step_of(self, stretch: range) -> None:
+        """Wait for any step of this stretch but its last."""
+        self.runs.wait_for_step(self.draw.choice(stretch[:-1]))
+
+    def note(self) -> None:
+        """Note how far the run came."""
+        self.reached.append(max(entry.step for entry in self.runs.trained()) + 1)
+
+    def resumed(self) -> list[int]:
+        """The steps that the groups of workers of all attempts began at: one log has the output of all."""
+        return self.attempts[0].resumed()
+
+    def wait_for_workers(self) -> None:
+        """Wait until workers have resumed after each interruption."""
+        wanted = len(self.reached) + 1
+        wait_until(lambda: len(self.resumed()) == wanted, f"group {wanted} of workers", REHEARSAL_PATIENCE)
+
+
+def kill_a_node(run: Interrupted, stretch: range) -> None:
+    """Kill any worker node, and give a new one."""
+    run.wait_for_step_of(stretch)
+    run.nodes.kill(run.draw.randrange(len(run.nodes.workers)))
+    run.note()
+    run.nodes.add()
+
+
+def freeze_a_node(run: Interrupted, stretch: range) -> None:
+    """Freeze a node until others go on without it."""
+    run.wait_for_step_of(stretch)
+    run.nodes.freeze(1)
+    run.note()
+    run.nodes.add()
+    run.wait_for_workers()
+    run.nodes.thaw()
+    wait_until(lambda: not run.nodes.workers[1].remaining_processes_alive(), "the end of the node that was given up")
+    run.nodes.kill(1)
+
+
+def tear_a_checkpoint(run: Interrupted, stretch: range) -> None:
+    """Kill all worker nodes while a checkpoint is written."""
+    wait_until((run.runs.trace / "torn").exists, "a checkpoint, half written", REHEARSAL_PATIENCE)
+    [torn] = (run.runs.storage / "job" / "checkpoints").glob(f"{tear_at(stretch):09}@*")
+    for index in (1, 0):
+        run.nodes.kill(index)
+    run.note()
+    run.nodes.be(workers=2)
+    run.wait_for_workers()
+    assert not torn.exists()
+
+
+def lose_the_head(run: Interrupted, stretch: range) -> None:
+    """Kill the head, and with it the attempt."""
+    run.wait_for_step_of(stretch)
+    run.nodes.lose_head()
+    assert run.attempt.wait() != 0
+    run.nodes.replace_head()
+    # Workers without a head train on until somebody ends them, and their checkpoints count.
+    run.note()
+    run.nodes.be(workers=2)
+    run.next_attempt()
+
+
+def hang(run: Interrupted, stretch: range) -> None:
+    """Let a worker hang: the attempt ends with its workers."""
+    assert run.attempt.wait() == 1
+    assert "job: attempt" in run.attempt.output
+    assert "stood still" in run.attempt.output
+    wait_until(lambda: not run.runs.workers(), "the end of the workers")
+    run.note()
+    run.next_attempt()
+
+
+def tear_at(stretch: range) -> int:
+    """Return the step whose checkpoint is torn when that happens in this stretch."""
+    return stretch.start + EVERY
+
+
+def hang_at(stretch: range) -> int:
+    """Return the step at which a worker hangs when that happens in this stretch."""
+    return stretch.start + EVERY + 2
+
+
+Interruption = Callable[[Interrupted, range], None]
+INTERRUPTIONS: Final[tuple[Interruption, ...]] = (kill_a_node, freeze_a_node, tear_a_checkpoint, lose_the_head, hang)
+ORDERS: Final = {"-".join(each.__name__ for each in order): order for order in permutations(INTERRUPTIONS)}
 
 
 def assert_as_undisturbed(runs: Runs, expected: Undisturbed) -> None:
@@ -27,107 +141,54 @@ def assert_as_undisturbed(runs: Runs, expected: Undisturbed) -> None:
     assert runs.samples() == expected.samples
 
 
-def assert_resumed(job: Attempt, *reached: int) -> None:
+def assert_resumed(run: Interrupted) -> None:
     """Each time at most the steps since the last checkpoint were lost, and the one that was in hand."""
-    resumed = job.resumed()[-len(reached) :]
-    print(f"reached {reached}, went on from {resumed}")
-    for step, origin in zip(reached, resumed, strict=True):
+    first, *resumed = run.resumed()
+    print(f"reached {run.reached}, resumed from {resumed}")
+    assert first == 0
+    for step, origin in zip(run.reached, resumed, strict=True):
         assert 0 <= step - origin <= EVERY + 1
 
 
-def kill_a_node(nodes: Nodes, runs: Runs, step: int) -> int:
-    """Kill any worker node once the run is at this step, and give a new one; how many steps were done then."""
-    runs.wait_for_step(step)
-    nodes.kill(secrets.randbelow(len(nodes.workers)))
-    reached = max(entry.step for entry in runs.trained()) + 1
-    nodes.add()
-    return reached
-
-
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.long)])
-def test_random_kills_of_worker_nodes_change_nothing(
-    kills: int, nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
+@pytest.mark.sampled(1, long=8)
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_run_that_everything_happens_to_ends_as_one_that_nothing_happened_to(
+    order: Sequence[Interruption],
+    nodes: Nodes,
+    runs: Runs,
+    undisturbed: Callable[..., Undisturbed],
+    draw: random.Random,
 ) -> None:
-    steps = STEPS * max(1, kills // 4)
-    arguments = (f"--steps={steps}", f"--every={EVERY}", f"--worker-failures={kills}")
-    expected = undisturbed(*arguments)
-    # One in each stretch, so that every kill meets a run that goes.
-    stretch = steps // (kills + 1)
-    at = [1 + index * stretch + secrets.randbelow(stretch) for index in range(kills)]
-    print(f"kills at steps {at}")
-    job = runs.start(*arguments, "--step-seconds=0.1")
-    reached = [kill_a_node(nodes, runs, step) for step in at]
-    assert job.wait() == 0, job.output
-    assert_resumed(job, *reached)
-    assert_as_undisturbed(runs, expected)
-
-
-def test_frozen_node_is_replaced_and_changes_nothing_when_it_thaws(
-    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
-) -> None:
-    expected = undisturbed(*ARGUMENTS)
-    job = runs.start(*SLOW)
-    runs.wait_for_step(10 + secrets.randbelow(10))
-    nodes.freeze(1)
-    reached = max(entry.step for entry in runs.trained()) + 1
-    nodes.add()
-    wait_until(lambda: len(job.resumed()) == 2, 120)
-    nodes.thaw()
-    assert job.wait() == 0, job.output
-    assert_resumed(job, reached)
-    assert_as_undisturbed(runs, expected)
-
-
-def test_lost_head_costs_an_attempt_and_no_more_steps(
-    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
-) -> None:
-    expected = undisturbed(*ARGUMENTS)
-    first = runs.start(*SLOW, attempt=1)
-    runs.wait_for_step(10 + secrets.randbelow(STEPS - 20))
-    nodes.lose_head()
-    assert first.wait() != 0
-    nodes.replace_head()
-    # Workers without a head train on until somebody ends them, and their checkpoints count.
-    reached = max(entry.step for entry in runs.trained()) + 1
-    nodes.be(workers=2)
-    second = runs.start(*SLOW, attempt=2)
-    assert second.wait() == 0, second.output
-    assert_resumed(second, reached)
+    stretches = {each: range(index * STRETCH, (index + 1) * STRETCH) for index, each in enumerate(order)}
+    size = (f"--steps={STRETCH * len(order)}", f"--every={EVERY}", f"--worker-failures={len(order)}")
+    expected = undisturbed(*size)
+    faults = (f"--tear-at={tear_at(stretches[tear_a_checkpoint])}", f"--hang-at={hang_at(stretches[hang])}")
+    run = Interrupted(nodes, runs, draw, *size, *faults)
+    for interrupt, stretch in stretches.items():
+        runs.allow(stretch.stop)
+        interrupt(run, stretch)
+    assert run.attempt.wait() == 0, run.attempt.output
+    assert_resumed(run)
     assert_as_undisturbed(runs, expected)
 
     trained = runs.trained()
-    third = runs.start(*SLOW, attempt=3)
-    assert third.wait() == 0, third.output
-    assert "nothing is left to do" in third.output
+    assert run.next_attempt().wait() == 0, run.attempt.output
+    assert "nothing is left to do" in run.attempt.output
     assert runs.trained() == trained
 
 
-def test_node_lost_while_a_checkpoint_is_written_leaves_none_that_is_torn(
-    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
+@pytest.mark.long
+def test_twenty_kills_of_worker_nodes_change_nothing(
+    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], draw: random.Random
 ) -> None:
-    expected = undisturbed(*ARGUMENTS)
-    job = runs.start(*SLOW, "--tear-at=25")
-    wait_until((runs.trace / "torn").exists, 240)
-    torn = runs.storage / "job" / "checkpoints" / "000000025@0001.01"
-    assert torn.is_dir()
-    for index in (1, 0):
-        nodes.kill(index)
-    nodes.be(workers=2)
-    assert job.wait() == 0, job.output
-    assert job.resumed() == [0, 20]
-    assert not torn.exists()
-    assert_as_undisturbed(runs, expected)
-
-
-def test_run_that_stands_still_ends_with_its_workers_and_the_next_attempt_goes_on(
-    nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed]
-) -> None:
-    expected = undisturbed(*ARGUMENTS)
-    first = runs.start(*SLOW, "--hang-at=17", "--patience=60", attempt=1)
-    assert first.wait() == 1
-    assert "job: attempt 1 stood still" in first.output
-    wait_until(lambda: not runs.workers(), 60)
-    second = runs.start(*SLOW, attempt=2)
-    assert second.wait() == 0, second.output
-    assert_resumed(second, 17)
+    kills = 20
+    size = (f"--steps={STRETCH * kills}", f"--every={EVERY}", f"--worker-failures={kills}")
+    expected = undisturbed(*size)
+    run = Interrupted(nodes, runs, draw, *size)
+    for index in range(kills):
+        stretch = range(index * STRETCH, (index + 1) * STRETCH)
+        runs.allow(stretch.stop)
+        kill_a_node(run, stretch)
+    assert run.attempt.wait() == 0, run.attempt.output
+    assert_resumed(run)
     assert_as_undisturbed(runs, expected)

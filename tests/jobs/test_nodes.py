@@ -1,0 +1,14 @@
+"""The nodes that jobs are tested on."""
+
+from pathlib import Path
+
+from ray._private.utils import get_ray_address_file
+
+from tests.jobs.nodes import Nodes
+
+
+def test_head_is_noted_in_a_folder_of_its_own(nodes: Nodes) -> None:
+    """Not in /tmp/ray, which a machine may lack, and where other Rays note theirs."""
+    noted = Path(get_ray_address_file(None))
+    assert noted.read_text() == nodes.address
+    assert Path("/tmp/ray") not in noted.parents
