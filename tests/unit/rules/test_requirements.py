@@ -40,6 +40,7 @@ def test_what_a_lock_tool_writes_is_silent(requirements: Path) -> None:
         ("torch", "torch", "it is not pinned"),
         ("git+https://example.com/torch", "git", "it is not pinned"),
         ("-r other.txt", "-r", "it is not pinned"),
+        ("--extra-index-url=other", "", "it is not pinned"),
         ("torch==2.6.0", "torch", "its sha256 hashes are missing or incomplete"),
         ("torch==2.6.0 \\\n    --hash=sha256:0123", "torch", "its sha256 hashes are missing or incomplete"),
         (
