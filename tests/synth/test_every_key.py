@@ -132,5 +132,5 @@ def _fingerprint(environment: Environment, directory: Path) -> str:
 def _shown(environment: Environment) -> str:
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(plan(environment), said(findings(environment)))
+        console.print(plan(environment), *said(findings(environment)))
     return capture.get()
