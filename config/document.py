@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from config.findings import Finding, Place
+from config.findings import HIDDEN, Finding, Place, may_be_secret
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 32
@@ -231,7 +231,8 @@ class _Reader:
             return int(text)
         for trap, reason, fix in _TRAPS:
             if trap.fullmatch(text):
-                self.note(_line(event), text, reason, _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES)
+                said = HIDDEN if may_be_secret(self._place) else text
+                self.note(_line(event), said, reason, _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES)
                 return text
         if _FLOAT.fullmatch(text) and len(text) <= _MAX_DIGITS:
             return float(text)

@@ -10,6 +10,8 @@ Place = tuple[int | str, ...]
 """The way to a value: keys of mappings, numbers of list items."""
 
 MISSING: Final = "(missing)"
+HIDDEN: Final = "a value that is not shown"
+"""What a message says for a value that may be secret: findings end in logs."""
 _LONGEST: Final = 80
 
 
@@ -91,6 +93,11 @@ def value_at(key: str, root: Any) -> Any:
     """Return the value that a dotted key names, None where there is none."""
     *_, (_, value, _) = ("", root, False), *_steps(key, root)
     return value
+
+
+def may_be_secret(place: Place) -> bool:
+    """Whether the place is within `env`, whose values people take for a place for tokens."""
+    return "env" in place[:-1]
 
 
 def in_words(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic_core import ErrorDetails
 
 from config.declared import Allowed, allowed_at, keys_of, places_of
-from config.findings import MISSING, Finding, Place, in_words, named
+from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
 from config.suggest import closest, did_you_mean
 
 _KINDS: Final = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", float: "a decimal fraction"}
@@ -48,7 +48,9 @@ def _parts(error: ErrorDetails, place: Place) -> tuple[str, str, str, str]:
     value = error["input"]
     if error["type"] == "missing":
         return MISSING, "the key is required", allowed.text, f"add `{place[-1]}`, {allowed.like}"
-    return "(empty)" if value is None else in_words(value), *_refusal(error, value, allowed)
+    said = "(empty)" if value is None else HIDDEN if may_be_secret(place) else in_words(value)
+    reason, text, fix = _refusal(error, value, allowed)
+    return said, reason, text, f"write {allowed.like} in quotes" if said == HIDDEN else fix
 
 
 def _unknown_key(place: Place) -> tuple[str, str, str, str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from config.findings import HIDDEN
 from config.model import Environment
 from config.rules.rule import Violation, error, warning
 from config.rules.walk import clusters
@@ -27,7 +28,6 @@ _NAME: Final = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|(API|ACCESS|PRIVATE|SECRET|AUTH)_KEY)$"
 )
 _ALLOWED: Final = "values that everybody may read"
-_HIDDEN: Final = "a value that is not shown"
 
 
 def _variables(environment: Environment) -> Iterator[tuple[str, str, str, str | None]]:
@@ -49,7 +49,7 @@ def no_secrets(environment: Environment) -> Iterator[Violation]:
     for key, name, _, form in _variables(environment):
         if form:
             reason = f"it has the form of {form}, and this file is no place for secrets"
-            yield Violation(key, reason, _ALLOWED, f"revoke it if it was committed, and {_moved(name)}", _HIDDEN)
+            yield Violation(key, reason, _ALLOWED, f"revoke it if it was committed, and {_moved(name)}", HIDDEN)
 
 
 @warning("V74")
@@ -63,7 +63,7 @@ def names_of_secrets(environment: Environment) -> Iterator[Violation]:
     for key, name, value, form in _variables(environment):
         if value and not form and _NAME.search(name.upper()):
             reason = "its name says that it is secret, and this file is no place for secrets"
-            yield Violation(key, reason, _ALLOWED, _moved(name), _HIDDEN)
+            yield Violation(key, reason, _ALLOWED, _moved(name), HIDDEN)
 
 
 def _moved(name: str) -> str:

@@ -185,6 +185,14 @@ def test_a_value_of_a_wrong_kind_says_what_to_write(tmp_path: Path, change: tupl
     assert [line for line in said if message in line], said
 
 
+@pytest.mark.parametrize("value", ["98765432101234", "[hf_98765432101234]", "0098765432101234", "{a: 98765432101234}"])
+def test_a_variable_s_value_is_never_shown(tmp_path: Path, value: str) -> None:
+    """It may be a token, and findings end in logs."""
+    [said] = refusal(tmp_path, DEV.replace("    - name: rayml\n", f"    - name: rayml\n      env: {{HUB: {value}}}\n"))
+    assert "env.HUB: a value that is not shown is invalid: it is " in said
+    assert "9876" not in said
+
+
 def test_a_name_of_a_ray_cluster_that_is_too_long_is_one_finding(tmp_path: Path) -> None:
     """Pydantic would also say that the list, whose only item it is, had none."""
     [said] = refusal(tmp_path, DEV.replace("- name: rayml", f"- name: {'r' * 33}"))
