@@ -57,7 +57,7 @@ def _own(checkout: Path, name: str) -> str | None:
 def _folders(checkout: Path, file: Path) -> Iterator[Path]:
     """The folders that an environment names: lifecycle scripts may lie anywhere, also where the table says not read."""
     try:
-        texts = set(_texts(document.read(file)))
+        texts = set(_texts(document.read(file).values))
     except document.NotReadable:
         return
     project = checkout.resolve()
