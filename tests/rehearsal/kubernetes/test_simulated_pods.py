@@ -13,6 +13,8 @@ from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, pod
 from tests.waiting import KUBECTL_PATIENCE
 
+pytestmark = pytest.mark.product
+
 SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse-job` runs real Ray"
 REQUEST = Request("train", "rayml", "true", "/fsx", None, 1, 1)
 
