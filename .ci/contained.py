@@ -19,7 +19,7 @@ from typing import Final
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _EVERY: Final = 0.05
-GRACE_SECONDS: Final = 10
+GRACE_SECONDS: Final = 5
 """For a process that ends by itself soon after its parent."""
 
 
