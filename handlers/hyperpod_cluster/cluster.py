@@ -26,6 +26,9 @@ from .update import ClusterUpdate, no_owner, wanted_tags
 CONSISTENCY_SECONDS = 300
 """How long DescribeCluster may not know a cluster whose creation was accepted."""
 
+LOOK_AGAIN_SECONDS = 30
+"""How long after a look that found nothing the next one comes, where a cluster may be too new to be seen."""
+
 # CreateCluster, ClusterName.
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _FAILED = frozenset({"Failed", "RollingBack"})
@@ -156,25 +159,29 @@ def _sent(missing: dict[str, Any], change: ClusterUpdate) -> Answer:
 
 def delete(request: Request, hyperpod: HyperPod) -> Answer:
     """Delete the cluster if it exists and is this resource's; the properties are not read, they may be old."""
-    _remove(request, hyperpod)
+    _remove(request, hyperpod, twice=True)
     return {"PhysicalResourceId": request.physical_id}
 
 
 def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
     """Done when the cluster is not found; asks for the deletion again where the first call met a busy cluster."""
-    status = _remove(request, hyperpod)
+    status = _remove(request, hyperpod, twice=False)
     return _waiting(f"it is {status}") if status else {"IsComplete": True}
 
 
-def _remove(request: Request, hyperpod: HyperPod) -> str:
+def _remove(request: Request, hyperpod: HyperPod, *, twice: bool) -> str:
     """Ask for the deletion of this resource's cluster; returns its state before, "" when it is gone.
 
-    It is gone also when the name is now another's cluster.
+    It is gone also when the name is now another's cluster. With `twice`, a cluster that is not found is looked for
+    again: a creation that failed a moment ago may not be known yet.
     """
     if not _NAME.fullmatch(request.physical_id):
         # An id that CloudFormation or the framework made up for a create that never reached the API.
         return ""
     cluster = hyperpod.find(request.physical_id)
+    if cluster is None and twice:
+        hyperpod.sleep(LOOK_AGAIN_SECONDS)
+        cluster = hyperpod.find(request.physical_id)
     if cluster is None:
         return ""
     state = state_of(cluster)

@@ -11,13 +11,11 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from .cluster import LOOK_AGAIN_SECONDS
 from .failure import state_of
 from .ownership import Owner
 from .request import Request
 from .service import HyperPod
-
-LOOK_AGAIN_SECONDS = 30
-"""How long after a look that found nothing the next one comes, where a cluster may be too new to be listed."""
 
 _THE_STACK_GOES = frozenset({"DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"})
 _log = logging.getLogger(__name__)

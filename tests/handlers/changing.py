@@ -36,6 +36,8 @@ EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
     "more workers": _workers(InstanceCount=3),
     "fewer workers": _workers(InstanceCount=1),
     "deep checks": _workers(OnStartDeepHealthChecks=["InstanceStress"]),
+    "labels": _workers(KubernetesConfig={"Labels": {"team": "vision"}}),
+    "own image": _workers(ImageId="ami-0123456789abcdef0"),
     "bigger disks": _workers(InstanceStorageConfigs=[{"EbsVolumeConfig": {"VolumeSizeInGB": 1000}}]),
     "own network": _own_network,
     "other type": _workers(InstanceType="ml.g5.2xlarge"),

@@ -61,8 +61,9 @@ class Deployments:
     What goes wrong in a judge or in the framework double is kept in `errors`: the engine would take it for the
     function's failure.
 
-    CloudFormation can give up on a request whose function runs on (`give_up`): a user cancels the update, or another
-    resource fails meanwhile. The engine waits for every resource; AWS's CloudFormation sends the next request at once.
+    CloudFormation can give up on a request whose function runs on (`give_up_at`; `given_up` counts them): a user
+    cancels the update, or another resource fails meanwhile. The engine waits for every resource; AWS's CloudFormation
+    sends the next request at once.
     """
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +78,7 @@ class Deployments:
         self._answered: set[str] = set()
         self._monkeypatch = monkeypatch
         self._running = 0
+        self.given_up = 0
         self.framework = Framework(bench, self._status, monkeypatch)
         self.stack: Stack | None = None
         self.requests: list[Event] = []
@@ -184,6 +186,7 @@ class Deployments:
         request = self.requests[-1]
         if request["ResourceType"] != index.CLUSTER or request["ResponseURL"] in self._answered:
             return
+        self.given_up += 1
         # What CloudFormation knows of a resource that never answered.
         physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")
         with self._monkeypatch.context() as patch:

@@ -45,7 +45,8 @@ class Deeds:
     """What was done to a deployment, as far as it explains failures and drift.
 
     `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that groups or
-    requests came from elsewhere than from the template, in order; `raised` are counts that somebody gave groups.
+    requests came from elsewhere than from the template, in order; `raised` are counts that somebody gave groups;
+    `taken_back` says that the service took an update back that it had accepted.
     """
 
     errors: set[tuple[str, str]] = field(default_factory=set)
@@ -54,6 +55,7 @@ class Deeds:
     drift: bool = False
     quota: bool = False
     raised: set[str] = field(default_factory=set)
+    taken_back: bool = False
 
     def explains(self, call: str, code: str) -> bool:
         """Whether this call was made to fail with this code."""
@@ -219,7 +221,7 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     ),
     (
         _CLUSTER + "accepted the update but did not keep it: ",
-        lambda judge, event, __: judge.deeds.drift or _all_or_nothing(event),
+        lambda judge, event, __: judge.deeds.drift or judge.deeds.taken_back or _all_or_nothing(event),
     ),
     (
         r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",

@@ -68,6 +68,20 @@ def test_cluster_that_is_not_listed_yet_is_removed_with_the_failed_creation(
     assert clusters(bench) == []
 
 
+@pytest.mark.parametrize("on_failure", ["ROLLBACK", "DO_NOTHING"])
+def test_cluster_that_is_not_known_yet_is_deleted_by_its_own_delete(
+    stacks: Deployments, bench: HyperPodBench, on_failure: str
+) -> None:
+    """Its waiter was killed at its first look: CloudFormation knows the cluster's name."""
+    bench.fault(lag_minutes=0.4)
+    stacks.framework.kill(CREATE_CALLS - 1, after=False)
+    stacks.deploy(edited(bench, ()), on_failure=on_failure)
+    if on_failure == "DO_NOTHING":
+        assert stacks.delete() == "DELETE_COMPLETE"
+    bench.advance(60)
+    assert clusters(bench) == []
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", range(UPDATE_CALLS))
 def test_update_whose_handler_dies_at_any_call_is_taken_back(

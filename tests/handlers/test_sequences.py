@@ -1,13 +1,15 @@
 """Sequences of deployments through the real engine, with everything that can go wrong on the way.
 
 Invariants, checked after every step: no cluster that no stack owns; no cluster that is not ours is touched; no success
-is told for a state that is not reached; every failure names its cause. At the end of every sequence what was broken is
+is told for a state that is not reached; every failure names its cause; what the stack believes is what there is, also
+when a request runs on for which CloudFormation no longer waits. At the end of every sequence what was broken is
 repaired, and then the stack must be deletable with nothing left.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,12 +34,15 @@ FINAL = {"DELETE_COMPLETE", "ROLLBACK_COMPLETE"}
 CALLS = sorted({call for call in TABLE if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))})
 MISHAPS = ["killed", "ThrottlingException", "InternalFailure", "AccessDeniedException", "ConflictException"]
 MISHAPS += ["time-out", "delivered twice"]
+TROUBLES = ["shortage", "quota", "creation fails", "no dependencies", "deep check fails"]
+TROUBLES += ["update taken back", "deletion fails", "reads lag"]
 ENDS = {
     *(f"create: {status}" for status in ("CREATE_COMPLETE", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")),
     *(f"update: {status}" for status in ("UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED")),
     *(f"delete: {status}" for status in ("DELETE_COMPLETE", "DELETE_FAILED")),
     *(f"mishap: {mishap}" for mishap in MISHAPS),
     "delivered late",
+    "given up",
 }
 OTHER_STACK = "arn:aws:cloudformation:us-west-2:111122223333:stack/another/0b1f6c1a-0000-0000-0000-000000000009"
 
@@ -46,10 +51,34 @@ _edits = st.builds(
     st.frozensets(st.sampled_from(sorted(EDITS.keys() - NEVER)), max_size=3),
     st.sampled_from([frozenset()] * 10 + [frozenset({edit}) for edit in sorted(NEVER)]),
 )
-_on_failure = st.sampled_from(["ROLLBACK", "ROLLBACK", "DO_NOTHING"])
 Mishap = tuple[str, int, bool]
 # At the n-th call of the step: before it is carried out, or after, so that only its answer is lost.
 _mishaps = st.lists(st.tuples(st.sampled_from(MISHAPS), st.integers(0, 8), st.booleans()), max_size=2)
+
+
+@dataclass(frozen=True)
+class Deploying:
+    """One deployment. `given_up` is at which moment that passes CloudFormation gives up on the cluster's request: a
+    user cancels the update, or a sibling of the cluster fails; None for never. `guard` is the teardown's logical id.
+    """
+
+    edits: frozenset[str]
+    fails_later: bool
+    on_failure: str
+    mishaps: list[Mishap]
+    given_up: int | None
+    guard: str
+
+
+_deployments = st.builds(
+    Deploying,
+    edits=_edits,
+    fails_later=st.booleans(),
+    on_failure=st.sampled_from(["ROLLBACK", "ROLLBACK", "DO_NOTHING"]),
+    mishaps=_mishaps,
+    given_up=st.sampled_from([None, None, None, 0, 1, 2, 4]),
+    guard=st.sampled_from(["Teardown"] * 5 + ["OtherTeardown"]),
+)
 
 
 class Sequences(RuleBasedStateMachine):
@@ -81,20 +110,24 @@ class Sequences(RuleBasedStateMachine):
     # --- deployments -------------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.stacks.living)
-    @rule(edits=_edits, fails_later=st.booleans(), on_failure=_on_failure, mishaps=_mishaps)
-    def create_stack(self, edits: frozenset[str], fails_later: bool, on_failure: str, mishaps: list[Mishap]) -> None:
+    @rule(how=_deployments)
+    def create_stack(self, how: Deploying) -> None:
         # What was on its way to the functions of the stack before has no receiver.
         self.late.clear()
         self.stacks.requests.clear()
-        with self.going_wrong(mishaps):
-            self.stacks.deploy(edited(self.bench, edits), fails_later=fails_later, on_failure=on_failure)
+        self.deploy(replace(how, guard="Teardown"))
         self.look("create")
 
     @precondition(lambda self: self.stacks.status in UPDATABLE)
-    @rule(edits=_edits, fails_later=st.booleans(), on_failure=_on_failure, mishaps=_mishaps)
-    def update_stack(self, edits: frozenset[str], fails_later: bool, on_failure: str, mishaps: list[Mishap]) -> None:
-        with self.going_wrong(mishaps):
-            self.stacks.deploy(edited(self.bench, edits), fails_later=fails_later, on_failure=on_failure)
+    @rule(how=_deployments)
+    def update_stack(self, how: Deploying) -> None:
+        self.deploy(how)
+        self.look("update")
+
+    @precondition(lambda self: self.stacks.status in {"UPDATE_FAILED", "CREATE_FAILED"})
+    @rule(how=_deployments)
+    def update_without_rollback(self, how: Deploying) -> None:
+        self.deploy(replace(how, on_failure="DO_NOTHING", guard="Teardown"))
         self.look("update")
 
     @precondition(lambda self: self.stacks.status in {"UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED", "CREATE_FAILED"})
@@ -107,6 +140,8 @@ class Sequences(RuleBasedStateMachine):
     @precondition(lambda self: self.stacks.living)
     @rule(mishaps=_mishaps)
     def delete_stack(self, mishaps: list[Mishap]) -> None:
+        # A person looks at what failed first.
+        self.bench.advance(1)
         with self.going_wrong(mishaps):
             self.stacks.delete()
         self.look("delete")
@@ -129,7 +164,7 @@ class Sequences(RuleBasedStateMachine):
         """An earlier request of this stack once more, before the next one. A deleted stack has no functions left."""
         self.late.append(self.stacks.requests[which % len(self.stacks.requests)])
 
-    @rule(fault=st.sampled_from(["shortage", "quota", "creation fails", "no dependencies", "deep check fails"]))
+    @rule(fault=st.sampled_from([*TROUBLES]))
     def let_the_service_be_in_trouble(self, fault: str) -> None:
         if fault == "shortage":
             self.bench.fault(capacity={"ml.p5.48xlarge": 0})
@@ -140,6 +175,13 @@ class Sequences(RuleBasedStateMachine):
             self.bench.fault(fail_creation="The creation was made to fail.")
         elif fault == "no dependencies":
             self.bench.eks.missing = ["health-monitoring-agent"]
+        elif fault == "update taken back":
+            self.deeds.taken_back = True
+            self.bench.fault(fail_update="The update was made to fail.")
+        elif fault == "deletion fails":
+            self.bench.fault(fail_deletion="The deletion was made to fail.")
+        elif fault == "reads lag":
+            self.bench.fault(lag_minutes=0.4)
         else:
             self.bench.fault(fail_deep_check={"group": "worker-group-1", "times": 1})
 
@@ -188,6 +230,11 @@ class Sequences(RuleBasedStateMachine):
 
     # --- inside ------------------------------------------------------------------------------------------
 
+    def deploy(self, how: Deploying) -> None:
+        properties = edited(self.bench, how.edits)
+        with self.going_wrong(how.mishaps, how.given_up):
+            self.stacks.deploy(properties, fails_later=how.fails_later, on_failure=how.on_failure, guard=how.guard)
+
     def let_others_be_there(self, what: str) -> None:
         changes: dict[str, Any] = {"ClusterName": "theirs" if what == "EKS cluster" else NAME}
         if what != "EKS cluster":
@@ -201,13 +248,18 @@ class Sequences(RuleBasedStateMachine):
             self.foreign[made.name] = made.arn
 
     @contextmanager
-    def going_wrong(self, mishaps: list[Mishap]) -> Iterator[None]:
-        """Let these calls of the step go wrong."""
+    def going_wrong(self, mishaps: list[Mishap], given_up: int | None = None) -> Iterator[None]:
+        """Let these calls of the step go wrong, and CloudFormation give up on a request."""
         framework = self.stacks.framework
+        if given_up is not None:
+            self.stacks.give_up_at(given_up)
         for mishap, position, after in mishaps:
             framework.interrupt(position, partial(self.mishap, mishap), after=after)
         yield
         framework.interruptions.clear()
+        framework.pauses.clear()
+        self.seen["given up"] += self.stacks.given_up
+        self.stacks.given_up = 0
 
     def by_hand(self, call: Callable[..., Any], **request: Any) -> None:
         try:
@@ -248,6 +300,7 @@ class Sequences(RuleBasedStateMachine):
         calm = not (self.deeds.errors or self.deeds.killed or self.deeds.removed_by_hand or self.deeds.drift)
         if calm and status.endswith("ROLLBACK_FAILED"):
             assert "has not ended after" in self.stacks.reasons()[-1], "a rollback failed, and nothing was in its way"
+        self.believed(status)
         assert status not in FINAL or not self.judge.owned_by(stack.stack_id), "a cluster that no stack owns"
         for name, arn in self.foreign.items():
             cluster = self.judge.clusters.get(name)
@@ -257,6 +310,17 @@ class Sequences(RuleBasedStateMachine):
         known = {stack.stack_id, OTHER_STACK}
         for cluster in self.judge.clusters.values():
             assert cluster.name in self.foreign or cluster.tag_values[STACK_TAG] in known
+
+    def believed(self, status: str) -> None:
+        """What the stack believes to have is what there is, once the cluster comes to rest."""
+        cluster = self.judge.clusters.get(NAME)
+        if status not in UPDATABLE or self.deeds.drift or self.deeds.removed_by_hand or cluster is None:
+            return
+        assert self.stacks.stack is not None
+        groups = self.stacks.stack.resources["Cluster"].properties["InstanceGroups"]
+        if cluster.status is ClusterStatus.IN_SERVICE:
+            counts = {name: group.target for name, group in cluster.groups.items() if not group.deleting}
+            assert counts == {group["InstanceGroupName"]: group["InstanceCount"] for group in groups}
 
     def teardown(self) -> None:
         """Repair everything; then the stack goes, and with it everything that is its own."""
