@@ -106,6 +106,7 @@ lock: setup ## lock the Python dependencies anew from requirements*.in
 	  --no-emit-index-url --no-annotate --no-header ray_image/requirements.in -o ray_image/requirements.txt
 
 .PHONY: clean
-clean: ## remove what can be made again (.rehearsal keeps the built binaries: `rm -rf .rehearsal` removes them too)
+clean: ## remove what runs and checks left, and say what stays: where, how large, and how to remove it
 	@rm -rf cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find .rehearsal -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} + 2>/dev/null || true
+	@[ ! -f .venv/.stamp ] || $(RUN) $(VENV)/python -m rehearsal kept

@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: what `make rehearse`, `make rehearse-down` and `make check` call."""
+"""`python -m rehearsal`: what `make rehearse`, `make rehearse-down`, `make check` and `make clean` call."""
 
 import fcntl
 import signal
@@ -15,6 +15,7 @@ from rich.markup import escape
 
 import config
 from config import versions
+from rehearsal import disk
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, REPOSITORY, ROOT, run_directory
 from rehearsal.processes import ProcessFailure, stop_recorded
@@ -93,14 +94,21 @@ def down() -> None:
 
 @app.command()
 def actionlint() -> None:
-    """Check the workflows of .github with actionlint, which is built like the control plane."""
+    """Check the workflows of .github with actionlint, which is built from source for this alone."""
     try:
-        program = binaries.ensure(BINARIES, console.print)["actionlint"]
+        program = binaries.ensure(BINARIES, console.print, binaries.CHECK)["actionlint"]
     except binaries.BinariesError as error:
         errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None
     workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))
     raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)
+
+
+@app.command()
+def kept() -> None:
+    """Say what stays on the disk after `make clean`, where, how large it is, and how to remove it."""
+    for each in disk.kept():
+        console.print(str(each), soft_wrap=True, markup=False)
 
 
 def _require_rehearsable(env: str) -> None:

@@ -95,7 +95,6 @@ def kwok(kubeconfig: Path, stages: Path, *, grace: int) -> list[str]:
     """Play the nodes with the kubelet label, and their pods by `stages`."""
     return [
         f"--kubeconfig={kubeconfig}",
-        "--manage-all-nodes=false",
         f"--manage-nodes-with-label-selector={KUBELET_LABEL}={KUBELET_VALUE}",
         # kwok renews at a quarter of this: well within the grace period.
         f"--node-lease-duration-seconds={grace}",

@@ -137,6 +137,8 @@ def main() -> None:
     ray = programs.RealRay(arguments.ray_image, arguments.ray_environment) if arguments.ray_image else None
     sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, ray) if ray else None
     binaries = Binaries(arguments.binaries)
+    # For its control plane, which may outlive whoever started it.
+    binaries.hold()
     folder: Path = arguments.directory
     records = podserver.Records(folder / "data" / "podserver", binaries["podserver"])
     kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, ray), records, sandboxes)

@@ -71,7 +71,8 @@ class Story:
         """Build what has to be built, copy the project, and choose its charts."""
         require_node()
         with self.narrator.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
-            self.built = binaries.ensure(BINARIES, self.console.print)
+            shown = self.narrator.echo if self.console.is_terminal else None
+            self.built = binaries.ensure(BINARIES, self.console.print, running=shown)
             step.see(f"binaries in {self.built.directory}")
         self.spans.builds.append(step.span)
         with self.narrator.step("project and charts") as step:

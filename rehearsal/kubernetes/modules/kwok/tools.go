@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools keeps the main packages that are built from this module in its go.mod.
-package tools
-
-import (
-	_ "sigs.k8s.io/kwok/cmd/kwok"
-)
