@@ -41,6 +41,8 @@ def _nodes(environment: Environment) -> Group:
             notes.append(f"{kind.name}: estimated: {', '.join(kind.unverified)}")
     system = environment.eks.system_nodes
     drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
+    if existing := environment.eks.existing:
+        notes.append(f"in EKS cluster {existing.name}, which exists, with VPC CNI {existing.vpc_cni}")
     return Group(drawn, *map(_note, dict.fromkeys(notes)))
 
 

@@ -74,7 +74,8 @@ class AddOn(Model):
 
     name: Name = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
     version: AddOnVersion | None = Field(
-        default=None, description="Its version. Absent: EKS's default for the Kubernetes version."
+        default=None,
+        description="Its version. Absent: the project's for vpc-cni, else EKS's default for the Kubernetes version.",
     )
 
 
@@ -82,12 +83,15 @@ class ExistingEks(Model):
     """An EKS cluster that exists, in `network.existing`. It keeps what it has; a destroy leaves it as it was.
 
     Its authentication mode must be `API` or `API_AND_CONFIG_MAP`, its private endpoint on, and its add-ons
-    (VPC CNI >= 1.18.3, CoreDNS, kube-proxy, pod identity agent) are its owner's.
+    (VPC CNI, CoreDNS, kube-proxy, pod identity agent) are its owner's.
     """
 
     name: ClusterName = Field(description="Its name.")
     oidc_provider_arn: OidcProviderArn = Field(description="ARN of its IAM OIDC provider.")
     security_group: SecurityGroupId = Field(description="Its cluster security group.")
+    vpc_cni: AddOnVersion = Field(
+        description="Version of its add-on vpc-cni: 1.18.3 or newer, and none of 1.22.0 to 1.22.3."
+    )
 
 
 class Eks(Model):

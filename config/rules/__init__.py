@@ -47,6 +47,7 @@ RULES: Final[tuple[Rule, ...]] = (
     eks.endpoint_of_the_whole_world,
     eks.existing_cluster,
     eks.add_ons,
+    eks.vpc_cni,
     eks.namespaces,
     eks.roles,
     eks.arns,

@@ -138,6 +138,38 @@ def add_ons(environment: Environment) -> Iterator[Violation]:
             yield Violation(f"eks.add_ons.{n}.name", _REFUSED_ADD_ONS[name], "other add-ons", "delete the item")
 
 
+@error("V79")
+def vpc_cni(environment: Environment) -> Iterator[Violation]:
+    """Refuse versions of the VPC CNI that do not work on HyperPod's nodes.
+
+    Why: v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod, and HyperPod takes none before 1.18.3.
+    Source: amazon-vpc-cni-k8s #3753, #3754 and #3756; AWS docs, sagemaker-hyperpod-eks-prerequisites.
+    Example: eks.add_ons: [{name: vpc-cni, version: v1.22.2-eksbuild.1}]
+    """
+    eks, first, last = environment.eks, *versions.VPC_CNI_BROKEN
+    stated = {f"eks.add_ons.{n}.version": each.version for n, each in enumerate(eks.add_ons) if each.name == "vpc-cni"}
+    fix = f"take the key out, which means {versions.VPC_CNI}"
+    if eks.existing:
+        stated["eks.existing.vpc_cni"] = eks.existing.vpc_cni
+        fix = f"update the add-on, to {versions.VPC_CNI} or newer"
+    allowed = f"{_dotted(versions.VPC_CNI_OLDEST)} and newer, but none of {_dotted(first)} to {_dotted(last)}"
+    for key, version in stated.items():
+        number = _numbers(version or versions.VPC_CNI)
+        if first <= number <= last:
+            yield Violation(key, "it hands a HyperPod node's own address to a pod", allowed, fix)
+        elif number < versions.VPC_CNI_OLDEST:
+            yield Violation(key, "HyperPod takes no version as old", allowed, fix)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return (1, 22, 4) for `v1.22.4-eksbuild.3`."""
+    return tuple(int(part) for part in version.removeprefix("v").partition("-")[0].split("."))
+
+
+def _dotted(number: tuple[int, ...]) -> str:
+    return ".".join(map(str, number))
+
+
 @error("V45")
 def namespaces(environment: Environment) -> Iterator[Violation]:
     """Require a namespace for the operator and another for the RayClusters.

@@ -8,6 +8,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from config.model import AddOn
+from config.versions import VPC_CNI
 
 # What a node needs to be Ready, with the configuration that the project relies on.
 _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -17,11 +18,13 @@ _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 # Healthy only with nodes to run on.
 _AFTER_NODES: Final = ("coredns",)
+# Others have the build that EKS has as default for the cluster's Kubernetes version.
+_PINNED: Final = {"vpc-cni": VPC_CNI}
 
 
 def eks_add_ons(scope: Construct, *, cluster: eks.ICluster, add_ons: Sequence[AddOn], nodes: eks.CfnNodegroup) -> None:
     """Make the four add-ons that every cluster gets, and `add_ons` beside them or as their versions."""
-    versions = {add_on.name: add_on.version for add_on in add_ons}
+    versions = {**_PINNED, **{each.name: each.version or _PINNED.get(each.name) for each in add_ons}}
     for name, configuration in _BEFORE_NODES.items():
         made = _eks_add_on(scope, name, cluster, versions.get(name), configuration)
         nodes.node.add_dependency(made)
@@ -36,10 +39,7 @@ def _eks_add_on(
     version: str | None,
     configuration: Mapping[str, str] | None = None,
 ) -> eks.CfnAddon:
-    """An add-on that takes over what EKS installed by itself when it made the cluster (`OVERWRITE`).
-
-    Without a version it is the build that EKS has as default for the cluster's Kubernetes version.
-    """
+    """An add-on that takes over what EKS installed by itself when it made the cluster (`OVERWRITE`)."""
     return eks.CfnAddon(
         scope,
         f"AddOn-{name}",

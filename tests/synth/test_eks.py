@@ -99,7 +99,12 @@ def test_network_policies_are_enforced(dev: Assembly) -> None:
     add_ons = {add_on["AddonName"]: add_on for add_on in dev.templates["eks"].properties("AWS::EKS::Addon")}
     assert sorted(add_ons) == ["coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
     assert json.loads(add_ons["vpc-cni"]["ConfigurationValues"]) == {"enableNetworkPolicy": "true"}
-    assert not any("AddonVersion" in add_on for add_on in add_ons.values())
+
+
+def test_the_vpc_cni_is_a_version_that_works_on_hyperpods_nodes(dev: Assembly) -> None:
+    add_ons = dev.templates["eks"].properties("AWS::EKS::Addon")
+    pinned = {add_on["AddonName"]: add_on["AddonVersion"] for add_on in add_ons if "AddonVersion" in add_on}
+    assert pinned == {"vpc-cni": versions.VPC_CNI}
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ A change is a mapping from keys (`hyperpod.instance_groups.1.count`) to values; 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from config.versions import VPC_CNI
+
 GONE: Final = object()
 Change = dict[str, Any]
 
@@ -40,6 +42,7 @@ EXISTING_EKS: Final[Change] = EXISTING_VPC | {
             "name": "platform",
             "oidc_provider_arn": "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123",
             "security_group": "sg-0123456789abcdef0",
+            "vpc_cni": VPC_CNI,
         }
     }
 }
@@ -539,4 +542,20 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V77": [Case({f"{HEADS}.count": 0}, {f"{HEADS}.count": 1})],
     "V78": [Case({f"{CLUSTER}.autoscaling": {}})],
+    "V79": [
+        *(
+            Case(
+                {"eks.add_ons": [{"name": "vpc-cni", "version": broken}]},
+                {"eks.add_ons": [{"name": "vpc-cni", "version": kept}, {"name": "metrics-server", "version": broken}]},
+            )
+            for broken, kept in (
+                ("v1.22.0-eksbuild.1", "v1.21.2-eksbuild.2"),
+                ("v1.22.3-eksbuild.1", VPC_CNI),
+                ("v1.18.2-eksbuild.1", "v1.18.3-eksbuild.1"),
+                ("v1.9.3-eksbuild.1", "v1.23.0-eksbuild.1"),
+            )
+        ),
+        Case({"eks.existing.vpc_cni": "v1.22.1-eksbuild.2"}, EXISTING_EKS),
+        Case({"eks.existing.vpc_cni": "v1.18.2-eksbuild.1"}, EXISTING_EKS),
+    ],
 }

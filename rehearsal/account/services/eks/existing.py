@@ -16,9 +16,9 @@ from rehearsal.kubernetes.api import Api, Object
 
 _TAGS: Final = {"owner": "platform-team"}
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
-# HyperPod wants 1.18.3 or newer; the owner switched network policies on, which Ray's isolation counts on.
-_ADD_ONS: Final = {
-    "vpc-cni": {"addonVersion": "v1.21.1-eksbuild.1", "configurationValues": '{"enableNetworkPolicy": "true"}'},
+_ADD_ONS: Final[dict[str, dict[str, str]]] = {
+    # The owner switched network policies on, which Ray's isolation counts on.
+    "vpc-cni": {"configurationValues": '{"enableNetworkPolicy": "true"}'},
     "kube-proxy": {},
     "coredns": {},
     "eks-pod-identity-agent": {},
@@ -57,8 +57,9 @@ def make(account: Account, environment: Environment) -> None:
     backend_of(account).create_open_id_connect_provider(
         cluster.identity["oidc"]["issuer"], [], ["sts.amazonaws.com"], _listed(_TAGS)
     )
+    stated = {"vpc-cni": {"addonVersion": existing.vpc_cni}}
     for name, settings in _ADD_ONS.items():
-        service.addons.create(cluster.name, {"addonName": name, "tags": _TAGS, **settings})
+        service.addons.create(cluster.name, {"addonName": name, "tags": _TAGS, **settings, **stated.get(name, {})})
     service.node_groups.create(
         cluster.name,
         {
