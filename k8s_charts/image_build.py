@@ -205,5 +205,7 @@ def _build_env(build: ImageBuild) -> dict[str, str]:
         "DOCKER_CONFIG": f"{_WORK}/docker",
         # Without a privileged container the sandbox's own process table cannot be mounted.
         "BUILDKITD_FLAGS": "--oci-worker-no-process-sandbox",
+        # Trials of buildctl-daemonless.sh: 110 seconds for the daemon to start, by default two (moby/buildkit #1423).
+        "BUILDCTL_CONNECT_RETRIES_MAX": "100",
         "WORK": _WORK,
     }

@@ -153,6 +153,13 @@ def test_only_the_build_itself_is_without_the_runtimes_seccomp_profile(pod: Obje
         assert "seccompProfile" not in security
 
 
+def test_builds_daemon_has_a_minute_to_start_on_a_busy_node(pod: Object) -> None:
+    """buildctl-daemonless.sh sleeps 100 ms before its second trial, and 20 ms more before each further one."""
+    [build] = pod["containers"]
+    [retries] = [int(each["value"]) for each in build["env"] if each["name"] == "BUILDCTL_CONNECT_RETRIES_MAX"]
+    assert sum(0.1 + 0.02 * trial for trial in range(retries + 1)) >= 60
+
+
 def test_dockerfile_gets_every_argument_that_it_asks_for_and_no_other(pod: Object) -> None:
     asked = set(re.findall(r"^ARG (\w+)$", (RAY_IMAGE_DIRECTORY / "Dockerfile").read_text(), re.MULTILINE))
     given = {word.removeprefix("build-arg:").split("=")[0] for word in pod["containers"][0]["args"][1::2]}
