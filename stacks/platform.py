@@ -35,7 +35,9 @@ class PlatformStack(EnvironmentStack):
         objects = platform_objects(environment, facts)
 
         csi_account = manifest(self, "FsxCsiServiceAccount", cluster=cluster, chart=objects.fsx_csi_account)
-        driver = helm_release(self, "FsxCsiDriver", cluster=cluster, release=objects.fsx_csi)
+        # Its DaemonSet is ready when every node is: one lost node would fail the deployment and its rollback. Whether
+        # volumes are mounted shows in the Job that owns Ray's directory, for which `ops wait` waits.
+        driver = helm_release(self, "FsxCsiDriver", cluster=cluster, release=objects.fsx_csi, wait=False)
         driver.node.add_dependency(csi_account)
         if objects.storage_class:
             manifest(self, "StorageClass", cluster=cluster, chart=objects.storage_class, after=driver)
