@@ -66,8 +66,7 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     make_model(model)
     data.write_text("".join(f"{number % 2}\ta {'good' if number % 2 else 'bad'} sentence\n" for number in range(32)))
     job = runs.start(
-        *(f"--model={model}", f"--data={data}", "--epochs=1", "--batch=8", "--workers=1"),
-        script=RAY_JOBS / "fsdp_finetune.py",
+        f"--model={model}", f"--data={data}", "--epochs=1", "--batch=8", script=RAY_JOBS / "fsdp_finetune.py"
     )
     assert job.wait() == 0, job.output
 
