@@ -217,7 +217,7 @@ class Story:
 
     def diff_is_clean(self) -> None:
         with self.narrator.step("cdk diff") as step:
-            printed = self.cdk("diff", "--all")
+            printed = self.cdk("diff")
             if not NO_CHANGES.search(printed):
                 raise Broken(f"a fresh deployment must have no difference:\n{printed[-3000:]}")
             step.see("no difference in any stack")
