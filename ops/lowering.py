@@ -2,7 +2,7 @@
 
 Asked of the templates: a synthesis knows no earlier state, and CloudFormation has no warnings. A deployment that
 lowers a count is not refused (HyperPod can do it), but HyperPod chooses the nodes and does not drain them. It is
-refused where somebody raised the count outside the stack (ADR 42), which templates do not show. A deployment that
+refused where somebody raised the count outside the stack (ADR 34), which templates do not show. A deployment that
 replaces the file system is refused only while a stack uses what the storage stack exports of it.
 """
 

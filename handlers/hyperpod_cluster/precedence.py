@@ -2,7 +2,7 @@
 
 No function is told that CloudFormation stopped waiting for it: a user cancelled the update, another resource failed, or
 Lambda delivers a request again that was answered long ago. Two facts tell: the stack's status, and the ids of the last
-requests, which each request writes to a tag of the cluster before it changes anything else (ADR 40).
+requests, which each request writes to a tag of the cluster before it changes anything else (ADR 32).
 """
 
 from collections.abc import Mapping

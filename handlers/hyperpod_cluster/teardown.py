@@ -3,7 +3,7 @@
 The resource is created before the cluster and so deleted after it. A handler that was killed between CreateCluster
 and its answer leaves a cluster whose Delete CloudFormation never sends; this Delete finds it by its tag.
 
-It acts only while the whole stack goes (ADR 41). During an update its Delete means that the resource got another
+It acts only while the whole stack goes (ADR 33). During an update its Delete means that the resource got another
 logical id, or was added by an update that is rolled back: the cluster lives on.
 """
 

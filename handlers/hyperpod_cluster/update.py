@@ -126,7 +126,7 @@ class ClusterUpdate:
         )
 
     def _kept_counts(self, desired: Fields) -> dict[str, int]:
-        """The counts that were raised outside the stack, which a rollback keeps; forward raises Refused (ADR 42)."""
+        """The counts that were raised outside the stack, which a rollback keeps; forward raises Refused (ADR 34)."""
         raised = raised_counts(desired, self._cluster, self._request.old_properties)
         if raised and not self._precedence.goes_back():
             name, count = min(raised.items())
