@@ -75,6 +75,7 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     wait_until(lambda: nodes.is_ready("fragile"), "node Ready")
     kubectl.apply(pod("stranded", nodeSelector={"group": "fragile"}))
     wait_until(lambda: phase_of(kubectl, "stranded") == "Running", "pod Running")
+    addresses = kubectl.get("node", "fragile")["status"]["addresses"]
     nodes.stop_heartbeat("fragile")
     wait_until(lambda: not nodes.is_ready("fragile"), "node lost")
     taints = kubectl.get("node", "fragile")["spec"]["taints"]
@@ -86,6 +87,8 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     assert "deletionTimestamp" in kubectl.get("pod", "stranded")["metadata"], "nobody is there to end the pod"
     nodes.resume_heartbeat("fragile")
     wait_until(lambda: nodes.is_ready("fragile"), "node Ready again")
+    assert addresses
+    assert kubectl.get("node", "fragile")["status"]["addresses"] == addresses, "kubectl logs and exec go there"
     kubectl("wait", "--for=delete", "pod/stranded", KUBECTL_PATIENCE)
     nodes.remove("fragile")
 
