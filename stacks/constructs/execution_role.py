@@ -51,6 +51,7 @@ class ExecutionRole(Construct):
     | actions | on | for |
     | --- | --- | --- |
     | network interfaces | the nodes' subnets and group, interfaces, instances | VPC CNI, HyperPod's own interfaces |
+    | `sagemaker:AttachClusterNodeNetworkInterface` | the account's clusters | VPC CNI after 1.23.1 (its #3874) |
     | `ec2:Describe*` (eight) | everything: EC2 knows no narrower | the same |
     | `ec2:CreateTags` | network interfaces | the same |
     | ECR pulls | repositories of any account | EKS's and HyperPod's images lie in AWS's accounts |
@@ -100,6 +101,9 @@ class ExecutionRole(Construct):
             f"{own}:security-group/{security_group.security_group_id}",
         )
         self._allow(["ec2:CreateTags"], interfaces)
+        clusters = f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
+        self._allow(["sagemaker:AttachClusterNodeNetworkInterface"], clusters)
+        acknowledge(self, "SageMaker chooses the cluster's id, and the role is there before it", wildcard(clusters))
         self._allow(DESCRIBE_ACTIONS, "*")
         acknowledge(self, "Interfaces come and go with pods; subnets and group bound them", wildcard(interfaces))
         acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))

@@ -17,15 +17,16 @@ INTERFACE_ENDPOINTS: Final = {
     "lambda": "CDK's provider framework, which runs in the VPC beside the kubectl function that it invokes",
     "logs": "lifecycle scripts, health monitoring agent, deep health checks",
     "monitoring": "health monitoring agent: metrics",
+    "sagemaker.api": "VPC CNI after 1.23.1 on HyperPod's nodes: attaches interfaces (amazon-vpc-cni-k8s #3874)",
     "ssm": "SSM agent of HyperPod's nodes: its registration",
     "ssmmessages": "SSM agent: sessions on a node",
     "ec2messages": "SSM agent before 3.3.40: commands and sessions",
-    "sts": "pods with an IAM role (IRSA): image build, CSI driver, Ray",
+    "sts": "pods with an IAM role (IRSA): image build, CSI driver, Ray; VPC CNI after 1.23.1: its account",
 }
-"""Why each is there. Nothing in the VPC calls autoscaling, elasticloadbalancing, kms, sagemaker.api or states: node
-groups, load balancers, keys, the HyperPod cluster and its waiter are served from outside it."""
+"""Why each is there. Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: node groups,
+load balancers, keys and the HyperPod cluster's waiter are served from outside it."""
 
-SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring"})
+SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring", "sagemaker.api"})
 """Endpoints that only roles of the account call, and only with signed requests: their policy lets in nobody else.
 
 The others keep AWS's open policy: STS's web identities, SSM's registration and ECR's tokens are not requests of a

@@ -43,6 +43,17 @@ def policy_of(template: Template, role: str) -> list[dict[str, Any]]:
     return statements
 
 
+def test_nodes_may_ask_hyperpod_for_the_interfaces_of_their_pods(hyperpod: Template, dev: Assembly) -> None:
+    """The VPC CNI after 1.23.1 does (amazon-vpc-cni-k8s #3874), instead of asking EC2."""
+    [resource] = [
+        statement["Resource"]
+        for statement in policy_of(hyperpod, execution_role(hyperpod))
+        if statement["Action"] == "sagemaker:AttachClusterNodeNetworkInterface"
+    ]
+    environment = dev.environment
+    assert resource == f"arn:aws:sagemaker:{environment.region}:{environment.account}:cluster/*"
+
+
 def test_counts_are_numbers_in_the_template_and_so_in_a_diff(hyperpod: Template, dev: Assembly) -> None:
     groups = hyperpod.only(CLUSTER)["InstanceGroups"]
     wanted = dev.environment.hyperpod.instance_groups
@@ -134,6 +145,7 @@ def test_execution_role_writes_to_nothing_but_interfaces_logs_metrics_and_sessio
         "logs:CreateLogGroup",
         "logs:CreateLogStream",
         "logs:PutLogEvents",
+        "sagemaker:AttachClusterNodeNetworkInterface",
     }
     assert all("Interface" in a or "PrivateIp" in a or a == "ec2:CreateTags" for a in writes if a.startswith("ec2:"))
 

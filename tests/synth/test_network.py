@@ -177,6 +177,13 @@ def test_interface_endpoints_answer_to_the_services_own_names_in_every_zone(clos
         assert {subnet["Fn::GetAtt"][0] for subnet in endpoint["SubnetIds"]} == nodes
 
 
+def test_a_closed_network_reaches_what_the_vpc_cni_calls_on_hyperpods_nodes(closed: Assembly) -> None:
+    """Interfaces by EC2 and, after 1.23.1, by SageMaker for the cluster that STS helps to name (#3874 of the CNI)."""
+    services = {e["ServiceName"] for e in closed.templates["network"].properties("AWS::EC2::VPCEndpoint")}
+    prefix = f"com.amazonaws.{closed.environment.region}"
+    assert {f"{prefix}.{service}" for service in ("ec2", "sagemaker.api", "sts")} <= services
+
+
 def test_interface_endpoints_take_tls_from_the_whole_vpc_and_send_nothing(closed: Assembly) -> None:
     network = closed.templates["network"]
     [group] = [g for g in network.properties("AWS::EC2::SecurityGroup") if "SecurityGroupIngress" in g]
@@ -188,7 +195,7 @@ def test_interface_endpoints_take_tls_from_the_whole_vpc_and_send_nothing(closed
 
 def test_endpoints_that_only_own_roles_call_let_in_nobody_else(closed: Assembly) -> None:
     endpoints = closed.templates["network"].properties("AWS::EC2::VPCEndpoint")
-    bound = {e["ServiceName"].rsplit(".", 1)[1]: e["PolicyDocument"] for e in endpoints if "PolicyDocument" in e}
+    bound = {e["ServiceName"].split(".", 3)[3]: e["PolicyDocument"] for e in endpoints if "PolicyDocument" in e}
     assert set(bound) == SIGNED_BY_OWN_ROLES
     for policy in bound.values():
         [statement] = policy["Statement"]
