@@ -1,6 +1,7 @@
 """The embedded account's process: arguments, extensions, moto's server, and an orderly end."""
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -112,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"the embedded account could not start: {error}", file=sys.stderr)
         server.stop()
         return 1
+    gc.freeze()
+    gc.enable()
     print(json.dumps({"ready": True, "port": arguments.port}), flush=True)
     ended.wait()
     server.stop()

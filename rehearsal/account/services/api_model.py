@@ -5,6 +5,7 @@ refuses to anyone. The models are strict: a property that a model does not know,
 """
 
 import threading
+from functools import cache
 from typing import Any, ClassVar, NoReturn, Self
 
 import boto3
@@ -33,13 +34,18 @@ def client(account: Account, service: str) -> Any:
 
 
 def _make_client(service: str, endpoint: str, region: str) -> Any:
-    session: Any = boto3.session.Session(
+    config = Config(retries={"mode": "standard", "total_max_attempts": 1}, s3={"addressing_style": "path"})
+    return _session(region).client(service, endpoint_url=endpoint, config=config)
+
+
+@cache
+def _session(region: str) -> Any:
+    """One for all services: each new session reads what AWS has where again."""
+    return boto3.session.Session(
         aws_access_key_id="cloudformation",
         aws_secret_access_key="cloudformation",  # noqa: S106 - the embedded account takes any
         region_name=region,
     )
-    config = Config(retries={"mode": "standard", "total_max_attempts": 1}, s3={"addressing_style": "path"})
-    return session.client(service, endpoint_url=endpoint, config=config)
 
 
 class ApiModel(ResourceModel):
