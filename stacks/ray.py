@@ -36,7 +36,9 @@ class RayStack(EnvironmentStack):
         objects = ray_objects(environment, facts)
 
         namespace = manifest(self, "Namespace", cluster=cluster, chart=objects.namespace)
-        volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=namespace)
+        # It goes last: a pod that is stuck on a lost node keeps the claim until the reaper has freed it.
+        reaper = manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace)
+        volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=reaper)
         if environment.fsx.dynamic:
             volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
         before = volume
@@ -46,9 +48,8 @@ class RayStack(EnvironmentStack):
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
             volume,
-            manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace),
         ]
-        manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=namespace)
+        manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]

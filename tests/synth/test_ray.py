@@ -50,6 +50,18 @@ def test_ray_cluster_comes_after_its_volume_account_policies_and_namespace(ray: 
         assert needs(ray, cluster, id_of(ray, kind, name))
 
 
+def test_reaper_frees_the_claim_of_stuck_pods_while_the_volume_goes(ray: Template) -> None:
+    """A pod on a lost node keeps the claim's finalizer until somebody force-deletes it."""
+    reaper = id_of(ray, "Deployment", "ray-reaper")
+    for kind, name in (
+        ("RayCluster", "rayml"),
+        ("PersistentVolumeClaim", "fsx-claim"),
+        ("CronJob", "job-supervisor"),
+    ):
+        assert needs(ray, id_of(ray, kind, name), reaper)
+    assert needs(ray, reaper, id_of(ray, "Namespace", "ray"))
+
+
 def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) -> None:
     artifact = dev.manifest["artifacts"][naming.stack(dev.environment, "ray")]
     assert naming.stack(dev.environment, "platform") in artifact["dependencies"]
