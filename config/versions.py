@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-# HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites), each with the layer that
-# brings kubectl and Helm to a deployment. The list moves between revisions of the page, and aws-cdk-lib offers versions
-# that HyperPod refuses. kubectl may be one minor version older or newer than the API server (Kubernetes' version skew
-# policy), so that a layer serves three. Helm is 3 in the layer of 1.31, 4 in the later ones.
+# HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites, "supports Kubernetes versions
+# 1.30, 1.31, 1.32, 1.33, 1.34, and 1.35"), each with the layer that brings kubectl and Helm to a deployment.
+# aws-cdk-lib offers versions that HyperPod refuses. kubectl may be one minor version older or newer than the API server
+# (Kubernetes' version skew policy), so that a layer serves three. Helm is 3 in the layer of 1.31, 4 in the later ones.
 KUBECTL_LAYERS: Final = {"1.30": "v31", "1.31": "v31", "1.32": "v33", "1.33": "v33", "1.34": "v35", "1.35": "v35"}
 KUBERNETES_VERSIONS: Final = tuple(KUBECTL_LAYERS)
 KUBERNETES_DEFAULT: Final = "1.35"
@@ -34,7 +34,7 @@ RAY: Final = "2.42.1"
 RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
 
 # The installer of EFA's user space: libfabric, and aws-ofi-nccl by which NCCL uses it. It must know the base image's
-# Ubuntu 22.04. Its checksum is AWS's own (EC2 user guide, "Verify the EFA installer using a checksum").
+# Ubuntu 22.04. Its checksum is AWS's own (EC2 user guide, "Verify the EFA installer using a checksum", EFA 1.47.0).
 EFA_INSTALLER: Final = "1.47.0"
 EFA_INSTALLER_SHA256: Final = "2df4201e046833c7dc8160907bee7f52b76ff80ed147376a2d0ed8a0dd66b2db"
 

@@ -10,7 +10,8 @@ from k8s_charts.names import submitters_group
 
 _POLICY: Final = "arn:aws:eks::aws:cluster-access-policy/{}"
 ADMIN_POLICY: Final = _POLICY.format("AmazonEKSClusterAdminPolicy")
-# RayCluster, RayJob, Job and Pod, and nothing of the cluster itself (AWS docs: sagemaker-hyperpod-ray-manage-kubectl).
+# Full access to RayCluster, RayJob, RayCronJob, Job and Pod, and nothing of the cluster itself (AWS docs:
+# sagemaker-hyperpod-ray-manage-kubectl; EKS user guide, access policy permissions).
 _SUBMITTER_POLICY: Final = _POLICY.format("AmazonSagemakerHyperpodTrainingPolicy")
 
 EVERYWHERE: Final = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")

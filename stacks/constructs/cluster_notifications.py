@@ -33,7 +33,7 @@ class ClusterNotifications(Construct):
             ),
         )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
-        # AWS docs: sagemaker-hyperpod-cluster-events-reference, EventBridge integration. Cluster events carry the
+        # AWS docs: automating-sagemaker-with-eventbridge has an example of each of the three. Cluster events carry the
         # cluster's name one level deeper than the two others; below Error they are noise in a mailbox.
         self._rule(
             "StateAndHealth",
