@@ -13,6 +13,7 @@ import pytest
 
 from rehearsal.isolation import child_environment
 from rehearsal.processes import free_port
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
@@ -93,7 +94,7 @@ def cdk(tmp_path: Path) -> Iterator[Cdk]:
     assert json.loads(process.stdout.readline())["ready"]
     yield Cdk(tmp_path, port)
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE) == 0
     process.stdout.close()
 
 
