@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import tarfile
 from functools import cache
@@ -57,7 +58,11 @@ class Archive(_Model):
 
 
 class GitFolder(_Model):
-    """A chart published as a folder of a git repository only; its dependencies are archives."""
+    """A chart published as a folder of a git repository only; its dependencies are archives.
+
+    Packing drops `dropped_dependencies` from its Chart.yaml, and `dropped_archives` from its `charts/`: sub-charts that
+    lie there as a folder, too. Helm would render either, at random.
+    """
 
     name: str
     version: str
@@ -67,6 +72,7 @@ class GitFolder(_Model):
     tree: GitId
     dependencies: tuple[Archive, ...] = ()
     dropped_dependencies: tuple[str, ...] = ()
+    dropped_archives: tuple[str, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -173,6 +179,11 @@ def _git_object(kind: bytes, content: bytes) -> bytes:
     return hashlib.sha1(header + content, usedforsecurity=False).digest()
 
 
+def _archives_beside_their_folder(charts: Path) -> list[Path]:
+    folders = "|".join(re.escape(each.parent.name) for each in charts.glob("*/Chart.yaml"))
+    return [each for each in sorted(charts.glob("*.tgz")) if re.fullmatch(rf"({folders})-v?[0-9].*", each.name)]
+
+
 def _pack_folder(chart: GitFolder, target: Path, cached: Path) -> Path:
     verify(chart, cached)
     shutil.copytree(cached / chart.file_name, target, symlinks=True)
@@ -184,6 +195,14 @@ def _pack_folder(chart: GitFolder, target: Path, cached: Path) -> Path:
     ]
     with (target / "Chart.yaml").open("w") as file:
         YAML(typ="safe", pure=True).dump(description, file)
+    doubled = _archives_beside_their_folder(target / "charts")
+    if {each.name for each in doubled} != set(chart.dropped_archives):
+        found = ", ".join(each.name for each in doubled) or "none"
+        raise ChartError(
+            chart.name, f"archives beside the folder of the same sub-chart: {found}; list dropped_archives"
+        )
+    for archive in doubled:
+        archive.unlink()
     for dependency in chart.dependencies:
         shutil.copy(cached / dependency.file_name, target / "charts" / dependency.file_name)
     return target

@@ -49,8 +49,15 @@ def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
                 message = f"what the host sent is {found}, and the lock says {chart.digest}: not taken"
                 raise ChartError(chart.name, message) from None
             _replace(fetched, cached / chart.file_name)
-        return f"{chart.name} {chart.version}: fetched and verified"
-    return f"{chart.name} {chart.version}: in the cache, verified"
+        return f"{chart.name} {chart.version}: fetched and verified{_dropped(chart)}"
+    return f"{chart.name} {chart.version}: in the cache, verified{_dropped(chart)}"
+
+
+def _dropped(chart: Archive | GitFolder) -> str:
+    if isinstance(chart, Archive):
+        return ""
+    dropped = [*chart.dropped_dependencies, *(f"charts/{name}" for name in chart.dropped_archives)]
+    return f"; packed without {', '.join(dropped)}" if dropped else ""
 
 
 def _download(chart: Archive, target: Path, mirror: str | None) -> None:

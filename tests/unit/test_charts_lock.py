@@ -12,24 +12,28 @@ from ruamel.yaml import YAML
 from config import charts_lock, versions
 from config.charts_lock import Archive, ChartError, GitFolder
 from ops import charts
+from rehearsal.kubernetes import kubectl_layer
 
+# Of a sub-chart in both forms: what each renders.
+AS_FOLDER, AS_ARCHIVE = "the folder", "the stale archive"
 CHART = "apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
 FOLDER = {
     "Chart.yaml": CHART.format(name="folder")
     + "dependencies:\n- {name: dependency, version: 1.0.0}\n- {name: unwanted, version: 2.0.0}\n",
     "charts/own/Chart.yaml": CHART.format(name="own"),
+    "charts/own/templates/form.yaml": f"form: {AS_FOLDER}\n",
     "charts.md": "a name that git sorts before the folder charts/",
     "templates/script.sh": "#!/bin/sh\n",
 }
 
 
-def archive_of(name: str) -> bytes:
+def archive_of(name: str, **further: str) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        content = CHART.format(name=name).encode()
-        entry = tarfile.TarInfo(f"{name}/Chart.yaml")
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content))
+        for file, content in {"Chart.yaml": CHART.format(name=name), **further}.items():
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content.encode()))
     return buffer.getvalue()
 
 
@@ -63,6 +67,8 @@ class Publishers:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
         (repository / "helm" / "folder" / "templates" / "script.sh").chmod(0o755)
+        stale = archive_of("own", **{"templates/form.yaml": f"form: {AS_ARCHIVE}\n"})
+        (repository / "helm" / "folder" / "charts" / "own-1.0.0.tgz").write_bytes(stale)
         git(repository, "init", "--quiet")
         git(repository, "add", ".")
         git(repository, "commit", "--quiet", "-m", "chart")
@@ -76,6 +82,7 @@ class Publishers:
             tree=git(repository, "rev-parse", "HEAD:helm/folder"),
             dependencies=(self.archives[1],),
             dropped_dependencies=("unwanted",),
+            dropped_archives=("own-1.0.0.tgz",),
         )
 
 
@@ -145,6 +152,36 @@ def test_unpacked_folder_has_its_dependencies_and_not_the_dropped_one(cache: Pat
     assert (chart / "charts" / "dependency-1.0.0.tgz").is_file()
     assert (chart / "charts" / "own" / "Chart.yaml").is_file()
     assert [d["name"] for d in YAML(typ="safe").load(chart / "Chart.yaml")["dependencies"]] == ["dependency"]
+
+
+def test_a_sub_chart_in_both_forms_renders_its_folder_every_time(cache: Path, tmp_path: Path) -> None:
+    """Helm takes the one of two that a Go map happens to give first."""
+    kubectl_layer.unpack(["helm"], tmp_path)
+    rendered = set()
+    for n in range(10):
+        chart = charts_lock.unpack("folder", tmp_path / str(n))
+        command = [str(tmp_path / "helm"), "template", "release", str(chart)]
+        rendered.add(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    [only] = rendered
+    assert AS_FOLDER in only
+    assert AS_ARCHIVE not in only
+
+
+@pytest.mark.parametrize("recorded", [(), ("own-1.0.0.tgz", "another-1.0.0.tgz")])
+def test_what_is_dropped_is_what_the_lock_records(
+    cache: Path, publishers: Publishers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: tuple[str, ...]
+) -> None:
+    changed = publishers.folder.model_copy(update={"dropped_archives": recorded})
+    monkeypatch.setattr(charts_lock, "locked", lambda: (changed,))
+    with pytest.raises(ChartError, match=r"folder: .*own-1\.0\.0\.tgz.*dropped_archives"):
+        charts_lock.unpack("folder", tmp_path)
+
+
+def test_fetching_tells_what_packing_drops(publishers: Publishers) -> None:
+    for said in ("fetched and verified", "in the cache, verified"):
+        lines = list(charts.fetch(publishers.mirror))
+        assert lines[-1] == f"folder 1.0.0: {said}; packed without unwanted, charts/own-1.0.0.tgz"
+        assert "packed" not in "".join(lines[:-1])
 
 
 @pytest.mark.parametrize("name", ["alone", "folder"])
