@@ -40,6 +40,11 @@ class Binaries:
             raise BinariesError(f"{path} is missing: build the control plane's programs with `make rehearse`")
         return path
 
+    @property
+    def logs(self) -> Path:
+        """Folder with what Go said while it built them."""
+        return self.directory / "logs"
+
     def hold(self) -> None:
         """Keep the programs from being removed by a later build until this process ends."""
         build_cache.hold(self.directory)
@@ -95,7 +100,7 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
     `cache` is the folder of all builds: those of other versions are removed when a build is complete, unless a
     process holds them. `progress` gets a line per step. `running` gets what is under way, twice a second, to be shown
     in place of what it got before; without it `progress` gets that, every 20 seconds. A rehearsal's first build takes
-    about four minutes on two cores and 4 GB in Go's own caches. Raises BinariesError naming what failed and its log.
+    about five minutes on two cores and 4 GB in Go's own caches. Raises BinariesError naming what failed and its log.
     """
     binaries = Binaries(cache / build_key(purpose))
     binaries.hold()
@@ -140,21 +145,24 @@ def _make_missing(binaries: Binaries, purpose: Purpose, progress: Progress, runn
         progress(f"{' and '.join(purpose.layer_programs)}: unpacking")
         kubectl_layer.unpack(purpose.layer_programs, binaries.directory)
     modules = [module for module in purpose.modules if not _all_there(binaries, module.programs.values())]
-    logs = binaries.directory / "logs"
-    logs.mkdir(exist_ok=True)
-    started = time.monotonic()
-    packages = golang.download(modules, logs, running)
-    progress(f"Go modules of {', '.join(module.name for module in modules)}: there after {golang.elapsed(started)}")
-    for module in modules:
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory(dir=binaries.directory, prefix=f".{module.name}-") as temporary:
-            output = Path(temporary)
-            golang.build(module, output, packages[module.name], logs, running)
-            if module is _KUBERAY:
-                _keep_kuberay_source(binaries, output)
-            for program in module.programs.values():
-                (output / program).replace(binaries.directory / program)
-        progress(f"{module.name}: built in {golang.elapsed(started)}")
+    binaries.logs.mkdir(exist_ok=True)
+    with golang.downloads(modules, binaries.logs) as downloads:
+        for module in modules:
+            packages = downloads.wait(module, running)
+            started = time.monotonic()
+            _build(module, binaries, packages, running)
+            progress(f"{module.name}: built in {golang.elapsed(started)}")
+
+
+def _build(module: GoModule, binaries: Binaries, packages: int, running: Progress) -> None:
+    """Build a module's programs beside their place; they are complete when they have their names."""
+    with tempfile.TemporaryDirectory(dir=binaries.directory, prefix=f".{module.name}-") as temporary:
+        output = Path(temporary)
+        golang.build(module, output, packages, binaries.logs, running)
+        if module is _KUBERAY:
+            _keep_kuberay_source(binaries, output)
+        for program in module.programs.values():
+            (output / program).replace(binaries.directory / program)
 
 
 def _now_and_then(progress: Progress) -> Progress:

@@ -59,24 +59,39 @@ class GoModule:
         return found[1]
 
 
-def download(modules: Sequence[GoModule], logs: Path, running: Callable[[str], None]) -> Mapping[str, int]:
-    """Download what the modules' programs import, all modules at once; return each name's number of packages.
+class Downloads:
+    """Downloads of what modules' programs import, all modules at once."""
 
-    `running` is told often how far it is. Raises BinariesError naming the module that failed and its log.
-    """
+    def __init__(self, commands: Mapping[str, "_Command"], listed: Mapping[str, Path]) -> None:
+        self._commands = commands
+        self._listed = listed
+        self._started = time.monotonic()
+
+    def wait(self, module: GoModule, running: Callable[[str], None]) -> int:
+        """Wait for one module's; return how many packages its programs have, Go's own counted.
+
+        `running` is told often how far all downloads are. Raises BinariesError naming the module and its log.
+        """
+        command = self._commands[module.name]
+        while not command.ends_soon():
+            count = sum(_lines(each.log, "go: downloading ") for each in self._commands.values())
+            running(f"downloading Go modules: {count:,} so far, {elapsed(self._started)}")
+        command.require_success("downloading the modules of")
+        return _lines(self._listed[module.name], "")
+
+
+@contextmanager
+def downloads(modules: Sequence[GoModule], logs: Path) -> Iterator[Downloads]:
+    """Begin the downloads; they end with the block at the latest."""
     listed = {module.name: logs / f"{module.name}-packages.txt" for module in modules}
     with ExitStack() as stack:
-        started = time.monotonic()
-        commands = [
-            stack.enter_context(_running(module, "list", ("-deps", *module.programs), logs, listed[module.name]))
+        commands = {
+            module.name: stack.enter_context(
+                _running(module, "list", ("-deps", *module.programs), logs, listed[module.name])
+            )
             for module in modules
-        ]
-        for command in commands:
-            while not command.ends_soon():
-                count = sum(_lines(each.log, "go: downloading ") for each in commands)
-                running(f"downloading Go modules: {count:,} so far, {elapsed(started)}")
-            command.require_success("downloading the modules of")
-    return {name: _lines(file, "") for name, file in listed.items()}
+        }
+        yield Downloads(commands, listed)
 
 
 def build(module: GoModule, output: Path, packages: int, logs: Path, running: Callable[[str], None]) -> None:

@@ -36,6 +36,7 @@ version) echo "go version go0 pretended" ;;
 list)
   if [ "$2" = -m ]; then echo '{"Dir": "SOURCE"}'; exit; fi
   echo "go: downloading example.org/$module v1.0.0" >&2
+  echo "$module" >> DOWNLOADS
   if [ "$module" = "$(cat UNREACHABLE 2>/dev/null)" ]; then echo "no route to example.org" >&2; exit 1; fi
   printf 'fmt\n%s\n' "example.org/$module" ;;
 build)
@@ -70,13 +71,15 @@ class Go:
         self.unreachable = directory / "unreachable"
         self.slow = directory / "slow"
         self._calls = directory / "calls"
+        self._downloads = directory / "downloads"
         crds = directory / "source" / "config" / "crd" / "bases"
         crds.mkdir(parents=True)
         (crds / "ray.io_rayclusters.yaml").write_text("kind: CustomResourceDefinition\n")
         self.program.parent.mkdir()
-        places = {"SOURCE": directory / "source", "CALLS": self._calls, "BROKEN": self.broken}
+        places = {"SOURCE": directory / "source", "CALLS": self._calls, "DOWNLOADS": self._downloads}
+        faults = {"BROKEN": self.broken, "UNREACHABLE": self.unreachable, "SLOW": self.slow}
         text = PRETENDER
-        for word, place in (places | {"UNREACHABLE": self.unreachable, "SLOW": self.slow}).items():
+        for word, place in (places | faults).items():
             text = text.replace(word, str(place))
         self.program.write_text(text)
         self.program.chmod(0o755)
@@ -84,6 +87,10 @@ class Go:
     @property
     def builds(self) -> list[str]:
         return self._calls.read_text().split() if self._calls.exists() else []
+
+    @property
+    def downloads(self) -> list[str]:
+        return self._downloads.read_text().split() if self._downloads.exists() else []
 
 
 @pytest.fixture
@@ -147,12 +154,22 @@ def test_failed_build_names_the_module_its_programs_and_its_log(tmp_path: Path, 
     assert Path(log).read_text() == "example.org/kwok\nundefined: sense\n"
 
 
-def test_failed_download_names_the_module_and_its_log_before_anything_is_compiled(tmp_path: Path, go: Go) -> None:
+def test_failed_download_names_the_module_and_its_log(tmp_path: Path, go: Go) -> None:
     go.unreachable.write_text("kuberay")
     with pytest.raises(BinariesError, match=r"downloading .* kuberay \(kuberay-operator\) failed; its log: ") as error:
         ensure(tmp_path / "cache")
     assert str(error.value).endswith("\nno route to example.org")
-    assert go.builds == []
+    assert "kuberay" not in go.builds
+
+
+def test_all_modules_are_downloaded_while_the_first_one_is_built(tmp_path: Path, go: Go) -> None:
+    go.slow.touch()
+    builder = threading.Thread(target=ensure, args=(tmp_path / "cache",))
+    builder.start()
+    wait_until(lambda: set(go.downloads) == set(MODULES), "the downloads of all modules")
+    assert set(go.builds) <= {"podserver"}
+    go.slow.unlink()
+    builder.join()
 
 
 def test_two_builders_share_one_build(tmp_path: Path, go: Go) -> None:
