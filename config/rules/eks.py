@@ -17,10 +17,10 @@ _RESERVED: Final = tuple(
     IPv4Network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
 )
-# Kubernetes' own, HyperPod's (its chart's name for it is fixed), Kubeflow's, and those of k8s_charts/names.py.
+# Kubernetes' own, those of HyperPod's chart, which fixes their names, and those of k8s_charts/names.py.
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
-    *("aws-hyperpod", "kubeflow", "image-build", "prometheus-system"),
+    *("aws-hyperpod", "kubeflow", "mpi-operator", "image-build", "prometheus-system"),
 )
 _REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "it would be a second FSx CSI driver: the platform stack has one"}
 _CLIENTS: Final = "public blocks of your office or VPN, or endpoint_access: private"

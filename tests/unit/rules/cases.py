@@ -374,6 +374,7 @@ CASES: Final[dict[str, list[Case]]] = {
     "V45": [
         Case({"ray.namespace": "kube-system"}),
         Case({"ray.namespace": "image-build"}),
+        Case({"ray.namespace": "mpi-operator"}),
         Case({"kuberay.namespace": "aws-hyperpod"}),
         Case({"ray.namespace": "kuberay"}),
         Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
