@@ -54,6 +54,7 @@ def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, judge_shares
 
 
 def _shares(results: Sequence[Result]) -> dict[str, float]:
-    """Map each tier to its share of the CPU time of these results, in per cent."""
+    """Map each tier to its share of the CPU time of these results, in per cent, as the table shows it."""
     whole = sum(result.cpu_seconds for result in results) or 1.0
-    return {result.tier.name: 100 * result.cpu_seconds / whole for result in results}
+    # Unrounded, all of a whole can come out above 100 %.
+    return {result.tier.name: round(100 * result.cpu_seconds / whole, 1) for result in results}

@@ -157,6 +157,13 @@ def test_tier_that_outgrows_its_share_is_named_with_what_to_do() -> None:
     assert not report.complaints(tiers, results, judge_shares=False)
 
 
+def test_a_tier_that_is_the_whole_keeps_a_budget_of_the_whole() -> None:
+    # A hundred times this many seconds, divided by them, is more than a hundred in floating point.
+    alone = result("alone", 0.007, budget=100)
+    assert 100 * alone.cpu_seconds / alone.cpu_seconds > 100
+    assert report.complaints([alone.tier], [alone], judge_shares=True) == []
+
+
 def test_shares_of_a_run_that_failed_are_not_judged() -> None:
     results = [result("small", 30, budget=40), result("large", 70, budget=60, exit_code=1)]
     [complaint] = report.complaints([each.tier for each in results], results, judge_shares=True)
