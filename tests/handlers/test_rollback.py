@@ -173,10 +173,11 @@ def test_rollback_that_the_checks_outlast_says_so_and_can_be_continued(
     assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
 
 
-def make_by_hand(bench: HyperPodBench, deeds: Deeds) -> None:
-    """A group that somebody made in the console, with nodes that run."""
+def make_by_hand(bench: HyperPodBench, deeds: Deeds, *names: str) -> None:
+    """Groups that somebody made in the console, with nodes that run; without a name one."""
     deeds.drift = True
-    groups = [*edited(bench, ())["InstanceGroups"], bench.group("by-hand", "ml.g5.2xlarge", 1)]
+    made = [bench.group(name, "ml.g5.2xlarge", 1) for name in names or ["by-hand"]]
+    groups = [*edited(bench, ())["InstanceGroups"], *made]
     bench.client("sagemaker").update_cluster(ClusterName="ml-cluster", InstanceGroups=groups)
     bench.advance(60)
 
@@ -203,9 +204,9 @@ def test_rollback_removes_a_group_whose_removal_the_old_template_confirms(
 ) -> None:
     consenting = edited(bench, ()) | {"ConfirmGroupRemoval": ["by-hand"]}
     assert running.deploy(consenting) == "UPDATE_COMPLETE"
-    make_by_hand(bench, deeds)
+    make_by_hand(bench, deeds, "by-hand", "theirs")
     assert running.deploy(edited(bench, ["typing error"])) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "by-hand" not in [group["InstanceGroupName"] for group in live(bench)["groups"]]
+    assert [group["InstanceGroupName"] for group in live(bench)["groups"]] == ["head-group", "worker-group-1", "theirs"]
 
 
 def more(bench: HyperPodBench, *names: str) -> Properties:
@@ -233,6 +234,7 @@ def test_rollback_removes_an_added_group_whose_namesake_was_still_going(
     assert running.deploy(more(bench, "more")) == "UPDATE_COMPLETE"
     bench.advance(60)
     assert running.deploy(edited(bench, ["removal confirmed"])) == "UPDATE_COMPLETE"
+    assert running.deploy(edited(bench, ())) == "UPDATE_COMPLETE"  # which consents to nothing any more
     assert bench.hyperpod.world.clusters["ml-cluster"].groups["more"].deleting
     assert running.deploy(more(bench, "more"), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
     assert live(bench) == before
