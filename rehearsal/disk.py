@@ -42,7 +42,7 @@ def size(folder: Path) -> int:
 
 def _of_this_checkout() -> Iterator[Kept]:
     rooted = paths.REPOSITORY
-    yield Kept("what rehearsals share: built programs", paths.BINARIES.parent, f"rm -rf {paths.BINARIES.parent}")
+    yield Kept("what rehearsals share: built programs, unpacked packages", paths.CACHE, f"rm -rf {paths.CACHE}")
     for name in (".venv", ".venv-policies", ".venv-jobs", "node_modules"):
         yield Kept("installed by `make setup`", rooted / name, f"rm -rf {rooted / name}")
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.kubernetes import build_cache, golang, kubectl_layer
+from rehearsal import cache_folders
+from rehearsal.kubernetes import golang, kubectl_layer
 from rehearsal.kubernetes.golang import BinariesError, GoModule
 
 __all__ = ["Binaries", "BinariesError"]
@@ -47,7 +48,7 @@ class Binaries:
 
     def hold(self) -> None:
         """Keep the programs from being removed by a later build until this process ends."""
-        build_cache.hold(self.directory)
+        cache_folders.hold(self.directory)
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,12 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
     binaries.hold()
     if _is_complete(binaries, purpose):
         return binaries
-    with build_cache.only_builder(
+    with cache_folders.only_builder(
         binaries.directory, lambda: progress("waiting for another build of the same programs")
     ):
         if not _is_complete(binaries, purpose):
             _make_missing(binaries, purpose, progress, running or _now_and_then(progress))
-            build_cache.prune(cache, [build_key(each) for each in _PURPOSES])
+            cache_folders.prune(cache, [build_key(each) for each in _PURPOSES])
     return binaries
 
 

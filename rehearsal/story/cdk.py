@@ -1,5 +1,6 @@
 """The real CDK CLI, with nothing of the caller's environment."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -9,18 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from rehearsal import cache_folders
 from rehearsal.isolation import search_path
-from rehearsal.paths import CACHE, NODE_MODULES
+from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.processes import Child, ProcessFailure, Supervisor
 from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
-_KEPT: Final = {
-    # jsii unpacks aws-cdk-lib for the first synthesis (three seconds of a core, 180 MB).
-    "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(CACHE / "jsii"),
-    "NODE_COMPILE_CACHE": str(CACHE / "node"),
-}
-"""What the CLI and its synthesis keep beyond a rehearsal, as they keep it in a user's home."""
+_LOCKS: Final = ("package-lock.json", "requirements-dev.txt")
 POLLS: Final = Path(__file__).with_name("cdk_polls.js")
 """Loaded before the CLI: what it lets pass between two looks at CloudFormation becomes simulated time."""
 
@@ -35,6 +32,22 @@ def require_node() -> None:
     if not shutil.which("node", path=path):
         own = Path(path.split(os.pathsep)[1], "node")
         raise ProcessFailure(f"Node is missing: {own} does not exist and none is on PATH; `make setup` installs it")
+
+
+def kept_folders(cache: Path) -> dict[str, str]:
+    """Return the variables that name what the CLI and its synthesis keep beyond a rehearsal, as in a user's home.
+
+    Node never removes what was kept for other versions (130 MB), jsii after a month (260 MB). So the folder is that of
+    the lock files, and those of other lock files go, unless another process uses them.
+    """
+    key = hashlib.sha256(b"".join((REPOSITORY / lock).read_bytes() for lock in _LOCKS)).hexdigest()[:16]
+    cache_folders.hold(cache / key)
+    cache_folders.prune(cache, [key])
+    # jsii unpacks aws-cdk-lib for the first synthesis: three seconds of a core.
+    return {
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(cache / key / "jsii"),
+        "NODE_COMPILE_CACHE": str(cache / key / "node"),
+    }
 
 
 class Cdk:
@@ -52,7 +65,7 @@ class Cdk:
     ) -> None:
         self._project = project
         self._logs = logs
-        self._env = {**env, **_KEPT}
+        self._env = {**env, **kept_folders(CACHE / "cdk")}
         self._context = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
         self._echo = echo
         self._spans = spans

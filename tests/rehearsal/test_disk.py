@@ -15,13 +15,13 @@ def test_size_is_what_the_disk_holds_and_each_file_counts_once(tmp_path: Path) -
 
 
 def test_what_stays_is_named_with_its_size_and_its_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "BINARIES", tmp_path / "cache" / "bin")
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setenv("GOCACHE", str(tmp_path / "compiled"))
     monkeypatch.setenv("GOMODCACHE", str(tmp_path / "modules"))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     monkeypatch.setenv("NPM_CONFIG_CACHE", str(tmp_path / "npm"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    for name in ("cache/bin", "compiled", "modules", "uv", "npm", "user/aws/jsii"):
+    for name in ("cache", "compiled", "modules", "uv", "npm", "user/aws/jsii"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "compiled" / "package").write_bytes(b"x" * 2_000_000)
     kept = {each.folder: each for each in disk.kept()}

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from config import versions
-from rehearsal.kubernetes import binaries, build_cache, golang, kubectl_layer
+from rehearsal import cache_folders
+from rehearsal.kubernetes import binaries, golang, kubectl_layer
 from rehearsal.kubernetes.binaries import Binaries, BinariesError
 from tests.waiting import wait_until
 
@@ -231,7 +232,7 @@ def test_complete_build_removes_those_of_other_versions_that_nobody_uses(tmp_pat
     rehearsal = ensure(cache)
     assert {each.name for each in cache.iterdir()} == {"used", check.directory.name, rehearsal.directory.name}
     user.communicate()
-    build_cache.prune(cache, [rehearsal.directory.name, check.directory.name])
+    cache_folders.prune(cache, [rehearsal.directory.name, check.directory.name])
     assert {each.name for each in cache.iterdir()} == {check.directory.name, rehearsal.directory.name}
 
 

@@ -1,4 +1,4 @@
-"""Folders of built programs, named by their build keys: held while they are used, removed when nothing names them."""
+"""Folders of `.rehearsal/cache`, named by hashes: held while they are used, removed when nothing names them."""
 
 import fcntl
 import os
