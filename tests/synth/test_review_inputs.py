@@ -12,7 +12,7 @@ from tests.synth.synthesis import REPOSITORY, context, write_empty_charts
 # Runs the app, and writes the path of each file that Python opens. Node opens what Python names: the folders of assets.
 _AUDITED = """
 import runpy, sys
-opened = open(sys.argv[1], "w")
+opened = open(sys.argv[1], "w", buffering=1)
 def note(event, arguments):
     if event == "open" and isinstance(arguments[0], str):
         opened.write(arguments[0] + "\\n")
