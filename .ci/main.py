@@ -13,7 +13,7 @@ from typing import Final
 import report
 from green import Green, Record
 from schedule import Result, run
-from tiers import TIERS, Tier
+from tiers import TIERS, Tier, drawn
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 STATE: Final = Path(".ci", "state")
@@ -25,11 +25,14 @@ def main(words: Sequence[str], known: Sequence[Tier] = TIERS, repository: Path =
     """Run what the words of the command line ask for; return the exit code."""
     began = time.monotonic()
     arguments = _arguments(words, known, repository)
-    asked = [tier for tier in known if tier.name in arguments.tiers or not arguments.tiers]
+    named = [tier for tier in known if tier.name in arguments.tiers]
+    asked = named or drawn(known, arguments.seed)
     record = Record(repository / STATE / "green", repository)
     skipped = {} if arguments.all else _unchanged(asked, record)
     tiers = [tier for tier in asked if tier.name not in skipped]
     print(f"seed {arguments.seed} chooses the sampled tests; --seed {arguments.seed} repeats them", flush=True)
+    if left_out := [tier.name for tier in known if not named and tier not in asked]:
+        print(f"not drawn by the seed: {', '.join(left_out)}", flush=True)
 
     results: list[Result] = []
 
@@ -51,7 +54,7 @@ def main(words: Sequence[str], known: Sequence[Tier] = TIERS, repository: Path =
         print("interrupted; every tier that ran was ended", flush=True)
     seconds = arguments.set_up_seconds + time.monotonic() - began
     print(f"\n{report.table(asked, results, skipped, set_up_seconds=set_up, seconds=seconds)}", flush=True)
-    complaints = report.complaints(tiers, results, judge_shares=len(tiers) == len(known))
+    complaints = report.complaints(tiers, results, judge_shares=not named and not skipped)
     for line in complaints:
         print(f"error: {line}", flush=True)
     return 1 if complaints else 0

@@ -1,5 +1,7 @@
 """The tiers of CI: what each runs, which files it reads, and which share of the whole it may take."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -45,6 +47,8 @@ class Tier:
     """Patterns of the files that can change its outcome."""
     needs: tuple[str, ...] = ("setup-programs",)
     """Targets of make that are made before any tier begins."""
+    sampled: bool = False
+    """Whether a run that names no tier takes only one of the sampled ones, which the seed draws."""
 
     def reads(self, path: str) -> bool:
         """Say whether a change of a file (relative to the repository) can change the outcome."""
@@ -55,9 +59,9 @@ def _tests(tier: str, budget: int) -> Tier:
     return Tier(tier, f"make test TIER={tier}", budget, cores=2, needs=("setup-policies", "setup-programs"))
 
 
-def _rehearsal(environment: str, budget: int) -> Tier:
+def _rehearsal(environment: str, budget: int, *, sampled: bool = False) -> Tier:
     command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment}"
-    return Tier(f"rehearse-{environment}", command, budget, cores=1, files=_REHEARSED)
+    return Tier(f"rehearse-{environment}", command, budget, cores=1, files=_REHEARSED, sampled=sampled)
 
 
 def _drills(name: str, drills: str, budget: int, cores: int) -> Tier:
@@ -71,29 +75,36 @@ TIERS: Final = (
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
-    _tests("rehearsal", budget=20),
+    _tests("rehearsal", budget=30),
     # The longest of these first, so that both cores have work to the end.
-    Tier("jobs", "make test-jobs", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    Tier("jobs", "make test-jobs", budget=30, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(
         "drills-kubernetes",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
         "api-server-restarts",
-        budget=10,
+        budget=15,
         cores=0,
     ),
     _rehearsal("dev", budget=10),
-    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals", budget=15, cores=1),
+    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals", budget=20, cores=1),
     Tier(
         "rehearse-job",
         "make rehearse-job",
-        budget=10,
+        budget=15,
         cores=1,
         files=(*_REHEARSED, "requirements-jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
-    _rehearsal("prod", budget=10),
-    _rehearsal("closed", budget=10),
-    _rehearsal("existing-vpc", budget=10),
-    _rehearsal("existing-eks", budget=10),
-    Tier("readme", "make test-readme", budget=10, cores=1, files=(*_REHEARSED, "README.md", "tests/*")),
+    _rehearsal("prod", budget=15),
+    _rehearsal("closed", budget=10, sampled=True),
+    _rehearsal("existing-vpc", budget=10, sampled=True),
+    _rehearsal("existing-eks", budget=10, sampled=True),
+    Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*")),
 )
+
+
+def drawn(tiers: Sequence[Tier], seed: int) -> list[Tier]:
+    """Return the tiers without the sampled ones that the seed does not draw."""
+    sampled = [tier for tier in tiers if tier.sampled]
+    taken = random.Random(seed).sample(sampled, min(1, len(sampled)))  # noqa: S311 (a sample, no secret)
+    return [tier for tier in tiers if not tier.sampled or tier in taken]

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,19 @@ def test_each_tier_has_its_output_and_a_line_of_the_table(repository: Path, capf
     assert "\n3 passed in 1 s\n" in output
     assert "\nto stderr\n" in output
     assert list(rows(output)) == ["set-up", "first", "second", "whole"]
+
+
+def test_a_run_says_which_tiers_the_seed_left_out_and_takes_them_by_name(
+    repository: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sampled = [replace(tier(name, f"echo {name} ran"), sampled=True) for name in ("first", "second")]
+    assert run(repository, *sampled, words=["--seed", "1"]) == 0
+    output = capfd.readouterr().out
+    [left_out] = re.findall("^not drawn by the seed: (.*)$", output, re.MULTILINE)
+    assert f"\n{left_out} ran\n" not in output
+    assert list(rows(output)) == ["set-up", *({"first", "second"} - {left_out}), "whole"]
+    assert run(repository, *sampled, words=["--seed", "1", left_out]) == 0
+    assert f"\n{left_out} ran\n" in capfd.readouterr().out
 
 
 def test_failure_lets_nothing_new_begin_and_what_runs_end(

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from rehearsal.drills import DRILLS
 from rehearsal.paths import REPOSITORY
 from rehearsal.story import project
-from tiers import TIERS
+from tiers import TIERS, drawn
 
 NAMED: Final = {tier.name: tier for tier in TIERS}
 NIGHTLY_ONLY: Final = {"thousand-workers"}
@@ -52,12 +52,26 @@ def test_tiers_run_the_readme_s_own_commands_and_type_the_others() -> None:
     assert {"make rehearse", "make check", "make test-readme", "make test-jobs", "make rehearse-job"} < commands
 
 
-def test_every_environment_is_rehearsed_nightly_and_the_required_ones_in_each_run() -> None:
+def test_every_environment_is_rehearsed_nightly_and_all_but_the_small_one_in_tiers() -> None:
     there_are = {file.stem for file in (REPOSITORY / "environments").glob("*.yaml")}
     here = {tier.command.partition("ENV=")[2] for tier in TIERS} - {""}
     nightly = workflow("nightly.yml")["jobs"]["rehearsals"]["strategy"]["matrix"]["environment"]
     assert {*nightly} == there_are
     assert here == {"prod", "closed", "existing-vpc", "existing-eks"}
+
+
+def test_a_run_rehearses_dev_and_prod_and_one_of_the_other_environments() -> None:
+    always = [tier for tier in TIERS if not tier.sampled]
+    assert {"rehearse-dev", "rehearse-prod"} < {tier.name for tier in always}
+    assert {tier.name for tier in TIERS if tier.sampled} == {
+        "rehearse-closed",
+        "rehearse-existing-vpc",
+        "rehearse-existing-eks",
+    }
+    runs = [drawn(TIERS, seed) for seed in range(20)]
+    assert all(len(run) == len(always) + 1 and {*always} < {*run} for run in runs)
+    assert {tier for run in runs for tier in run} == {*TIERS}
+    assert runs == [drawn(TIERS, seed) for seed in range(20)]
 
 
 def test_every_pattern_names_a_file(tracked: list[str]) -> None:
