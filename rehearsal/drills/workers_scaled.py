@@ -1,14 +1,10 @@
 """Drill: a worker group doubles, and shrinks to the half of what it was."""
 
 import time
-from collections.abc import Collection
-from functools import partial
 from typing import Final
 
 from rehearsal.drills.cluster.cluster import OPERATOR
-from rehearsal.drills.cluster.side import names
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
-from rehearsal.drills.cluster.world import Happening
 from rehearsal.drills.drill import Drill
 
 SECONDS: Final = 2 * MARGIN_SECONDS
@@ -25,18 +21,12 @@ def play(stage: ClusterStage) -> None:
             for side in sides:
                 stage.permit(OPERATOR, *side.good("worker"))
         else:
-            # Those that KubeRay makes too many, and takes away again.
-            there = {name for side in sides for name in names(side.pods())}
-            stage.cluster.auditor.permit(OPERATOR, partial(_is_new, there))
+            stage.permit_surplus(*sides)
         since = time.time()
         for side in sides:
             stage.set_replicas(side, replicas)
         stage.recover({side: ([], since) for side in sides}, limit=SECONDS, part=f"{before} → {replicas}", both=True)
     stage.set_replicas(stage.here, given)
-
-
-def _is_new(there: Collection[str], pod: Happening) -> bool:
-    return pod.name not in there
 
 
 DRILL: Final = Drill(
