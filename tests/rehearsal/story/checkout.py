@@ -15,7 +15,8 @@ from rehearsal.processes import is_alive
 from tests.waiting import PATIENCE, REHEARSAL_PATIENCE
 
 _PARTS: Final = (
-    *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "pyproject.toml", "setup.sh"),
+    *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "package-lock.json", "pyproject.toml"),
+    *("requirements-dev.txt", "setup.sh"),
     *("config", "controllers", "environments", "handlers", "k8s_charts"),
     *("lifecycle_scripts", "ops", "ray_image", "ray_jobs", "rehearsal"),
     "stacks",
