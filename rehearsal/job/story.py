@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +54,6 @@ def square(number):
 ray.init()
 print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for number in range(4)])))
 """
-_OWN: Final = "mine/squares.py"
 _PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` as a submitter, Ray and PyTorch in sandboxed pods
@@ -154,7 +152,7 @@ class Story:
     def see_it_end(self) -> None:
         """Wait for the end of `ops job submit`; Broken unless all is as promised."""
         with self._narrator.step("the run goes on, and ends") as step:
-            wait("the end of the run", partial(_has_ended, self._submitting), timeout=_PATIENCE)
+            wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit` ends with {self._submitting.returncode}")
             if self._submitting.returncode:
                 raise Broken(f"the run must end well:\n{self._submitting.tail(30)}")
@@ -168,22 +166,23 @@ class Story:
             step.see(f"went on from step {_listed(later)}; done, exit code 0")
 
     def submit_own_script(self) -> None:
-        """Submit a user's own script, supervised and in the walkthrough's two ways; Broken unless each runs it."""
-        (self._project.directory / _OWN).parent.mkdir()
-        (self._project.directory / _OWN).write_text(_SCRIPT, encoding="utf-8")
-        ways = {"squares": [], "squares-direct": ["--direct"], "squares-in-head": ["--in-head"]}
-        with self._narrator.step(f"ops job submit {_OWN}, plain, --direct and --in-head at a time") as step:
-            children = {
-                name: self._ops(name, ["job", "submit", *way, _OWN, "--env", _ENVIRONMENT, "--name", name])
-                for name, way in ways.items()
-            }
-            for name, child in children.items():
-                wait(f"the end of {name}", partial(_has_ended, child), timeout=_PATIENCE)
-            self._mark("all `ops job submit` of the script have ended")
-            for name, child in children.items():
-                if child.returncode or f"{name} got 14" not in child.tail(30):
-                    raise Broken(f"{name} must end well and show what it computed:\n{child.tail(30)}")
-                step.see(f"{name} got 14, exit code 0")
+        """A user's own script, under the supervisor and in the walkthrough's two ways; Broken unless each runs it."""
+        folder = self._project.directory / "mine"
+        folder.mkdir()
+        (folder / "squares.py").write_text(_SCRIPT, encoding="utf-8")
+        for way in ([], ["--direct"], ["--in-head"]):
+            self._submit_script("mine/squares.py", way)
+
+    def _submit_script(self, script: str, way: list[str]) -> None:
+        name = "".join(["squares", *way]).replace("--", "-")
+        words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
+        with self._narrator.step(f"ops {' '.join(words)}") as step:
+            submitting = self._ops(name, words)
+            wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE)
+            self._mark(f"`ops job submit {' '.join([*way, script])}` ends with {submitting.returncode}")
+            if submitting.returncode or f"{name} got 14" not in submitting.tail(30):
+                raise Broken(f"{name} must end well and show what it computed:\n{submitting.tail(30)}")
+            step.see(f"{name} got 14, exit code 0")
 
     def end(self) -> None:
         """End every process."""
@@ -259,10 +258,6 @@ def _folder_of_claim(cluster: Cluster) -> Path:
     pod = cluster.manifest["spec"]["headGroupSpec"]["template"]["spec"]
     [claim] = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
     return cluster.plane.directory / "claims" / f"{cluster.manifest['metadata']['namespace']}_{claim['claimName']}"
-
-
-def _has_ended(child: Child) -> bool:
-    return child.returncode is not None
 
 
 def starts(run: Path) -> list[tuple[float, int]]:
