@@ -161,7 +161,9 @@ def test_without_go_modules_the_program_and_its_log_are_told(tmp_path: Path) -> 
     clone = Checkout(tmp_path / "checkout", programs=tmp_path / "programs")
     code, output = clone.rehearse("run", env=clone.environment(GOPROXY="off", GOMODCACHE=str(tmp_path / "modules")))
     assert code == 2
-    assert_one_clear_message(output, r"error: building podserver \(podserver\) failed; its log: \S+", "GOPROXY=off")
+    assert_one_clear_message(
+        output, r"error: downloading the modules of podserver \(podserver\) failed; its log: \S+", "GOPROXY=off"
+    )
     assert clone.processes() == {}
 
 
