@@ -75,9 +75,9 @@ TIERS: Final = (
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
-    _tests("rehearsal", budget=30),
+    _tests("rehearsal", budget=40),
     # The longest of these first, so that both cores have work to the end.
-    Tier("jobs", "make test-jobs", budget=30, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    Tier("jobs", "make test-jobs", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(
         "drills-kubernetes",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
