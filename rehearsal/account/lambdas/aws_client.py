@@ -9,7 +9,7 @@ import _socket
 import os
 import sys
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes longer than the rest
+_FOLDER = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib takes longer than the rest
 
 
 def main() -> int:

@@ -142,3 +142,17 @@ def test_layer_without_an_aws_cli_stays_as_it_is(tmp_path: Path) -> None:
 
     assert [path.name for path in tmp_path.rglob("*")] == ["awscli", "aws"]
     assert (tmp_path / "awscli/aws").read_text() == "something else"
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_link_to_the_program_is_the_program(layer: Path, tmp_path: Path, served: bool) -> None:
+    clis = AwsClis(tmp_path / "aws-cli.log")
+    if served:
+        clis.ensure(layer)
+    link = tmp_path / "tools" / "aws"
+    link.parent.mkdir()
+    link.symlink_to(layer / "awscli/aws")
+    env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    done = subprocess.run([link, "exit", "7"], env=env, capture_output=True, text=True, check=False)
+    clis.close()
+    assert (done.returncode, done.stderr) == (7, "")
