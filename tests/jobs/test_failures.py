@@ -10,6 +10,7 @@ import torch
 
 from tests.jobs.nodes import Nodes
 from tests.jobs.runs import Runs, Undisturbed
+from tests.waiting import REHEARSAL_PATIENCE, wait_until
 
 ARGUMENTS = ("--steps=20", "--every=5")
 
@@ -27,6 +28,8 @@ def test_other_number_of_workers_takes_the_same_global_batches(
     runs.wait_for_step(11)
     first.job.kill()
     first.wait()
+    # Those that outlive the attempt for a moment would train on, and save, as soon as they are allowed to.
+    wait_until(lambda: not runs.workers(), "the end of the attempt's workers", REHEARSAL_PATIENCE)
     nodes.be(workers=after)
     runs.allow(20)
     second = runs.start(*arguments, f"--workers={after}", attempt=2)

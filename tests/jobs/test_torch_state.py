@@ -1,7 +1,5 @@
 """What is saved and loaded is all that a training needs, for DDP and FSDP; two processes over gloo, without Ray."""
 
-import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,19 +56,19 @@ def rewrite(rank: int, directory: Path, kind: str) -> None:
     torch_state.save(directory / f"by-{dist.get_world_size()}", model, optimizer, rank=rank)
 
 
-def worker(rank: int, world: int, port: int, task: Callable[[int, Path, str], None], call: tuple[Path, str]) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=world)
+def worker(
+    rank: int, world: int, meeting: Path, task: Callable[[int, Path, str], None], call: tuple[Path, str]
+) -> None:
+    dist.init_process_group("gloo", store=dist.FileStore(str(meeting), world), rank=rank, world_size=world)
     torch.set_num_threads(1)
     task(rank, *call)
     dist.destroy_process_group()
 
 
 def together(workers: int, task: Callable[[int, Path, str], None], directory: Path, kind: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    multiprocessing.spawn(worker, (workers, port, task, (directory, kind)), nprocs=workers)
+    # A file: another test can take a port between its choice and its use.
+    meeting = directory / f"meeting-of-{workers}-{task.__name__}"
+    multiprocessing.spawn(worker, (workers, meeting, task, (directory, kind)), nprocs=workers)
 
 
 def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
