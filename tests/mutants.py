@@ -84,8 +84,7 @@ def pytest_runtest_logreport(report):
     seconds[report.nodeid] = seconds.get(report.nodeid, 0) + report.duration
 
 def pytest_sessionfinish():
-    found = {place: sorted(tests - {None}, key=seconds.get) for place, tests in touched.items()}
-    found = {place: tests for place, tests in found.items() if tests}
+    found = {place: {test: seconds[test] for test in tests - {None}} for place, tests in touched.items()}
     with open(os.environ["MUTANTS_FOUND"], "w") as file:
         json.dump(found, file)
 """
@@ -193,10 +192,15 @@ def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[st
         (Path(scratch) / "mutants_recorder.py").write_text(RECORDER)
         found = Path(scratch) / "found.json"
         given = {"MUTANTS_LINES": json.dumps(lines), "MUTANTS_FOUND": str(found)}
-        _pytest(repository, "-p", "mutants_recorder", *TIERS, extra=given, path=scratch)
-        known: dict[str, list[str]] = json.loads(found.read_text())
+        known: dict[str, dict[str, float]] = {}
+        # A process of its own for each: one for all of them would keep six gigabytes of constructs.
+        for tier in TIERS:
+            _pytest(repository, "-p", "mutants_recorder", tier, extra=given, path=scratch)
+            for place, seconds in json.loads(found.read_text()).items():
+                known.setdefault(place, {}).update(seconds)
     places = {each: str(repository / each.file) for each in wanted}
-    return {each: known.get(f"{place}:{each.line}") or known.get(place, []) for each, place in places.items()}
+    touched = {each: known.get(f"{place}:{each.line}") or known.get(place, {}) for each, place in places.items()}
+    return {each: sorted(seconds, key=lambda test: seconds[test]) for each, seconds in touched.items()}
 
 
 def is_killed(repository: Path, mutant: Mutant, tests: Sequence[str]) -> bool:
