@@ -55,6 +55,8 @@ def prepare_inside(sandbox: Sandbox, api: Api, pod: Object, container: Object, p
     argv = [*sandbox.enter, str(executable), *words[1:]]
     own = {"PATH": sandbox.path, "HOSTNAME": pod["metadata"]["name"], "HOME": str(sandbox.home)}
     own |= {"KUBERNETES_SERVICE_HOST": SERVICE_IP, "KUBERNETES_SERVICE_PORT": "443"}
+    # A node's cores are Ray's alone. Here its workers, which it gives the lowest priority, would wait for all else.
+    own["RAY_worker_niceness"] = "0"
     return Launch(argv, own | variables, {}, sandbox)
 
 
