@@ -12,6 +12,7 @@ import cdk8s
 from config import Environment, naming, versions
 from k8s_charts import names
 from k8s_charts.base import ProjectChart
+from k8s_charts.flows import IMAGE_BUILD_FLOWS, allowed, ends, operator_flows, ray_flows
 from k8s_charts.fsx_csi import fsx_csi_release
 from k8s_charts.helm import HelmRelease
 from k8s_charts.image_build import ImageBuild, ImageBuildChart
@@ -21,12 +22,7 @@ from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
 from k8s_charts.limits import IMAGE_BUILD_QUOTA
 from k8s_charts.namespaces import Namespace, NamespaceChart
-from k8s_charts.network_policies import (
-    ImageBuildPoliciesChart,
-    OperatorPoliciesChart,
-    RayClusterPoliciesChart,
-    RayPoliciesChart,
-)
+from k8s_charts.network_policies import PoliciesChart, RayClusterPoliciesChart
 from k8s_charts.priority_class import PriorityClassChart
 from k8s_charts.ray_cluster import RayClusterChart
 from k8s_charts.ray_clusters import priority_class, ray_cluster
@@ -122,8 +118,11 @@ def platform_objects(environment: Environment, facts: PlatformFacts) -> Platform
         kuberay_namespace=NamespaceChart(
             app, "kuberay-namespace", namespace=Namespace(kuberay.namespace, "restricted", version)
         ),
-        kuberay_policies=OperatorPoliciesChart(
-            app, "kuberay-policies", namespace=kuberay.namespace, ray_namespace=environment.ray.namespace
+        kuberay_policies=PoliciesChart(
+            app,
+            "kuberay-policies",
+            namespace=kuberay.namespace,
+            flows=allowed(operator_flows(ends(environment)), environment),
         ),
         fsx_csi_account=ServiceAccountChart(app, "fsx-csi-account", account=csi_account),
         image_build_namespace=_image_build_namespace(app, version) if environment.image.built else None,
@@ -147,8 +146,8 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
     build = _image_build_facts(environment, facts)
     return RayObjects(
         namespace=NamespaceChart(app, "ray-namespace", namespace=_ray_namespace(environment)),
-        policies=RayPoliciesChart(
-            app, "ray-policies", namespace=namespace, operator_namespace=environment.kuberay.namespace
+        policies=PoliciesChart(
+            app, "ray-policies", namespace=namespace, flows=allowed(ray_flows(ends(environment)), environment)
         ),
         account=ServiceAccountChart(
             app, "ray-account", account=ServiceAccount(names.RAY_SERVICE_ACCOUNT, namespace, facts.ray_role_arn)
@@ -227,7 +226,7 @@ def _image_build_namespace(app: cdk8s.App, version: str) -> ProjectChart:
 
 
 def _image_build_policies(app: cdk8s.App) -> ProjectChart:
-    return ImageBuildPoliciesChart(app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE)
+    return PoliciesChart(app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE, flows=IMAGE_BUILD_FLOWS)
 
 
 def _fsx_csi(environment: Environment) -> HelmRelease:

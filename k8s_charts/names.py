@@ -1,8 +1,13 @@
 """Names of Kubernetes objects that other parts of the project refer to."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 SYSTEM_NAMESPACE: Final = "kube-system"
+# HyperPod's own, and that of its observability add-on.
+HYPERPOD_NAMESPACE: Final = "aws-hyperpod"
+OBSERVABILITY_NAMESPACE: Final = "hyperpod-observability"
 IMAGE_BUILD_NAMESPACE: Final = "image-build"
 # Where the walkthrough's kube-prometheus stack lives (release name `prometheus`).
 PROMETHEUS_NAMESPACE: Final = "prometheus-system"
@@ -32,7 +37,16 @@ IMAGE_BUILD_LOGS: Final = "image-build"
 DASHBOARD_PORT: Final = 8265
 GCS_PORT: Final = 6379
 CLIENT_PORT: Final = 10001
+# Where Ray's pods, KubeRay and the reaper serve their metrics.
+METRICS_PORT: Final = 8080
+# HyperPod's job monitoring agent on each node, as `toolkit-for-ray-on-sagemaker-ai` 1.0.4 calls it, and its checkpoint
+# daemons, as `amzn-sagemaker-checkpointing` 1.1.3 does.
+JOB_MONITORING_PORT: Final = 8889
+CHECKPOINTS_PORT: Final = 9200
+CHECKPOINTS_HOST: Final = "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local"
 
+# KubeRay's label of every pod of a RayCluster.
+RAY_NODE: Final[Mapping[str, str]] = MappingProxyType({"ray.io/is-ray-node": "yes"})
 # A pod of Ray's namespace that carries this label may submit jobs to a head's port 8265.
 SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"
 

@@ -12,15 +12,15 @@ from constructs import Construct
 
 from k8s_charts.base import ProjectChart
 from k8s_charts.controller_code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
+from k8s_charts.flows import REAPER_FLOW
 from k8s_charts.helm import on_system_nodes
-from k8s_charts.names import REAPER
+from k8s_charts.names import METRICS_PORT, REAPER
 from k8s_charts.policy_exceptions import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.ray_pods import LOST_NODE_SECONDS
 
 REPLICAS: Final = 2
 
-_PORT: Final = 8080
-_LABELS: Final = {"app.kubernetes.io/name": REAPER}
+_LABELS: Final = dict(REAPER_FLOW.pods)
 _EXCEPTIONS: Final = {
     "CKV_K8S_11": "a CPU limit would slow down the one that has seconds when many nodes are lost",
     **PULL_IF_ABSENT,
@@ -49,7 +49,7 @@ class ReaperChart(ProjectChart):
         self._add("v1", "ServiceAccount", own, {"automountServiceAccountToken": False})
         self._add_roles()
         self._add("v1", "ConfigMap", own, {"data": code})
-        self._add("networking.k8s.io/v1", "NetworkPolicy", own, {"spec": _policy()})
+        self._add("networking.k8s.io/v1", "NetworkPolicy", own, {"spec": REAPER_FLOW.specification()})
         disruption = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
         self._add("policy/v1", "PodDisruptionBudget", own, {"spec": disruption})
         explain(self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper, code)}), _EXCEPTIONS)
@@ -80,22 +80,12 @@ class ReaperChart(ProjectChart):
         return made
 
 
-def _policy() -> dict[str, Any]:
-    """Out to the API server only, whose addresses are known after the deployment. Metrics: the namespace's policy."""
-    anywhere = [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}]
-    return {
-        "podSelector": {"matchLabels": _LABELS},
-        "policyTypes": ["Egress"],
-        "egress": [{"to": anywhere, "ports": [{"port": 443, "protocol": "TCP"}]}],
-    }
-
-
 def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
     apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
     annotations = {
         "ray-on-hyperpod/code": digest(code),
         "prometheus.io/scrape": "true",
-        "prometheus.io/port": str(_PORT),
+        "prometheus.io/port": str(METRICS_PORT),
     }
     pod = {
         "serviceAccountName": REAPER,
@@ -128,9 +118,9 @@ def _container(reaper: Reaper) -> dict[str, Any]:
             f"--namespace={reaper.ray_namespace}",
             f"--unready-seconds={LOST_NODE_SECONDS}",
             f"--service-account={SERVICE_ACCOUNT}",
-            f"--listen=:{_PORT}",
+            f"--listen=:{METRICS_PORT}",
         ],
-        "ports": [{"name": "metrics", "containerPort": _PORT}],
+        "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
         # Seen with 1,000 nodes: 36 MiB.

@@ -18,7 +18,7 @@ from k8s_charts.names import SYSTEM_NAMESPACE
 from ops import probe
 from ops.clients import REQUEST_TIMEOUT
 from ops.conditions import is_ready_to_stay
-from ops.isolation_plan import SUBMITTER, Connection, Origin, job
+from ops.isolation_plan import SUBMITTER, Connection, Head, Origin, job
 from ops.refusals import in_plain_words
 from ops.workloads import hindrance
 
@@ -162,14 +162,14 @@ class Prober:
                 raise
 
 
-def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[str, str]:
-    """Return the address of each RayCluster's head. Raises NotTried for one without a ready head."""
+def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
+    """Return each RayCluster's head. Raises NotTried for one without a ready head."""
     core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
-    found: dict[str, str] = {}
+    found: dict[str, Head] = {}
     for cluster in environment.ray.clusters:
         selector = f"ray.io/cluster={cluster.name},ray.io/node-type=head"
         pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        ready = [pod.status.pod_ip for pod in pods if is_ready_to_stay(pod)]
+        ready = [Head(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
         if not ready:
             raise NotTried(
                 f"RayCluster {namespace}/{cluster.name} has no ready head, and a port that nobody listens on is closed "
@@ -198,8 +198,8 @@ def enforcement(api: kubernetes.client.ApiClient) -> str:
 
 def verdict(outcomes: list[Outcome]) -> list[str]:
     """Return what is wrong, in sentences; nothing when all is as it must be."""
-    strangers = [outcome for outcome in outcomes if outcome.connection.origin != SUBMITTER]
-    if strangers and all(outcome.open for outcome in strangers):
+    forbidden = [each for each in outcomes if not each.connection.open and each.connection.origin != SUBMITTER]
+    if forbidden and all(outcome.open for outcome in forbidden):
         return ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
     return [_wrong(outcome) for outcome in outcomes if not outcome.expected]
 

@@ -5,14 +5,26 @@ answer: nothing has to be read but the pod's status. Each pod is a Job's, for tw
 to pods that have an owner only (EKS user guide, network policies), and Kubernetes removes a finished Job by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from config import Environment
 from k8s_charts.helm import on_system_nodes
-from k8s_charts.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT, IMAGE_BUILD_NAMESPACE, SUBMITTER_LABEL
+from k8s_charts.names import (
+    CHECKPOINTS_HOST,
+    CHECKPOINTS_PORT,
+    CLIENT_PORT,
+    DASHBOARD_PORT,
+    GCS_PORT,
+    IMAGE_BUILD_NAMESPACE,
+    JOB_MONITORING_PORT,
+    METRICS_PORT,
+    OBSERVABILITY_NAMESPACE,
+    RAY_NODE,
+    SUBMITTER_LABEL,
+)
 from ops import probe
 
 SUBMITTER: Final = "submitter"
@@ -20,6 +32,8 @@ LABEL: Final = {"app.kubernetes.io/name": "isolation-check"}
 # Of a finished Job that nobody removed: a laptop that was closed.
 _FORGOTTEN_SECONDS: Final = 300
 _PROGRAM: Final = Path(probe.__file__)
+# Each runs what it is sent.
+_HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
 # Any that is nobody's on the nodes.
 _USER: Final = 65532
 
@@ -50,8 +64,16 @@ class Origin:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(environment: Environment, heads: Mapping[str, str]) -> list[Origin]:
-    """Return what is tried; `heads` are the addresses of the RayClusters' heads by the RayCluster's name.
+@dataclass(frozen=True)
+class Head:
+    """Addresses of a RayCluster's head pod and of the node that it runs on."""
+
+    address: str
+    node: str
+
+
+def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
+    """Return what is tried; `heads` are the RayClusters' by the RayCluster's name.
 
     That a RayCluster's own pods reach its head, their readiness shows.
     """
@@ -68,7 +90,26 @@ def plan(environment: Environment, heads: Mapping[str, str]) -> list[Origin]:
         Connection(SUBMITTER, "kubernetes", "kubernetes.default.svc.cluster.local", 443, open=True),
         Connection(SUBMITTER, "instance-metadata", "169.254.169.254", 80, open=False),
     )
-    return [Origin(SUBMITTER, ray, own, {SUBMITTER_LABEL: "true"}), *strangers]
+    return [Origin(SUBMITTER, ray, own, {SUBMITTER_LABEL: "true"}), *strangers, *_aws_ray(environment, heads)]
+
+
+def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Origin]:
+    """Yield those that AWS's features for Ray need, where they are on."""
+    on, name = environment.aws_ray, "pod-of-ray"
+    # Without `ray.io/cluster`: no RayCluster's Service or policy takes the pod for its own.
+    out = [
+        Connection(name, f"{cluster}-node", head.node, JOB_MONITORING_PORT, open=True)
+        for cluster, head in heads.items()
+        if on.hang_detection
+    ]
+    if on.tiered_checkpoints:
+        out.append(Connection(name, "checkpoints", CHECKPOINTS_HOST, CHECKPOINTS_PORT, open=True))
+    if out:
+        yield Origin(name, environment.ray.namespace, tuple(out), RAY_NODE)
+    if on.metrics:
+        collector = "metrics-collector"
+        tried = _to_heads(collector, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
+        yield Origin(collector, OBSERVABILITY_NAMESPACE, tuple(tried))
 
 
 def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float) -> dict[str, Any]:
@@ -101,11 +142,13 @@ def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float)
     }
 
 
-def _to_heads(origin: str, heads: Mapping[str, str], *, open_ports: tuple[int, ...]) -> list[Connection]:
+def _to_heads(
+    origin: str, heads: Mapping[str, Head], *, open_ports: tuple[int, ...], ports: tuple[int, ...] = _HEAD_PORTS
+) -> list[Connection]:
     return [
-        Connection(origin, f"{cluster}-head", address, port, open=port in open_ports)
-        for cluster, address in heads.items()
-        for port in (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
+        Connection(origin, f"{cluster}-head", head.address, port, open=port in open_ports)
+        for cluster, head in heads.items()
+        for port in ports
     ]
 
 

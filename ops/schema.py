@@ -1,4 +1,4 @@
-"""The environment file's keys as a JSON schema for editors, and keys and rules as pages for people."""
+"""The environment file's keys as a JSON schema for editors; keys, rules and allowed connections as pages for people."""
 
 import json
 from collections.abc import Iterator
@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import Environment
-from ops import explain
+from ops import explain, flows
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
 REFERENCE: Final = _ROOT / "docs" / "environment.md"
 RULES: Final = _ROOT / "docs" / "rules.md"
+FLOWS: Final = _ROOT / "docs" / "flows.md"
 _INTRODUCTION: Final = """# The environment file
 
 One YAML file in `environments/` is all that most people edit. Generated from `config/model/` by `ops schema`.
@@ -54,7 +55,7 @@ def write() -> list[Path]:
 
 def _stale() -> dict[Path, str]:
     """The text that each file which differs should have."""
-    files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page()}
+    files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 
 

@@ -12,6 +12,7 @@ from config.model.hyperpod import HyperPod, InstanceGroup, Taint
 from config.model.network import ExistingSubnet, ExistingVpc, Network
 from config.model.ray import (
     Autoscaling,
+    AwsRay,
     ClaimVolume,
     Image,
     KubeRay,
@@ -26,6 +27,7 @@ __all__ = [
     "Access",
     "AddOn",
     "Autoscaling",
+    "AwsRay",
     "ClaimVolume",
     "DataRepository",
     "Eks",

@@ -9,7 +9,7 @@ from config.model.eks import Access, Eks
 from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
 from config.model.network import Network
-from config.model.ray import Image, KubeRay, Ray
+from config.model.ray import AwsRay, Image, KubeRay, Ray
 
 RuleId = Annotated[
     str,
@@ -83,6 +83,7 @@ class Environment(Model):
     image: Image = Field(description="The Ray image.")
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")
     ray: Ray = Field(description="The RayClusters.")
+    aws_ray: AwsRay = Field(default=AwsRay(), description="AWS's own features for Ray.")
     notifications: Notifications | None = Field(default=None, description="Who hears of events.")
 
     def instance_group(self, name: str) -> InstanceGroup:

@@ -153,6 +153,23 @@ class RayCluster(Model):
     )
 
 
+class AwsRay(Model):
+    """AWS's own features for Ray. Each key lets the connections of one through the network policies."""
+
+    hang_detection: bool = Field(
+        default=False, description="Ray's pods may reach HyperPod's job monitoring agent on the nodes, TCP 8889."
+    )
+    tiered_checkpoints: bool = Field(
+        default=False,
+        description="Ray's pods may reach HyperPod's checkpoint daemons in the namespace `aws-hyperpod`, TCP 9200.",
+    )
+    metrics: bool = Field(
+        default=False,
+        description="The collector of the add-on amazon-sagemaker-hyperpod-observability (namespace "
+        "`hyperpod-observability`) may scrape Ray's pods and the operator, TCP 8080.",
+    )
+
+
 class Ray(Model):
     """Ray itself."""
 

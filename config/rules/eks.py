@@ -21,6 +21,8 @@ _RESERVED: Final = tuple(
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
     *("aws-hyperpod", "kubeflow", "mpi-operator", "image-build", "prometheus-system"),
+    # Those of HyperPod's add-ons (task governance, observability, the endpoint operator), and of what they need.
+    *("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch"),
 )
 _REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "it would be a second FSx CSI driver: the platform stack has one"}
 _CLIENTS: Final = "public blocks of your office or VPN, or endpoint_access: private"

@@ -1,22 +1,32 @@
 """Who may connect to whom in an environment, as a table, and the pods that it speaks of."""
 
 from dataclasses import replace
+from ipaddress import ip_address
 from itertools import product
 
 from config import Environment
+from config.model import AwsRay
 from k8s_charts.assembly import platform_objects, ray_objects
 from k8s_charts.base import ProjectChart
-from k8s_charts.names import IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE, REAPER, SUBMITTER_LABEL, SYSTEM_NAMESPACE
+from k8s_charts.names import (
+    HYPERPOD_NAMESPACE,
+    IMAGE_BUILD_NAMESPACE,
+    OBSERVABILITY_NAMESPACE,
+    PROMETHEUS_NAMESPACE,
+    REAPER,
+    SUBMITTER_LABEL,
+    SYSTEM_NAMESPACE,
+)
 from rehearsal.paths import REPOSITORY
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
 from tests.charts.policies import INTERNET, Pod
 
-# From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP). All
-# other connections from or to a pod of the project's namespaces are denied.
+# From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP), where
+# `aws_ray` has the key of the fourth. All other connections from or to a pod of the project's namespaces are denied.
 TABLE = (REPOSITORY / "docs" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
-PORTS = (22, 53, 80, 443, 3000, 8080, 8082, 9090, 10250, 12345, *RAY_PORTS)
+PORTS = (22, 53, 80, 443, 3000, 8080, 8082, 8889, 9090, 9200, 10250, 12345, *RAY_PORTS)
 
 Connection = tuple[str, str, int, str]
 """Source, target, port, protocol."""
@@ -29,11 +39,19 @@ def with_two_ray_clusters(environment: Environment) -> Environment:
     return environment.model_copy(update={"ray": environment.ray.model_copy(update={"clusters": both})})
 
 
+def with_aws_ray(environment: Environment, *keys: str) -> Environment:
+    """The environment with these keys of `aws_ray` on."""
+    return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(keys, True))})
+
+
 class Matrix:
     """The pods of an environment by the table's names, its policies, and the connections that are spoken of."""
 
     def __init__(self, environment: Environment) -> None:
         self.objects = _objects(environment)
+        self._keys = {key for key, on in environment.aws_ray if on}
+        network = environment.network
+        self._node_subnets = [network.node_subnet(n) for n in range(len(network.node_zones))]
         self.policies = self.of_kind("NetworkPolicy")
         self.namespaces = {item["metadata"]["name"] for item in self.of_kind("Namespace")}
         self.pods = self._pods(environment)
@@ -52,8 +70,10 @@ class Matrix:
 
     def allowed(self) -> set[Connection]:
         """The connections that the table allows; of pods that the environment does not have, none."""
+        outside = self.pods.keys() - self.own - {"instance-metadata"}
         groups = {
-            "@outside": self.pods.keys() - self.own - {"instance-metadata"},
+            "@outside": outside,
+            "@node-subnets": {name for name in outside if self._is_in_node_subnets(self.pods[name])},
             "@ray-nodes": {name for name in self.own if "ray.io/cluster" in self.pods[name].labels},
         }
 
@@ -63,9 +83,13 @@ class Matrix:
         rows = [line.split("|") for line in TABLE.splitlines()[1:]]
         return {
             (source, target, port, protocol)
-            for sources, targets, ports in rows
+            for sources, targets, ports, *key in rows
+            if {name.strip() for name in key} <= self._keys
             for source, target, (port, protocol) in product(named(sources), named(targets), _ports(ports))
         }
+
+    def _is_in_node_subnets(self, pod: Pod) -> bool:
+        return any(ip_address(pod.address) in block for block in self._node_subnets)
 
     def _pods(self, environment: Environment) -> dict[str, Pod]:
         """Those with a role carry the labels that the manifests give them."""
@@ -79,6 +103,8 @@ class Matrix:
             "kuberay-pod": Pod(operators),
             "prometheus": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),
             "grafana": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "grafana"}),
+            "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
+            "collector": Pod(OBSERVABILITY_NAMESPACE, {"app": "collector"}),
             "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),
             "csi-controller": Pod(SYSTEM_NAMESPACE, {"app": "fsx-csi-controller"}),
             "stranger": Pod("default"),
@@ -99,7 +125,7 @@ class Matrix:
         for template in self.of_kind("CronJob"):
             found["supervisor"] = Pod(ray, _labels(template["spec"]["jobTemplate"]["spec"]))
         # Pods of another namespace that carry the same labels.
-        roles = ("rayml-head", "submitter", "operator", "prometheus", "dns")
+        roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "collector", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}
 
 

@@ -3,15 +3,21 @@
 import pytest
 
 from config import available, load
-from ops.isolation_plan import plan
+from config.model import AwsRay
+from k8s_charts.names import CHECKPOINTS_HOST
+from ops.isolation_plan import Head, plan
 from tests.charts.conftest import Object
-from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_two_ray_clusters
+from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
 from tests.charts.policies import Pod, connects
 
+AWS_RAY = tuple(AwsRay.model_fields)
 
-@pytest.fixture(scope="module", params=available())
+
+@pytest.fixture(scope="module", params=[*available(), *AWS_RAY])
 def matrix(request: pytest.FixtureRequest) -> Matrix:
-    """Each environment, with a second RayCluster."""
+    """Each environment with a second RayCluster; dev also with each of AWS's features for Ray."""
+    if request.param in AWS_RAY:
+        return Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), request.param))
     return Matrix(with_two_ray_clusters(load(request.param)))
 
 
@@ -61,7 +67,7 @@ def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
 
 def test_every_policy_is_needed() -> None:
     """And so the matrix notices the loss of each."""
-    matrix = Matrix(with_two_ray_clusters(load("dev")))
+    matrix = Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
         others = [other for other in matrix.policies if other is not policy]
@@ -70,15 +76,30 @@ def test_every_policy_is_needed() -> None:
     assert surplus == []
 
 
-def test_the_check_of_a_live_cluster_expects_what_the_policies_say() -> None:
-    dev = load("dev")
+@pytest.mark.parametrize("key", AWS_RAY)
+def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> None:
+    off, on = Matrix(load("dev")), Matrix(with_aws_ray(load("dev"), key))
+    connection = {
+        "hang_detection": ("rayml-worker", "another-node", 8889, "TCP"),
+        "tiered_checkpoints": ("rayml-worker", "checkpoints", 9200, "TCP"),
+        "metrics": ("collector", "rayml-worker", 8080, "TCP"),
+    }[key]
+    assert not passes(off, off.policies, connection)
+    assert passes(on, on.policies, connection)
+
+
+@pytest.mark.parametrize("keys", [(), AWS_RAY])
+def test_the_check_of_a_live_cluster_expects_what_the_policies_say(keys: tuple[str, ...]) -> None:
+    dev = with_aws_ray(load("dev"), *keys)
     matrix = Matrix(dev)
     hosts = {
         "head": matrix.pods["rayml-head"],
+        "node": matrix.pods["another-node"],
+        CHECKPOINTS_HOST: matrix.pods["checkpoints"],
         "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
         "169.254.169.254": Pod(None, address="169.254.169.254"),
     }
-    planned = plan(dev, {"rayml": "head"})
+    planned = plan(dev, {"rayml": Head("head", "node")})
     for origin in planned:
         source = Pod(origin.namespace, origin.labels)
         for tried in origin.connections:

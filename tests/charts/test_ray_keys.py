@@ -15,7 +15,8 @@ from config.capacity import Resources, allocatable, whole_node_pod
 from config.catalogue import catalogue
 from config.model import RayCluster
 from k8s_charts.assembly import RayObjects, ray_objects
-from k8s_charts.network_policies import RayPoliciesChart
+from k8s_charts.flows import Ends, ray_flows
+from k8s_charts.network_policies import PoliciesChart
 from tests.charts.conftest import (
     P5,
     RAY_FACTS,
@@ -211,7 +212,8 @@ class TestAutoscaling:
 
     def test_autoscaler_reaches_the_kubernetes_api(self) -> None:
         """Its service is translated to an address of the control plane, on 443."""
-        policies = RayPoliciesChart(cdk8s.App(), "policies", namespace="ray", operator_namespace="kuberay").to_json()
+        flows = ray_flows(Ends("ray", "kuberay", ()))
+        policies = PoliciesChart(cdk8s.App(), "policies", namespace="ray", flows=flows).to_json()
         assert connects(list(policies), Pod("ray", {"ray.io/node-type": "head"}), INTERNET, 443)
 
     def test_without_it_replicas_are_kept_and_no_pod_has_a_token(self, dev_ray: RayObjects) -> None:

@@ -9,13 +9,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
+from config.model import AwsRay
 from ops import probe
 from ops.__main__ import app
-from ops.isolation_plan import Connection, Origin, plan
+from ops.isolation_check import Outcome, verdict
+from ops.isolation_plan import Connection, Head, Origin, plan
 from tests.unit.fake_apis import Apis
 from tests.unit.running_environment import PODS, condition
 
-HEADS = {"rayml": "10.192.64.9"}
+HEADS = {"rayml": Head("10.192.64.9", "10.192.64.5")}
 ORIGINS = plan(config.load("dev"), HEADS)
 ELSEWHERE, BUILD = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/image-build/pods"
 AWS_NODE = "/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node"
@@ -32,8 +34,9 @@ def check(*options: str) -> Result:
 
 
 def head(*, ready: bool = True) -> dict[str, Any]:
+    addresses = {"podIP": HEADS["rayml"].address, "hostIP": HEADS["rayml"].node}
     conditions = [condition("Ready", status=str(ready))]
-    return {"metadata": {"name": "head"}, "status": {"podIP": HEADS["rayml"], "conditions": conditions}}
+    return {"metadata": {"name": "head"}, "status": {**addresses, "conditions": conditions}}
 
 
 def tried(origin: Origin, code: Code) -> dict[str, Any]:
@@ -139,6 +142,44 @@ def test_containers_are_told_apart_by_what_they_try() -> None:
     for origin in ORIGINS:
         names = [connection.container for connection in origin.connections]
         assert len(set(names)) == len(names)
+
+
+def with_aws_ray(**keys: bool) -> list[Origin]:
+    return plan(config.load("dev").model_copy(update={"aws_ray": AwsRay(**keys)}), HEADS)
+
+
+def added(origins: list[Origin]) -> set[tuple[str, str, str, int, bool]]:
+    """What is tried beside what is tried everywhere."""
+    return {
+        (origin.namespace, connection.origin, connection.host, connection.port, connection.open)
+        for origin in origins
+        for connection in origin.connections
+        if origin not in ORIGINS
+    }
+
+
+def test_awss_features_for_ray_are_tried_where_they_are_on() -> None:
+    hosts = ("10.192.64.9", "10.192.64.5", "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local")
+    assert added(with_aws_ray()) == set()
+    assert added(with_aws_ray(hang_detection=True)) == {("ray", "pod-of-ray", hosts[1], 8889, True)}
+    assert added(with_aws_ray(tiered_checkpoints=True)) == {("ray", "pod-of-ray", hosts[2], 9200, True)}
+    collector = ("hyperpod-observability", "metrics-collector", hosts[0])
+    assert added(with_aws_ray(metrics=True)) == {
+        (*collector, 8080, True),
+        *((*collector, port, False) for port in (8265, 6379, 10001)),
+    }
+
+
+def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
+    [origin] = [origin for origin in with_aws_ray(hang_detection=True) if origin.name == "pod-of-ray"]
+    assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}
+
+
+def test_policies_that_nothing_enforces_are_told_beside_what_may_be_open_or_is_missing() -> None:
+    origins = with_aws_ray(hang_detection=True, metrics=True)
+    connections = [connection for origin in origins for connection in origin.connections]
+    outcomes = [Outcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
+    assert verdict(outcomes) == ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
 
 
 class TestProbe:

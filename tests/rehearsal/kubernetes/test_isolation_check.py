@@ -19,7 +19,7 @@ from config.versions import PYTHON_IMAGE
 from k8s_charts.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
 from ops import isolation_check
 from ops.isolation_check import NotTried, Outcome, Prober, enforcement, heads, verdict
-from ops.isolation_plan import LABEL, SUBMITTER, Origin, plan
+from ops.isolation_plan import LABEL, SUBMITTER, Head, Origin, plan
 from ops.refusals import Unreachable
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
@@ -30,8 +30,9 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.product
 
 RAY = "isolated-ray"
-# An address of this machine alone.
+# Addresses of this machine alone.
 HEAD = "127.7.7.7"
+NODE = "127.7.7.8"
 # Free ports of this machine in the place of Ray's, which somebody may use.
 PORTS = {port: free_port() for port in (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)}
 
@@ -67,7 +68,7 @@ def origins(environment: Environment) -> list[Origin]:
     """What is tried, without what is outside of this machine."""
     return [
         replace(origin, connections=tuple(replace(c, port=PORTS[c.port]) for c in origin.connections if c.host == HEAD))
-        for origin in plan(environment, {"rayml": HEAD})
+        for origin in plan(environment, {"rayml": Head(HEAD, NODE)})
     ]
 
 
@@ -174,10 +175,10 @@ def test_the_head_is_found_by_its_readiness(
     metadata = {"name": "head", "namespace": RAY, "labels": labelled}
     spec = {"containers": [container], "nodeSelector": {"no": "node"}}
     kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    status = {"podIP": HEAD, "conditions": [{"type": "Ready", "status": "True"}]}
+    status = {"podIP": HEAD, "hostIP": NODE, "conditions": [{"type": "Ready", "status": "True"}]}
     core = kubernetes.client.CoreV1Api(api)
     core.patch_namespaced_pod_status("head", RAY, {"status": status})
-    assert heads(environment, api) == {"rayml": HEAD}
+    assert heads(environment, api) == {"rayml": Head(HEAD, NODE)}
     kubectl("-n", RAY, "delete", "pod", "head", "--grace-period=0", "--force")
 
 

@@ -376,6 +376,10 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"ray.namespace": "image-build"}),
         Case({"ray.namespace": "mpi-operator"}),
         Case({"kuberay.namespace": "aws-hyperpod"}),
+        *(
+            Case({"ray.namespace": name})
+            for name in ("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch")
+        ),
         Case({"ray.namespace": "kuberay"}),
         Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
     ],
