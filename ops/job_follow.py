@@ -51,7 +51,7 @@ def _show(runs: Runs, pod: str, shown: dict[str, int], console: Console) -> None
     """Print what a pod has told since the last time, until it ends or the connection does."""
     known = shown.get(pod, 0)
     try:
-        for number, line in enumerate(_lines(runs.log(pod))):
+        for number, line in enumerate(lines_of(runs.log(pod))):
             if number >= known:
                 show(line, console)
                 shown[pod] = number + 1
@@ -62,7 +62,8 @@ def _show(runs: Runs, pod: str, shown: dict[str, int], console: Console) -> None
                 raise
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
+def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of a text that comes in pieces."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")

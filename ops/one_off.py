@@ -21,35 +21,44 @@ def image(environment: Environment, clients: Clients) -> Item:
     name = environment.image.repository
     if name is None:
         return Item("Ray image", str(environment.image.uri), State.READY, "exists: nothing is built")
-    job = _newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
+    job = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
     if job is None:
         return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
-    state, told = _progress(clients.kubernetes, job, running="building")
+    state, told = progress(clients.kubernetes, job, running="building")
     if state is State.READY:
-        return _pushed(name, _variables(job), clients.ecr)
+        tag = variables(job)["TAG"]
+        if found := pushed(name, tag, clients.ecr):
+            return Item("Ray image", name, State.READY, found)
+        gone = f"built, but the registry has no tag {tag}"
+        return Item("Ray image", name, State.FAILED, f"{gone}; {_again(environment)}")
     if state is State.FAILED:
-        told.append(_end_of_log(_variables(job), clients.s3))
+        told += [_again(environment), end_of_log(variables(job), clients.s3)]
     return Item("Ray image", name, state, "; ".join(told))
+
+
+def _again(environment: Environment) -> str:
+    return f"`ops image build --env {environment.name}` builds it again"
 
 
 def directory(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
     """The directory of the file system that belongs to Ray's user."""
     path = f"{environment.fsx.mount_path}/{RAY_DIRECTORY}"
-    job = _newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)
+    job = newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)
     if job is None:
         return Item("directory", path, State.WAITING, "no Job: deploy the ray stack")
-    state, told = _progress(api, job, running="its Job runs")
+    state, told = progress(api, job, running="its Job runs")
     return Item("directory", path, state, "; ".join(told) if told else "belongs to Ray's user")
 
 
-def _newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -> Any:
+def newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -> Any:
+    """Return the newest Job of the namespace whose name begins with the prefix; None where there is none."""
     listed = kubernetes.client.BatchV1Api(api).list_namespaced_job(namespace, _request_timeout=REQUEST_TIMEOUT).items
     jobs = [job for job in listed if job.metadata.name.startswith(prefix)]
     return max(jobs, key=lambda job: job.metadata.creation_timestamp, default=None)
 
 
-def _progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tuple[State, list[str]]:
-    """How far a Job is, and why it is no further; nothing is told of one that is complete."""
+def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tuple[State, list[str]]:
+    """Return how far a Job is, and why it is no further; nothing is told of one that is complete."""
     conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
     if "Complete" in conditions:
         return State.READY, []
@@ -66,22 +75,20 @@ def _progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tu
     return State.WAITING, told
 
 
-def _pushed(repository: str, build: Mapping[str, str], ecr: Any) -> Item:
-    """What the registry says of the image that a complete build has pushed."""
-    tag = build["TAG"]
+def pushed(repository: str, tag: str, ecr: Any) -> str | None:
+    """Say what the image of that tag in the registry is; None where the registry has none."""
     try:
         [found] = ecr.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "ImageNotFoundException":
             raise
-        gone = f"built, but the registry has no tag {tag}; `ops wait` cannot mend it: destroy and deploy the ray stack"
-        return Item("Ray image", repository, State.FAILED, gone)
+        return None
     what = "the rehearsal's stand-in of" if found.get("imageManifestMediaType") == STAND_IN_IMAGE else "built:"
-    return Item("Ray image", repository, State.READY, f"{what} {tag}")
+    return f"{what} {tag}"
 
 
-def _end_of_log(build: Mapping[str, str], s3: Any) -> str:
-    """The last lines of a failed build, which its report has put to S3."""
+def end_of_log(build: Mapping[str, str], s3: Any) -> str:
+    """Return the last lines of a failed build, which its report has put to S3."""
     address = build["LOG"]
     bucket, _, key = address.removeprefix("s3://").partition("/")
     try:
@@ -92,8 +99,8 @@ def _end_of_log(build: Mapping[str, str], s3: Any) -> str:
     return "\n| ".join([f"the end of {address}, of {clock(found['LastModified'])}:", *lines])
 
 
-def _variables(job: Any) -> dict[str, str]:
-    """The variables of a Job's containers."""
+def variables(job: Any) -> dict[str, str]:
+    """Return the variables of a Job's containers."""
     spec = job.spec.template.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
     return {entry.name: entry.value for each in containers for entry in each.env or ()}

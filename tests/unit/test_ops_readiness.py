@@ -288,8 +288,9 @@ def test_a_failed_image_build_shows_the_job_s_message_and_the_end_of_its_log(loo
     apis.kubernetes[BUILD_LOG] = "\n".join(f"line {number}" for number in range(100))
     item = look()["Ray image", "aws-ray-custom"]
     assert item.state is State.FAILED
-    told, logs, log = item.detail.split("; ")
+    told, logs, again, log = item.detail.split("; ")
     assert (told, logs) == (message, "see `kubectl logs -n image-build job/ray-image-1 --all-containers`")
+    assert again == "`ops image build --env dev` builds it again"
     address, *lines = log.splitlines()
     assert address == "the end of s3://bucket/image-build/tag.log, of 10:00 UTC:"
     assert lines == [f"| line {number}" for number in range(80, 100)]
@@ -315,7 +316,8 @@ def test_a_build_is_ready_only_when_the_registry_has_its_tag(look: Look, apis: A
     apis.aws["DescribeImages"] = aws_error("ImageNotFoundException", "no image")
     item = look()["Ray image", "aws-ray-custom"]
     assert item.state is State.FAILED
-    assert item.detail.startswith("built, but the registry has no tag tag; ")
+    gone = "built, but the registry has no tag tag"
+    assert item.detail == f"{gone}; `ops image build --env dev` builds it again"
 
 
 def test_a_stand_in_of_the_rehearsal_is_called_one(look: Look, apis: Apis) -> None:

@@ -69,13 +69,29 @@ class Builds:
         """Wait until a build has `succeeded` or `failed`."""
 
         def done() -> bool:
-            builds = self._kubectl.get("-n", "image-build", "jobs")["items"]
-            return any(build["status"].get(ending) for build in builds)
+            return any(build["status"].get(ending) for build in self.jobs())
 
         wait_until(done, f"a build that {ending}")
 
+    def let_succeed(self) -> None:
+        """Let the builds that follow do their work."""
+        assert urllib3.request("POST", f"{self._account.endpoint}/_rehearsal/image-build/fault", json={}).status == 200
+
+    def jobs(self) -> list[Object]:
+        """Return the builds that the cluster has."""
+        items: list[Object] = self._kubectl.get("-n", "image-build", "jobs")["items"]
+        return items
+
+    def delete(self, job: str) -> None:
+        """Delete a build as a deployment does; return when the API server has taken it."""
+        self._kubectl("-n", "image-build", "delete", "job", job)
+
     def ops_wait(self) -> subprocess.CompletedProcess[str]:
         """Run `ops wait` as the environment's admin; it looks once."""
+        return self.ops("wait", "--timeout", "0")
+
+    def ops(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `ops` as the environment's admin."""
         session = {"RoleArn": f"arn:aws:iam::{self._account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
         keys = self._clients("sts").assume_role(**session)["Credentials"]
         names = {
@@ -90,7 +106,7 @@ class Builds:
             account_id=DEV.account,
             extra={f"AWS_{name}": keys[key] for key, name in names.items()} | {"COLUMNS": "200"},
         )
-        command = [sys.executable, "-m", "ops", "wait", "--env", "dev", "--timeout", "0"]
+        command = [sys.executable, "-m", "ops", *words, "--env", "dev"]
         return subprocess.run(command, env=env, cwd=paths.REPOSITORY, capture_output=True, text=True, check=False)
 
 
@@ -168,3 +184,36 @@ def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds
     assert f"the end of {image_build(another, context='').log}" in said
     assert "| #12 ERROR: failed to solve" in said
     assert "| [rehearsal: a stand-in of the image build, no image is made]" in said
+
+
+def test_a_failed_build_is_repeated_without_a_destroy_and_goes_with_the_deployed_one(builds: Builds) -> None:
+    builds.let_fail("#12 ERROR: failed to solve: registry does not answer")
+    builds.start(DEV)
+    builds.wait_until("failed")
+    [deployed] = builds.jobs()
+    name, tag = deployed["metadata"]["name"], image_build(DEV, context="").tag
+
+    dry = builds.ops("image", "build", "--dry-run")
+    assert dry.returncode == 0, dry
+    assert [job["metadata"]["name"] for job in builds.jobs()] == [name]
+
+    builds.let_succeed()
+    done = builds.ops("image", "build", "-o", "json")
+    assert done.returncode == 0, done
+    result = json.loads(done.stdout)
+    assert (result["job"], result["tag"], result["state"]) == (f"{name}-2", tag, "ready")
+    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in builds.ops_wait().stdout
+    assert _template(builds.jobs(), f"{name}-2") == _template(builds.jobs(), name)
+
+    done = builds.ops("image", "build")
+    assert (done.returncode, len(builds.jobs())) == (0, 2)
+    assert "the registry has the image" in done.stdout
+
+    builds.delete(name)
+    wait_until(lambda: builds.jobs() == [], "the repeated build to go with the deployed one")
+
+
+def _template(jobs: list[Object], name: str) -> Object:
+    [found] = [job for job in jobs if job["metadata"]["name"] == name]
+    spec: Object = found["spec"]["template"]["spec"]
+    return spec

@@ -1,0 +1,84 @@
+"""The command that builds the Ray image again."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from ops.cli import EnvName, app, errors, fail, load, say
+
+image_app = typer.Typer(no_args_is_help=True, help="The Ray image that the cluster builds.")
+app.add_typer(image_app, name="image")
+
+
+class Output(StrEnum):
+    """How the result is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_EXAMPLES: Final = "Examples: `ops image build --env dev --dry-run`, `ops image build --env dev -o json | jq .tag`"
+
+
+@image_app.command(epilog=_EXAMPLES)
+def build(
+    env: EnvName = "dev",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and whether the cluster would take the Job.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Minutes to follow the build; it goes on after them.")] = 130,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="json: one object on stdout at the end, all else on stderr.")
+    ] = Output.TEXT,
+) -> None:
+    """Build the Ray image again when its build failed: repeat the deployed Job and show its log to its end.
+
+    It builds what is deployed: for a changed Dockerfile or requirement deploy the ray stack instead. Ctrl-C detaches,
+    the build continues. Exit codes: 0 the registry has the image, 1 refused (a build runs, or the files make another
+    image) or not ended in time, 2 bad input or no access, 3 the build failed, 130 detached.
+    """
+    from ops import image_build  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.clients import connect  # noqa: PLC0415
+    from ops.image_build_log import Follower, elapsed  # noqa: PLC0415
+    from ops.items import State  # noqa: PLC0415
+    from ops.refusals import Unreachable  # noqa: PLC0415
+
+    environment = load(env)
+    if not environment.image.built:
+        fail(f"image.uri of {env} is {environment.image.uri}: an image that exists is not built")
+    tell = say if output is Output.TEXT else _aside
+    try:
+        with connect(environment) as clients:
+            plan = image_build.plan(environment, clients)
+            tell(plan.said)
+            if plan.job is None:
+                _end(output, tag=plan.tag, state=State.READY, detail=plan.said)
+                return
+            image_build.create(clients, plan.job, dry_run=dry_run)
+            job = plan.job["metadata"]["name"]
+            if dry_run:
+                tell("dry run: the cluster would take the Job; none was made")
+                _end(output, job=job, tag=plan.tag, state=State.WAITING, detail="dry run")
+                return
+            ended = Follower(environment, clients, tell, timeout * 60).follow(job)
+    except image_build.BuildError as error:
+        fail(str(error), code=1)
+    except Unreachable as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail(f"detached; a build that was started continues: `ops wait --env {env}` shows how far it is", code=130)
+    _end(output, job=job, tag=plan.tag, state=ended.state, detail=ended.detail, seconds=round(ended.seconds))
+    if ended.state is State.FAILED:
+        fail(f"the build of tag {plan.tag} failed: {ended.detail}", code=3)
+    tell(f"{ended.detail}, after {elapsed(ended.seconds)}")
+
+
+def _end(output: Output, **result: object) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(result))
+
+
+def _aside(line: str) -> None:
+    errors.print(line, soft_wrap=True, markup=False, highlight=False)
