@@ -1,10 +1,10 @@
 """HyperPod's own chart: health checks, device plugins and what the service looks for before it makes a cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from config.labels import NODE_HEALTH_LABEL
-from config.model import Taint
+from config.model import KubeflowPart, Taint
 from k8s_charts.helm import HelmRelease
 from k8s_charts.names import SYSTEM_NAMESPACE
 from k8s_charts.tolerations import tolerations
@@ -39,21 +39,34 @@ _OFF: Final = (
 )
 
 
+RELEASE: Final = "hyperpod-dependencies"
+
+
 def hyperpod_dependencies_release(
-    *, region: str, sub_charts: Sequence[str] = (), taints: Sequence[Taint] = ()
+    *,
+    region: str,
+    sub_charts: Sequence[str] = (),
+    taints: Sequence[Taint] = (),
+    kubeflow: Collection[KubeflowPart] = (),
 ) -> HelmRelease:
     """Release that must exist before CreateCluster, with the health monitoring agent's images of `region`.
 
-    `sub_charts` are switched on too. `taints` are those of the nodes: device plugins tolerate them.
+    `sub_charts` are switched on too. `taints` are those of the nodes: device plugins tolerate them. `kubeflow` is what
+    the cluster has already and the release leaves out: an uninstall deletes the namespaces that the release brought.
     """
     values: dict[str, dict[str, Any]] = {name: {"enabled": True} for name in (*_ON, "trainingOperators")}
     values |= {name: {"devicePlugin": {"enabled": True}} for name in _DEVICE_PLUGINS_ON}
     values |= {name: {"enabled": name in sub_charts} for name in _OFF}
+    if "namespace" in kubeflow:
+        values["training-operators"] = {"createNamespace": False}
+    if "training-operator" in kubeflow:
+        values["trainingOperators"] = {"enabled": False}
+    if "mpi-operator" in kubeflow:
+        # The pinned chart has no switch for the operator's namespace alone.
+        values["mpi-operator"] = {"enabled": False}
     # Else a template guesses it from the cluster, and from us-west-2 where it cannot.
     values["health-monitoring-agent"]["region"] = region
     if taints:
         for name, own in _TOLERATIONS.items():
             values[name]["tolerations"] = [*own, _UNDER_CHECK, *tolerations(taints)]
-    return HelmRelease(
-        chart="HyperPodHelmChart", name="hyperpod-dependencies", namespace=SYSTEM_NAMESPACE, values=values
-    )
+    return HelmRelease(chart="HyperPodHelmChart", name=RELEASE, namespace=SYSTEM_NAMESPACE, values=values)

@@ -74,6 +74,7 @@ class EksStack(EnvironmentStack):
                 hyperpod_dependencies_release(
                     region=environment.region,
                     sub_charts=environment.hyperpod.sub_charts,
+                    kubeflow=settings.existing.kubeflow if settings.existing else (),
                     taints=[taint for group in environment.hyperpod.instance_groups for taint in group.taints],
                 ),
                 environment.image_registry,

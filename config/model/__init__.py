@@ -5,7 +5,7 @@ and every rule of HyperPod, EKS, FSx and KubeRay, stands in `config.rules`. Size
 otherwise.
 """
 
-from config.model.eks import Access, AddOn, Eks, ExistingEks, SystemNodes
+from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import Environment, Notifications
 from config.model.fsx import DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint
@@ -41,6 +41,7 @@ __all__ = [
     "Image",
     "InstanceGroup",
     "KubeRay",
+    "KubeflowPart",
     "Network",
     "Notifications",
     "Ray",

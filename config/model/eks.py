@@ -58,6 +58,9 @@ ClusterName = Annotated[
 ]
 
 
+KubeflowPart = Literal["namespace", "training-operator", "mpi-operator"]
+
+
 class SystemNodes(Model):
     """The EKS managed node group `system`: CoreDNS, operators, the CSI controller, the image build."""
 
@@ -91,6 +94,11 @@ class ExistingEks(Model):
     security_group: SecurityGroupId = Field(description="Its cluster security group.")
     vpc_cni: AddOnVersion = Field(
         description="Version of its add-on vpc-cni: 1.18.3 or newer, and none of 1.22.0 to 1.22.3."
+    )
+    kubeflow: tuple[KubeflowPart, ...] = Field(
+        default=(),
+        description="What it has of Kubeflow, which HyperPod's chart then does not bring: the namespace `kubeflow`, "
+        "the training operator, the MPI operator with its namespace `mpi-operator`. `ops check --live` looks.",
     )
 
 

@@ -35,8 +35,17 @@ NewZones = Annotated[
 
 
 @app.command()
-def check(env: OptionalEnv = None) -> None:
-    """Validate environments; show what would be made, its cost per hour, and what is worth a second look."""
+def check(
+    env: OptionalEnv = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Also ask the existing EKS cluster (eks.existing), with your AWS credentials."),
+    ] = False,
+) -> None:
+    """Validate environments; show what would be made, its cost per hour, and what is worth a second look.
+
+    Exit codes: 0 no errors, 2 errors, or with --live no access.
+    """
     wrong = [] if env else config.misnamed()
     report(wrong)
     others, pairs = config.neighbours(), set[tuple[str, ...]]()
@@ -50,6 +59,8 @@ def check(env: OptionalEnv = None) -> None:
                 found += beside
                 if any(finding.severity is Severity.ERROR for finding in beside):
                     pairs.add(tuple(sorted((environment.name, other.name))))
+            if live:
+                found += examined.located(_live_findings(environment))
             _shown(environment, [finding for finding in found if finding.severity is Severity.WARNING])
             mistakes = [finding for finding in found if finding.severity is Severity.ERROR]
         report(mistakes)
@@ -59,6 +70,20 @@ def check(env: OptionalEnv = None) -> None:
         fail(f"two environments in one account and region use the same name: {said}")
     if wrong:
         raise typer.Exit(2)
+
+
+def _live_findings(environment: Environment) -> list[Finding]:
+    if environment.eks.existing is None:
+        return []
+    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of a check of files
+    from ops.kubeflow import findings  # noqa: PLC0415
+    from ops.refusals import Unreachable  # noqa: PLC0415
+
+    try:
+        with connect(environment) as clients:
+            return list(findings(environment, clients.kubernetes))
+    except Unreachable as error:
+        fail(f"{environment.name}: {error}")
 
 
 def _shown(environment: Environment, warnings: list[Finding]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from config import Environment, charts_lock, versions
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from config.model import Taint
+from config.model import KubeflowPart, Taint
 from k8s_charts.assembly import platform_objects
 from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.kuberay import kuberay_release
@@ -102,3 +102,16 @@ def test_a_sub_chart_is_on_when_it_is_named() -> None:
     values = hyperpod_dependencies_release(region="us-west-2", sub_charts=["cluster-role-and-bindings"]).values
     assert values["cluster-role-and-bindings"] == {"enabled": True}
     assert values["namespaced-role-and-bindings"] == {"enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("part", "left_out"),
+    [
+        ("namespace", {"training-operators": {"createNamespace": False}}),
+        ("training-operator", {"trainingOperators": {"enabled": False}}),
+        ("mpi-operator", {"mpi-operator": {"enabled": False}}),
+    ],
+)
+def test_what_a_cluster_has_of_kubeflow_is_left_out(part: KubeflowPart, left_out: dict[str, dict[str, bool]]) -> None:
+    whole = hyperpod_dependencies_release(region="us-west-2").values
+    assert hyperpod_dependencies_release(region="us-west-2", kubeflow=[part]).values == {**whole, **left_out}
