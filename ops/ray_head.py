@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Final
 
@@ -84,17 +85,14 @@ class Head:
         """Yield a job's output from its beginning as it comes, until its end or that of the connection."""
         # The library has no types for what is called.
         client: Any = websocket.WebSocket()
-        try:
-            forward = self._forward()
-            forward.settimeout(REQUEST_TIMEOUT[1])
+        with self._forwarded("tell more", websocket.WebSocketException) as connection:
+            connection.settimeout(REQUEST_TIMEOUT[1])
             client.connect(
                 f"ws://localhost/api/jobs/{submission_id}/logs/tail",
-                socket=forward,
+                socket=connection,
                 header={"User-Agent": _HEADERS["User-Agent"]},
             )
-        except (websocket.WebSocketException, ApiException, OSError) as error:
-            raise NotTold(f"the head {self.name} does not tell more: {_reason(error)}") from error
-        forward.settimeout(None)
+        connection.settimeout(None)
         try:
             while text := client.recv():
                 yield str(text)
@@ -112,26 +110,33 @@ class Head:
             raise NotTold(f"the head {self.name} answers {text[:100]!r}") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None, seconds: float = REQUEST_TIMEOUT[1]) -> bytes:
-        try:
+        with self._forwarded("say which jobs run", HTTPException) as forwarded:
             connection = HTTPConnection("localhost", timeout=seconds)
-            connection.sock = self._forward()
+            connection.sock = forwarded
             connection.sock.settimeout(seconds)
             connection.request(method, path, body, _HEADERS)
             answer: HTTPResponse = connection.getresponse()
             content = answer.read()
-        except (ApiException, HTTPException, OSError) as error:
-            raise NotTold(f"the head {self.name} does not say which jobs run: {_reason(error)}") from error
         if answer.status >= 400:
             lines = content.decode(errors="replace").strip().splitlines()
             raise RayRefused(answer.status, lines[-1].strip() if lines else "no reason given")
         return content
 
-    def _forward(self) -> Any:
-        connect = self._core.connect_get_namespaced_pod_portforward
-        return portforward(connect, self._pod, self._namespace, ports=str(_DASHBOARD)).socket(_DASHBOARD)
+    @contextmanager
+    def _forwarded(self, what: str, failure: type[Exception]) -> Iterator[Any]:
+        """Yield a connection with the head's dashboard; raise NotTold, that it does not do `what`, when it fails."""
+        forward: Any = None
+        try:
+            connect = self._core.connect_get_namespaced_pod_portforward
+            forward = portforward(connect, self._pod, self._namespace, ports=str(_DASHBOARD))
+            yield forward.socket(_DASHBOARD)
+        except (ApiException, OSError, failure) as error:
+            # The node's own words come on a channel of their own, before the connection ends.
+            said = forward.error(_DASHBOARD) if forward else None
+            raise NotTold(f"the head {self.name} does not {what}: {_reason(said or error)}") from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception | str) -> str:
     if simulated := said_of(error):
         return simulated
     told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")

@@ -8,14 +8,16 @@ from kubernetes.client import ApiException
 
 from ops.clients import REQUEST_TIMEOUT
 
-_SENTENCE: Final = re.compile(r"(?:container \S+ of )?pod \S+ is simulated: no program runs in it")
+_SENTENCE: Final = re.compile(
+    r"(?:container \S+ of )?pod \S+ is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+)
 
 
 def said_of(error: BaseException | str) -> str:
-    """Return what a rehearsal's node says of a simulated pod, and what to do; empty for anything else."""
+    """Return what a rehearsal's node (podserver) says of a simulated pod; empty for anything else."""
     texts = (error.reason, error.body, str(error)) if isinstance(error, ApiException) else (str(error),)
     found = next((match for text in texts if text and (match := _SENTENCE.search(str(text)))), None)
-    return f"{found[0]}; `make rehearse-job` runs real Ray" if found else ""
+    return found[0] if found else ""
 
 
 def said_of_pod(core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> str:

@@ -15,8 +15,7 @@ from tests.unit.test_ops_scale import ray_pod, running  # noqa: F401 - a fixture
 
 PODS = "/api/v1/namespaces/ray/pods"
 HEAD = "rayml-head-1"
-SENTENCE = f"pod ray/{HEAD} is simulated: no program runs in it"
-SAID = f"{SENTENCE}; `make rehearse-job` runs real Ray"
+SAID = f"pod ray/{HEAD} is simulated: no program runs in it; `make rehearse-job` runs real Ray"
 HEAD_POD = {
     "metadata": {"name": HEAD, "namespace": "ray", "labels": {"ray.io/cluster": "rayml", "ray.io/node-type": "head"}},
     "spec": {"nodeName": "hyperpod-i-1", "containers": []},
@@ -31,9 +30,9 @@ def ops(*arguments: str) -> Result:
 def simulate_head(apis: Apis) -> None:
     """Let a head be there that a rehearsal's node refuses to reach into, as podserver does."""
     apis.kubernetes[PODS] = {"items": [HEAD_POD]}
-    apis.kubernetes[f"{PODS}/{HEAD}/portforward"] = (400, f"{SENTENCE}\n")
-    apis.kubernetes[f"{PODS}/{HEAD}/exec"] = (400, f"{SENTENCE}\n")
-    apis.kubernetes[f"{PODS}/{HEAD}/log"] = (400, {"kind": "Status", "message": f"{SENTENCE}\n"})
+    apis.kubernetes[f"{PODS}/{HEAD}/portforward"] = (400, f"{SAID}\n")
+    apis.kubernetes[f"{PODS}/{HEAD}/exec"] = (400, f"{SAID}\n")
+    apis.kubernetes[f"{PODS}/{HEAD}/log"] = (400, {"kind": "Status", "message": f"{SAID}\n"})
 
 
 @pytest.mark.parametrize(
@@ -82,9 +81,7 @@ def test_a_head_whose_log_cannot_be_read_is_no_obstacle(cluster: Apis, answer: A
 
 
 def test_only_the_sentence_of_a_rehearsal_counts() -> None:
-    assert (
-        simulated.said_of(ApiException(status=0, reason=f"Handshake status 400 -+-+- {{}} -+-+- {SENTENCE}\n")) == SAID
-    )
-    assert simulated.said_of(f"container ray-head of {SENTENCE}") == f"container ray-head of {SAID}"
+    assert simulated.said_of(ApiException(status=0, reason=f"Handshake status 400 -+-+- {{}} -+-+- {SAID}\n")) == SAID
+    assert simulated.said_of(f"container ray-head of {SAID}") == f"container ray-head of {SAID}"
     assert simulated.said_of(ApiException(status=404, reason="Not Found")) == ""
     assert simulated.said_of("") == ""

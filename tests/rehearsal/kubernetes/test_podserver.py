@@ -103,7 +103,12 @@ def test_port_forward_reaches_the_programs_port(talking: Kubectl) -> None:
 
 
 def test_port_that_nothing_listens_on_is_refused(talking: Kubectl) -> None:
-    with talking.start("port-forward", "pod/talker", ":9") as forwarding:
+    assert "nothing of pod talker listens on port 9" in _refusal(talking, "pod/talker")
+
+
+def _refusal(talking: Kubectl, pod: str) -> str:
+    """Return what kubectl says when somebody connects to its forwarding of a pod's port 9."""
+    with talking.start("port-forward", pod, ":9") as forwarding:
         assert forwarding.stdout
         local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
         with socket.create_connection(("127.0.0.1", local), timeout=PATIENCE) as connection:
@@ -112,13 +117,20 @@ def test_port_that_nothing_listens_on_is_refused(talking: Kubectl) -> None:
             with suppress(ConnectionResetError):
                 assert connection.recv(100) == b""
         _, refusal = forwarding.communicate(timeout=PATIENCE)
-    assert "nothing of pod talker listens on port 9" in refusal
+    return refusal
+
+
+SIMULATED = "pod default/silent is simulated: no program runs in it; `make rehearse-job` runs real Ray"
 
 
 @pytest.mark.parametrize("arguments", [("logs", "silent"), ("exec", "silent", "--", "true")])
 def test_simulated_pod_says_so(talking: Kubectl, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(AssertionError, match="pod default/silent is simulated: no program runs in it"):
+    with pytest.raises(AssertionError, match=SIMULATED):
         talking(*arguments)
+
+
+def test_port_forward_to_a_simulated_pod_says_so(talking: Kubectl) -> None:
+    assert SIMULATED in _refusal(talking, "pod/silent")
 
 
 def test_what_a_plain_log_cannot_tell_is_refused(talking: Kubectl) -> None:

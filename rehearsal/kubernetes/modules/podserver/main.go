@@ -31,6 +31,8 @@ import (
 const (
 	idleTimeout     = 4 * time.Hour
 	creationTimeout = 30 * time.Second
+	// What ops/simulated.py looks for.
+	simulated = "is simulated: no program runs in it; `make rehearse-job` runs real Ray"
 )
 
 // Pod says how to reach what runs for a pod.
@@ -61,7 +63,7 @@ type server struct {
 func (s *server) pod(namespace, name string) (*Pod, error) {
 	data, err := os.ReadFile(filepath.Join(s.records, filepath.Base(namespace+"_"+name+".json")))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("pod %s/%s is simulated: no program runs in it", namespace, name)
+		return nil, fmt.Errorf("pod %s/%s %s", namespace, name, simulated)
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +79,7 @@ func (s *server) container(namespace, pod, name string) (*Container, error) {
 	}
 	container, known := found.Containers[name]
 	if !known {
-		return nil, fmt.Errorf("container %s of pod %s/%s is simulated: no program runs in it", name, namespace, pod)
+		return nil, fmt.Errorf("container %s of pod %s/%s %s", name, namespace, pod, simulated)
 	}
 	return &container, nil
 }
@@ -110,17 +112,14 @@ func (s *server) exec(response http.ResponseWriter, request *http.Request) {
 }
 
 func (s *server) portForward(response http.ResponseWriter, request *http.Request) {
-	pod, err := s.pod(request.PathValue("namespace"), request.PathValue("pod"))
-	if err != nil {
-		http.Error(response, err.Error(), http.StatusBadRequest)
-		return
-	}
+	pod, refusal := s.pod(request.PathValue("namespace"), request.PathValue("pod"))
 	options, err := portforward.NewV4Options(request)
 	if err != nil {
 		http.Error(response, err.Error(), http.StatusBadRequest)
 		return
 	}
-	portforward.ServePortForward(response, request, forwarder{pod}, request.PathValue("pod"), "", options, idleTimeout,
+	// As with exec, a refusal goes through the stream: kubectl would print an error without a text.
+	portforward.ServePortForward(response, request, forwarder{pod, refusal}, request.PathValue("pod"), "", options, idleTimeout,
 		creationTimeout, portforward.SupportedProtocols)
 }
 

@@ -109,14 +109,18 @@ func asExit(err error) error {
 	return err
 }
 
-// forwarder connects streams with ports of a pod.
+// forwarder connects streams with ports of a pod, or says why it cannot.
 type forwarder struct {
-	pod *Pod
+	pod     *Pod
+	refusal error
 }
 
 // PortForward copies in both directions until one side ends.
 func (f forwarder) PortForward(ctx context.Context, name, _ string, port int32, stream io.ReadWriteCloser) error {
 	defer stream.Close()
+	if f.refusal != nil {
+		return f.refusal
+	}
 	if len(f.pod.Dial) > 0 {
 		words := append(append([]string{}, f.pod.Dial...), fmt.Sprintf("127.0.0.1:%d", port))
 		command := exec.CommandContext(ctx, words[0], words[1:]...)
