@@ -32,7 +32,13 @@ _INIT_SECONDS: Final = 10.0
 """Time that Lambda gives the loading of a function's code, before the function's own time-out counts."""
 
 PATIENCE_SECONDS: Final = 0.5
-"""Time without any of a function's environments coming free, after which one more than there are cores is made."""
+"""Time without any of a function's environments coming free, after which one more than there are cores is made, where
+a core was idle for at least half of it."""
+
+BUSY_PATIENCE_SECONDS: Final = 5.0
+"""The same where no core was: what runs may still wait for this very invocation."""
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class EnvironmentEndedError(Exception):
@@ -156,6 +162,19 @@ class _Fleet:
     busy: set[Environment] = field(default_factory=set)
     moved_at: float = 0.0
     """When one was made or came free last."""
+    spare_then: float = 0.0
+    """`spare_seconds` of that moment."""
+
+    def note_move(self) -> None:
+        """Say that one was made or came free."""
+        self.moved_at, self.spare_then = time.monotonic(), spare_seconds()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether those that are busy seem to wait for something else than a core."""
+        waited = time.monotonic() - self.moved_at
+        has_idle_core = spare_seconds() - self.spare_then >= waited / 2
+        return waited >= (PATIENCE_SECONDS if has_idle_core else BUSY_PATIENCE_SECONDS)
 
     def take_idle(self, is_taken: Callable[[Environment], bool]) -> list[Environment]:
         """Remove and return the idle environments for which `is_taken` holds."""
@@ -168,8 +187,8 @@ class Environments:
     """All environments of the account, at most as many of a function at once as it makes sense to run.
 
     Where a function has as many environments as there are cores, all busy, an invocation waits for one of them: making
-    another would only slow those down. If none comes free for half a second (they wait for something, perhaps for
-    this very invocation), another is made, so that nothing waits for ever.
+    another would only slow those down. If none comes free while a core is idle (they wait for something, perhaps for
+    this very invocation), another is made; on a busy machine in the end, too, so that nothing waits for ever.
     """
 
     def __init__(self, account: Account, folder: Path, idle_seconds: float) -> None:
@@ -214,15 +233,14 @@ class Environments:
                 if self._closed:
                     raise RuntimeError("the account is ending: no function starts any more")
                 outdated += fleet.take_idle(lambda each: each.configuration != configuration or not each.usable)
-                waited_for = fleet.moved_at + PATIENCE_SECONDS - time.monotonic()
                 if fleet.idle:
                     environment = fleet.idle.pop()
                     break
-                if len(fleet.busy) < self._cores or waited_for <= 0:
+                if len(fleet.busy) < self._cores or fleet.is_stuck:
                     environment = Environment(self._account, configuration, self._folder / uuid.uuid4().hex)
-                    fleet.moved_at = time.monotonic()
+                    fleet.note_move()
                     break
-                self.changed.wait(waited_for)
+                self.changed.wait(PATIENCE_SECONDS)
             fleet.busy.add(environment)
         for each in outdated:
             each.end()
@@ -237,7 +255,7 @@ class Environments:
                 environment.freeze()
                 environment.idle_since = time.monotonic()
                 fleet.idle.append(environment)
-            fleet.moved_at = time.monotonic()
+            fleet.note_move()
             self.changed.notify_all()
         if not is_kept:
             environment.end()
@@ -255,6 +273,12 @@ class Environments:
                     self.changed.wait(None if oldest is None else oldest - limit)
             for environment in over:
                 environment.end()
+
+
+def spare_seconds() -> float:
+    """Return the time that cores had nothing to do, of all cores together, since the machine started."""
+    with open("/proc/stat", "rb") as file:  # noqa: PTH123 - as quick as it is often asked
+        return int(file.readline().split()[4]) / _TICKS
 
 
 def _idle_before(limit: float, environment: Environment) -> bool:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -67,6 +68,14 @@ def call(account: Account, function: Any, **event: Any) -> dict[str, Any]:
     assert not is_error, logs
     found: dict[str, Any] = payload
     return found
+
+
+@pytest.fixture
+def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set how long an invocation waits while a core is idle and while none is, and the time that cores were idle."""
+    names = ("PATIENCE_SECONDS", "BUSY_PATIENCE_SECONDS", "spare_seconds")
+    for name, value in zip(names, request.param, strict=True):
+        monkeypatch.setattr(environments, name, value)
 
 
 def test_module_is_loaded_once_for_several_invocations(account: Account) -> None:
@@ -134,6 +143,15 @@ def test_two_invocations_at_once_have_an_environment_each(account: Account, tmp_
     assert invoke(account, function)[0] in pids
 
 
+@pytest.mark.parametrize(
+    "patience",
+    [
+        pytest.param((float(PATIENCE), float(PATIENCE), time.monotonic), id="for a moment while a core is idle"),
+        pytest.param((0.01, float(PATIENCE), lambda: 0.0), id="for longer while none is"),
+    ],
+    indirect=True,
+)
+@pytest.mark.usefixtures("patience")
 def test_invocation_waits_for_an_environment_rather_than_making_more_than_there_are_cores(
     account: Account, runtime: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,26 +165,40 @@ def test_invocation_waits_for_an_environment_rather_than_making_more_than_there_
         "    return os.getpid()\n"
     )
     function = make_function(account, {"main.py": code}, Timeout=PATIENCE)
-    monkeypatch.setattr(environments, "PATIENCE_SECONDS", float(PATIENCE))
-    waiting, wait = threading.Event(), runtime.environments.changed.wait
+    waits, wait = threading.Semaphore(0), runtime.environments.changed.wait
 
     def observed_wait(seconds: float | None = None) -> bool:
         if threading.current_thread().name.startswith("invoking"):
-            waiting.set()
+            waits.release()
         return wait(seconds)
+
+    def look_again() -> None:
+        with runtime.environments.changed:
+            runtime.environments.changed.notify_all()
 
     monkeypatch.setattr(runtime.environments.changed, "wait", observed_wait)
     with ThreadPoolExecutor(2, thread_name_prefix="invoking") as pool:
         first = pool.submit(invoke, account, function)
         wait_until(begun.exists, "the first invocation")
         second = pool.submit(invoke, account, function)
-        assert waiting.wait(PATIENCE)
+        assert waits.acquire(timeout=PATIENCE)
+        look_again()
+        assert waits.acquire(timeout=PATIENCE), "it did not look again, or made another"
         go.touch()
 
     assert first.result()[0] == second.result()[0]
 
 
-def test_function_that_invokes_itself_is_not_stuck_behind_itself(account: Account, runtime: LocalRuntime) -> None:
+@pytest.mark.parametrize(
+    "patience",
+    [
+        pytest.param((0.1, float(PATIENCE), time.monotonic), id="a core is idle"),
+        pytest.param((0.1, 0.2, lambda: 0.0), id="no core is idle"),
+    ],
+    indirect=True,
+)
+@pytest.mark.usefixtures("runtime", "patience")
+def test_function_that_invokes_itself_is_not_stuck_behind_itself(account: Account) -> None:
     code = (
         "import boto3, json, os\n"
         "def handler(event, context):\n"
