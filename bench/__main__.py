@@ -12,7 +12,7 @@ from bench import commands, synthesis
 from config import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes import binaries
-from rehearsal.paths import BINARIES, REPOSITORY
+from rehearsal.paths import BINARIES, run_directory
 from rehearsal.story import report
 
 console = Console(highlight=False)
@@ -36,13 +36,15 @@ def _stand_ins(directory: Path) -> dict[str, str]:
 
 
 def _rehearsal() -> None:
-    """Where the time of each environment's last rehearsal went, then its steps."""
-    files = sorted((REPOSITORY / ".rehearsal").glob(f"*/{report.NAME}"))
+    """Where the time of each environment's last rehearsal went, then its steps, then their CPU time."""
+    files = sorted(run_directory("*").parent.glob(f"*/{report.NAME}"))
     if not files:
         return
     last = {file.parent.name: report.read(file) for file in files}
     console.print(_seconds("last rehearsals: where the time went", {name: each.parts for name, each in last.items()}))
     console.print(_seconds("last rehearsals: steps", {name: each.by_step() for name, each in last.items()}))
+    for name, each in last.items():
+        console.print(f"CPU seconds of {name}'s last rehearsal, what it kept running apart: {each.cpu:.1f}")
 
 
 def _seconds(title: str, columns: Mapping[str, Mapping[str, float]]) -> Table:

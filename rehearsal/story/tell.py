@@ -23,9 +23,9 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
         console.print(line, highlight=False, soft_wrap=True)
         return 1
     finally:
-        story.report()
         if not (keep and told):
             story.supervisor.stop_all(grace=20)
+        story.report()
     return 0
 
 

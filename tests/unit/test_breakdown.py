@@ -1,6 +1,8 @@
 """Where a rehearsal's time went, and what it leaves for `make bench`."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,20 @@ def test_a_report_is_read_as_it_was_written_and_steps_that_ran_twice_are_added_u
     written = report.read(tmp_path / report.NAME)
     assert written.by_step() == {"ops wait": 3.5, "cdk diff": 3.0}
     assert written.parts == {CLI: 4.0, REST: 2.5}
+
+
+def test_a_report_has_the_processor_time_of_what_has_ended(tmp_path: Path) -> None:
+    report.write(tmp_path, [], {})
+    before = report.read(tmp_path / report.NAME).cpu
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-S", "-c", busy], check=True)
+    report.write(tmp_path, [], {})
+    assert report.read(tmp_path / report.NAME).cpu >= before + 0.2
+
+
+def test_a_report_from_before_processor_time_was_measured_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / report.NAME).write_text('{"steps": [], "parts": {}}')
+    assert report.read(tmp_path / report.NAME).cpu == 0.0
 
 
 def test_a_rehearsal_that_never_had_an_account_has_no_journal(tmp_path: Path) -> None:
