@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements-dev.txt")
+_DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
+"""What the CLI prints of a stack that it changed; of another it says `(no changes)` after the name."""
 POLLS: Final = Path(__file__).with_name("cdk_polls.js")
 """Loaded before the CLI: what it lets pass between two looks at CloudFormation becomes simulated time."""
 
@@ -129,6 +132,11 @@ def _argv(verb: str, *arguments: str) -> list[str]:
 def _last_synthesis(directory: Path) -> float:
     """When the app of a folder wrote the last file of its assembly, in seconds since the epoch; 0 if it never did."""
     return max((file.stat().st_mtime for file in (directory / "cdk.out").glob("*.json")), default=0.0)
+
+
+def changed_stacks(printed: str) -> set[str]:
+    """Return the stacks that a `cdk deploy` made or changed, from what it printed."""
+    return set(_DEPLOYED.findall(printed))
 
 
 def run(

@@ -23,7 +23,7 @@ from rehearsal.processes import Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.story import breakdown, existing, mounted, owner, pulled, report, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
-from rehearsal.story.cdk import Cdk, Synthesis, require_node, run
+from rehearsal.story.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
 from rehearsal.story.narrator import Narrator
 from rehearsal.story.project import Project
@@ -31,6 +31,8 @@ from rehearsal.story.project import Project
 # In the order in which `cdk destroy` takes an environment apart.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
 PROTECTED: Final = ("storage", "network")
+# Those with nodes or Ray workers: all that more of these may change.
+GROWING: Final = ("hyperpod", "ray")
 # Stacks that do not wait for each other, as in the README's commands.
 AT_ONCE: Final = ("--concurrency", "3")
 # What the CDK CLI prints when no stack differs.
@@ -164,10 +166,12 @@ class Story:
             self._synthesis.finish()
             self.deploy_stacks(again=True)
 
-    def deploy_stacks(self, *stacks: str, again: bool = False) -> None:
-        """Deploy some stacks (named by their part), or all; `again`: from the last synthesis."""
+    def deploy_stacks(self, *stacks: str, again: bool = False) -> str:
+        """Deploy some stacks (by their part) or all, `again` from the last synthesis; return what was printed."""
         targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
-        self.cdk("deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events", again=again)
+        return self.cdk(
+            "deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events", again=again
+        )
 
     def nodes_join(self) -> None:
         with self.narrator.step("nodes join") as step:
@@ -216,8 +220,9 @@ class Story:
             step.see("or from AWS's own registries in the region (add-ons, health monitoring agent: stand-ins here)")
 
     def diff_is_clean(self) -> None:
+        """What was synthesised is what is deployed. That a synthesis repeats itself, `grow` and the snapshots show."""
         with self.narrator.step("cdk diff") as step:
-            printed = self.cdk("diff")
+            printed = self.cdk("diff", again=True)
             if not NO_CHANGES.search(printed):
                 raise Broken(f"a fresh deployment must have no difference:\n{printed[-3000:]}")
             step.see("no difference in any stack")
@@ -229,7 +234,9 @@ class Story:
             step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
             self.environment = config.load(self.environment.name, self.project.directory / "environments")
             calls_before = self.calls("UpdateCluster")
-            self.deploy_stacks()
+            printed = self.deploy_stacks()
+            if others := changed_stacks(printed) - {naming.stack(self.environment, part) for part in GROWING}:
+                raise Broken(f"the change must reach {' and '.join(GROWING)} alone, it changed {sorted(others)}")
             calls = self.calls("UpdateCluster") - calls_before
             if calls != 1:
                 raise Broken(f"the change must send one UpdateCluster, it sent {calls}")
