@@ -21,8 +21,8 @@ _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements-dev.txt")
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
 """What the CLI prints of a stack that it changed; of another it says `(no changes)` after the name."""
-POLLS: Final = Path(__file__).with_name("cdk_polls.js")
-"""Loaded before the CLI: what it lets pass between two looks at CloudFormation becomes simulated time."""
+PRELOAD: Final = Path(__file__).with_name("cdk_preload.js")
+"""Loaded before the CLI: its pauses become simulated time, its compile cache stays its own."""
 
 
 class CommandFailure(Exception):
@@ -126,7 +126,7 @@ class Synthesis:
 
 
 def _argv(verb: str, *arguments: str) -> list[str]:
-    return ["node", f"--require={POLLS}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
+    return ["node", f"--require={PRELOAD}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
 
 
 def _last_synthesis(directory: Path) -> float:
