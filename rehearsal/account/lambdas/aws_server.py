@@ -7,6 +7,7 @@ the layer's own program would: its arguments, its environment, its working direc
 """
 
 import atexit
+import functools
 import gc
 import importlib
 import os
@@ -18,13 +19,16 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from typing import Any
+
+_SERVICES = ("eks", "s3", "sts")
+"""What CDK's handlers call, or sign tokens for."""
 
 
 def main(folder: str, listener_number: str) -> None:
     """Load the CLI, then serve calls for ever."""
     sys.path[0] = folder
-    driver = importlib.import_module("awscli.clidriver")
-    driver.create_clidriver()  # loads the plug-ins; the driver itself is thrown away, each call makes its own
+    _load()
     gc.freeze()
     call = _next_call(socket.socket(fileno=int(listener_number)))
     # From here on this is the process of one call.
@@ -38,6 +42,19 @@ def main(folder: str, listener_number: str) -> None:
         if end.code is None or isinstance(end.code, int):
             _exit(end.code or 0)
         raise
+
+
+def _load() -> None:
+    """Load the CLI's modules, and what it reads of its own files."""
+    driver = importlib.import_module("awscli.clidriver")
+    sessions: Any = importlib.import_module("botocore.session")
+    # Each session makes a loader, which searches and reads the descriptions of services: more than half of a call.
+    # One for each data path serves all sessions; a call with another AWS_DATA_PATH makes its own.
+    sessions.create_loader = functools.cache(sessions.create_loader)
+    # This loads the plug-ins, too. The driver and its session are thrown away: each call makes its own.
+    session = driver.create_clidriver().session
+    for service in _SERVICES:
+        session.create_client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106 - no call is signed
 
 
 def _next_call(listener: socket.socket) -> socket.socket:

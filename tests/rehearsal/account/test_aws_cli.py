@@ -16,11 +16,15 @@ from tests.waiting import wait_until
 PROGRAM = "import sys\nimport awscli.clidriver\nif __name__ == '__main__':\n    sys.exit(awscli.clidriver.main())\n"
 DRIVER = """
 import atexit, json, os, sys, threading, time
+import botocore.session
 loaded_in = os.getpid()
 calls = 0
 
+class Driver:
+    session = botocore.session.Session()
+
 def create_clidriver():
-    pass
+    return Driver()
 
 def main():
     global calls
@@ -38,9 +42,28 @@ def main():
     if sys.argv[1] == "hang":
         print(os.getpid(), flush=True)
         time.sleep(600)
+    read = botocore.session.Session().create_client(sys.argv[1])
     found = {"arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(), "calls": calls}
-    print(json.dumps(found | {"loaded_in": loaded_in, "pid": os.getpid(), "input": sys.stdin.read()}))
+    print(json.dumps(found | {"loaded_in": loaded_in, "pid": os.getpid(), "read": read, "input": sys.stdin.read()}))
     print("on stderr", file=sys.stderr)
+"""
+SESSION = """
+import os
+
+class Loader:
+    def __init__(self, data_path):
+        self.data_path = data_path
+        self.services = {}
+
+    def load(self, service):
+        return self.services.setdefault(service, {"by": os.getpid(), "data_path": self.data_path})
+
+def create_loader(data_path):
+    return Loader(data_path)
+
+class Session:
+    def create_client(self, service, *region, **credentials):
+        return create_loader(os.environ.get("AWS_DATA_PATH")).load(service)
 """
 
 
@@ -51,6 +74,9 @@ def layer(tmp_path: Path) -> Path:
     (opt / "awscli/awscli").mkdir(parents=True)
     (opt / "awscli/awscli/__init__.py").touch()
     (opt / "awscli/awscli/clidriver.py").write_text(DRIVER)
+    (opt / "awscli/botocore").mkdir()
+    (opt / "awscli/botocore/__init__.py").touch()
+    (opt / "awscli/botocore/session.py").write_text(SESSION)
     (opt / "awscli/aws").write_text(PROGRAM)
     replace_program(opt)
     return opt
@@ -89,6 +115,17 @@ def test_calls_share_what_is_loaded_and_nothing_else(layer: Path, clis: AwsClis,
     assert (ones["input"], one.stderr) == ("given", "on stderr\n")
     assert (ones["calls"], twos["calls"]) == (1, 1)
     assert ones["loaded_in"] == twos["loaded_in"] != ones["pid"] != twos["pid"]
+
+
+def test_descriptions_of_services_are_read_once(layer: Path, clis: AwsClis) -> None:
+    first, second = (json.loads(aws(layer, "eks").stdout) for _ in range(2))
+    assert first["pid"] != second["pid"]
+    assert first["read"]["by"] == second["read"]["by"] == first["loaded_in"]
+
+
+def test_call_with_a_data_path_of_its_own_reads_from_there(layer: Path, clis: AwsClis) -> None:
+    found = json.loads(aws(layer, "eks", AWS_DATA_PATH="/own").stdout)
+    assert found["read"] == {"by": found["pid"], "data_path": "/own"}
 
 
 def test_exit_codes_and_errors_are_the_calls(layer: Path, clis: AwsClis) -> None:
