@@ -153,7 +153,7 @@ class ControlPlane:
 
     def _start_etcd(self, supervisor: Supervisor) -> "_Etcd":
         port = free_port()
-        given = flags.etcd(self._data / "etcd", port=port, peer_port=free_port())
+        given = flags.etcd(self._data / "etcd", self._files, port=port, peer_port=free_port())
         return _Etcd(self._run(supervisor, "etcd", given), port)
 
     def _start_api_server(self, supervisor: Supervisor, etcd: "_Etcd") -> Child:

@@ -17,9 +17,12 @@ _ADVERTISED: Final = "192.0.2.1"
 _REQUEST_RATE: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 
-def etcd(data: Path, *, port: int, peer_port: int) -> list[str]:
-    """One member, in a folder that is thrown away: nothing waits for the disk."""
-    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+def etcd(data: Path, files: Pki, *, port: int, peer_port: int) -> list[str]:
+    """One member, in a folder that is thrown away: nothing waits for the disk.
+
+    Whoever writes to it writes past the API server's checks: both ports ask for a certificate of etcd's own authority.
+    """
+    client, peer = f"https://127.0.0.1:{port}", f"https://127.0.0.1:{peer_port}"
     return [
         f"--data-dir={data}",
         f"--listen-client-urls={client}",
@@ -27,6 +30,14 @@ def etcd(data: Path, *, port: int, peer_port: int) -> list[str]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
+        "--client-cert-auth",
+        f"--trusted-ca-file={files.etcd_ca}",
+        f"--cert-file={files.etcd_certificate}",
+        f"--key-file={files.etcd_key}",
+        "--peer-client-cert-auth",
+        f"--peer-trusted-ca-file={files.etcd_ca}",
+        f"--peer-cert-file={files.etcd_certificate}",
+        f"--peer-key-file={files.etcd_key}",
         "--unsafe-no-fsync",
         "--log-level=warn",
     ]
@@ -35,7 +46,10 @@ def etcd(data: Path, *, port: int, peer_port: int) -> list[str]:
 def api_server(files: Pki, *, port: int, etcd_port: int, issuer: str, directory: Path) -> list[str]:
     """`directory` is for the certificate that it may make itself; `issuer` is the `iss` of service account tokens."""
     return [
-        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        f"--etcd-servers=https://127.0.0.1:{etcd_port}",
+        f"--etcd-cafile={files.etcd_ca}",
+        f"--etcd-certfile={files.etcd_client_certificate}",
+        f"--etcd-keyfile={files.etcd_client_key}",
         f"--cert-dir={directory}",
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",

@@ -18,7 +18,7 @@ SERVICE_IP: Final = "10.100.0.1"
 
 @dataclass(frozen=True)
 class Pki:
-    """Files of a control plane's certificate authority and what it signed (PEM)."""
+    """Files of a control plane's certificate authorities and what they signed (PEM). etcd's trusts nobody else's."""
 
     ca: Path
     server_certificate: Path
@@ -27,10 +27,15 @@ class Pki:
     admin_key: Path
     service_account_key: Path
     service_account_public_key: Path
+    etcd_ca: Path
+    etcd_certificate: Path
+    etcd_key: Path
+    etcd_client_certificate: Path
+    etcd_client_key: Path
 
 
 def create(directory: Path, *, service_ip: str) -> Pki:
-    """Write a certificate authority, the API server's certificate, an admin's, and the service accounts' key pair.
+    """Write the API server's and an admin's certificate, etcd's, their authorities, and service accounts' key pair.
 
     `service_ip` is the address of the `kubernetes` service, which the server's certificate must name. The
     service accounts' key is RSA, as EKS's is: what verifies its tokens expects RS256.
@@ -44,9 +49,13 @@ def create(directory: Path, *, service_ip: str) -> Pki:
         admin_key=directory / "admin.key",
         service_account_key=directory / "service-account.key",
         service_account_public_key=directory / "service-account.pub",
+        etcd_ca=directory / "etcd-ca.crt",
+        etcd_certificate=directory / "etcd.crt",
+        etcd_key=directory / "etcd.key",
+        etcd_client_certificate=directory / "apiserver-etcd-client.crt",
+        etcd_client_key=directory / "apiserver-etcd-client.key",
     )
-    authority = _Authority()
-    pki.ca.write_bytes(authority.certificate.public_bytes(serialization.Encoding.PEM))
+    authority = _Authority("rehearsal-ca", pki.ca)
     names = x509.SubjectAlternativeName(
         [
             x509.DNSName("localhost"),
@@ -57,6 +66,11 @@ def create(directory: Path, *, service_ip: str) -> Pki:
     )
     authority.issue(_name("kube-apiserver"), pki.server_certificate, pki.server_key, names)
     authority.issue(_name("rehearsal-admin", "system:masters"), pki.admin_certificate, pki.admin_key)
+    etcd = _Authority("rehearsal-etcd-ca", pki.etcd_ca)
+    local = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    # A member is a client, too: of its peers, and of itself.
+    etcd.issue(_name("etcd"), pki.etcd_certificate, pki.etcd_key, local, also_client=True)
+    etcd.issue(_name("kube-apiserver-etcd-client"), pki.etcd_client_certificate, pki.etcd_client_key)
     signing_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     _write_key(pki.service_account_key, signing_key)
     pki.service_account_public_key.write_bytes(
@@ -70,27 +84,35 @@ def create(directory: Path, *, service_ip: str) -> Pki:
 class _Authority:
     """A certificate authority that lives as long as this object: its key is never written."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, certificate: Path) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("rehearsal-ca")
-        self.certificate = (
+        self._name = _name(name)
+        own = (
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
+        certificate.write_bytes(own.public_bytes(serialization.Encoding.PEM))
 
     def issue(
-        self, subject: x509.Name, certificate: Path, key: Path, names: x509.SubjectAlternativeName | None = None
+        self,
+        subject: x509.Name,
+        certificate: Path,
+        key: Path,
+        names: x509.SubjectAlternativeName | None = None,
+        *,
+        also_client: bool = False,
     ) -> None:
         """Write a key and a certificate for it; with `names` it is a server's, without a client's."""
         private = ec.generate_private_key(ec.SECP256R1())
-        usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
+        usage = [ExtendedKeyUsageOID.SERVER_AUTH] if names else []
+        usage += [ExtendedKeyUsageOID.CLIENT_AUTH] if also_client or not names else []
         builder = (
             _builder(subject, self._name, private.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
         )
         if names:
             builder = builder.add_extension(names, critical=False)

@@ -60,6 +60,37 @@ def test_service_account_tokens_name_the_given_issuer(control_plane: ControlPlan
     assert header["alg"] == "RS256"
 
 
+def etcd_ports(plane: ControlPlane) -> list[int]:
+    """The ports for clients and for peers, from the program's own arguments."""
+    words = Path(f"/proc/{pids_of(plane.directory)['etcd']}/cmdline").read_text().split("\0")
+    flags = dict(word.split("=", 1) for word in words if "=" in word)
+    return [int(flags[f"--listen-{kind}-urls"].rsplit(":", 1)[1]) for kind in ("client", "peer")]
+
+
+def etcd_answers(plane: ControlPlane, port: int, certificate: str = "") -> bool:
+    """Whether etcd says its version to a client with this certificate of the control plane ("": none)."""
+    folder = plane.directory / "pki"
+    context = ssl.create_default_context(cafile=str(folder / "etcd-ca.crt"))
+    if certificate:
+        context.load_cert_chain(folder / f"{certificate}.crt", folder / f"{certificate}.key")
+    try:
+        with urllib3.PoolManager(ssl_context=context, retries=False) as client:
+            return client.request("GET", f"https://127.0.0.1:{port}/version").status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+def test_etcd_answers_the_api_server_and_nobody_else(control_plane: ControlPlane) -> None:
+    client, peer = etcd_ports(control_plane)
+    assert etcd_answers(control_plane, client, "apiserver-etcd-client")
+    assert etcd_answers(control_plane, peer, "etcd")
+    for port in (client, peer):
+        assert not etcd_answers(control_plane, port)
+        assert not etcd_answers(control_plane, port, "admin")
+        with pytest.raises(urllib3.exceptions.HTTPError):
+            urllib3.request("GET", f"http://127.0.0.1:{port}/version", retries=False)
+
+
 def test_refused_request_says_why(control_plane: ControlPlane) -> None:
     with pytest.raises(ApiError, match=r'404: nodes "nowhere" not found'):
         control_plane.api.get("/api/v1/nodes/nowhere")
