@@ -13,7 +13,8 @@ from pathlib import Path
 _INHERITED = ("LANG", "LC_ALL", "TERM", "COLUMNS", "NO_COLOR")
 
 DUMMY_ACCESS_KEY = "AKIAREHEARSAL0000000"
-DUMMY_SECRET_KEY = "rehearsal-only-not-a-secret"  # noqa: S105 - accepted by the embedded account only
+DUMMY_SECRET_KEY = "rehearsal-only-not-a-secret"  # noqa: S105 - opens nothing
+"""For children that call no account, and for moto inside of one process. The embedded account accepts its run's own."""
 
 
 def search_path() -> str:

@@ -1,6 +1,7 @@
 """What every part of the embedded account shares: its identity, its clock, its journal and its neighbours."""
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from rehearsal.run_keys import RunKeys
 
 if TYPE_CHECKING:
     from rehearsal.account.background import Background
@@ -111,6 +114,8 @@ class Account:
     binaries: Path
     clock: Clock
     journal: Journal
+    keys: RunKeys = field(default_factory=RunKeys.issue)
+    authenticator_secret: str = field(default_factory=secrets.token_urlsafe, repr=False)
     at_end: ExitStack = field(default_factory=ExitStack)
     existing: set[str] = field(default_factory=set)
     routes: "ControlRoutes" = field(init=False)
@@ -123,6 +128,10 @@ class Account:
     def endpoint(self) -> str:
         """The AWS endpoint for children (the number: JavaScript's S3 client would put a bucket before a name)."""
         return f"http://127.0.0.1:{self.port}"
+
+    def authenticator_url(self, cluster: str) -> str:
+        """Where a cluster's API server asks whose a token is: a secret, for over HTTP it sends no credentials."""
+        return f"{self.endpoint}/_rehearsal/authenticate/{self.authenticator_secret}/{cluster}"
 
     @property
     def response_url(self) -> str:

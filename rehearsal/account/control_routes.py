@@ -1,8 +1,10 @@
 """The account's own routes, beside AWS's: health, inventory, journal, faults, answers of custom resources.
 
-They live under /_rehearsal/ of the account's port and speak JSON. Other extensions add theirs with `route`.
+They live under /_rehearsal/ of the account's port and speak JSON. Each asks for the run's secret, except routes whose
+own address is one. Other extensions add theirs with `route`.
 """
 
+import hmac
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.exceptions import HTTPException, NotFound, Unauthorized
 from werkzeug.wrappers import Request, Response
 
 from rehearsal.account import inventory
@@ -29,6 +31,7 @@ class _Route:
     method: str
     path: re.Pattern[str]
     handler: Handler
+    secret_address: bool
 
 
 class ControlRoutes:
@@ -41,9 +44,13 @@ class ControlRoutes:
         self.route("GET", "inventory", self._inventory)
         self.route("GET", "journal", self._journal)
 
-    def route(self, method: str, path: str, handler: Handler) -> None:
-        """Answer `method` /_rehearsal/`path` and everything below it with `handler`."""
-        self._routes.append(_Route(method, re.compile(f"{re.escape(PREFIX + path)}(?:/(.*))?$"), handler))
+    def route(self, method: str, path: str, handler: Handler, *, secret_address: bool = False) -> None:
+        """Answer `method` /_rehearsal/`path` and everything below it with `handler`.
+
+        With `secret_address` what follows the path is a secret that `handler` checks; the run's own is not asked for.
+        """
+        pattern = re.compile(f"{re.escape(PREFIX + path)}(?:/(.*))?$")
+        self._routes.append(_Route(method, pattern, handler, secret_address))
 
     def in_front_of(self, application: WSGIApplication) -> WSGIApplication:
         """Return `application` with the account's own routes before it."""
@@ -66,8 +73,16 @@ class ControlRoutes:
         for route in self._routes:
             match = route.path.match(request.path)
             if match and route.method == request.method:
+                if not route.secret_address:
+                    self._require_secret(request)
                 return route.handler(request, match.group(1) or "")
+        self._require_secret(request)
         raise NotFound(f"no route {request.method} {request.path}")
+
+    def _require_secret(self, request: Request) -> None:
+        wanted = self._account.keys.control_headers["Authorization"]
+        if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), wanted.encode()):
+            raise Unauthorized("the embedded account's own routes ask for the run's secret")
 
     def _health(self, _request: Request, _rest: str) -> Any:
         return {"ready": True, "account": self._account.account_id, "region": self._account.region}

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from rehearsal.account.admission import only_issued_keys, only_own_hosts
 from rehearsal.account.context import Account, Clock, Journal
 from rehearsal.account.control_routes import ControlRoutes
 from rehearsal.account.lambdas import vpc_calls
+from rehearsal.run_keys import RunKeys
 
 EXTENSIONS = (
     "rehearsal.account.background",
@@ -57,7 +59,8 @@ class AccountServer:
         )
 
         services = vpc_calls.guarded(self.account, DomainDispatcherApplication(create_backend_app))
-        application = self.account.routes.in_front_of(services)
+        signed = only_issued_keys(self.account, services)
+        application = only_own_hosts(self.account, self.account.routes.in_front_of(signed))
         self._server = make_server(
             "127.0.0.1", self.account.port, application, threaded=True, request_handler=MotoRequestHandler
         )
@@ -79,9 +82,19 @@ def install_extensions(account: Account) -> None:
 
 
 def make_account(
-    *, account_id: str, region: str, port: int, directory: Path, binaries: Path, clock_scale: float = 1.0
+    *,
+    account_id: str,
+    region: str,
+    port: int,
+    directory: Path,
+    binaries: Path,
+    clock_scale: float = 1.0,
+    keys: RunKeys | None = None,
 ) -> Account:
-    """Return an account whose journal lies in `directory`; nothing is installed or served yet."""
+    """Return an account whose journal lies in `directory`; nothing is installed or served yet.
+
+    Without `keys` it issues its own.
+    """
     clock = Clock(clock_scale)
     return Account(
         account_id=account_id,
@@ -91,12 +104,18 @@ def make_account(
         binaries=binaries,
         clock=clock,
         journal=Journal(directory / "journal.jsonl", clock),
+        keys=keys or RunKeys.issue(),
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the account until SIGTERM or SIGINT; print one JSON line when it is ready."""
     arguments = _parse(argv)
+    try:
+        keys = RunKeys.of(os.environ)
+    except KeyError as error:
+        print(f"the embedded account could not start: {error.args[0]} is not set", file=sys.stderr)
+        return 1
     (arguments.directory / "logs").mkdir(parents=True, exist_ok=True)
     logging.basicConfig(
         filename=arguments.directory / "logs" / "account.log",
@@ -106,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    server = AccountServer(make_account(**vars(arguments)))
+    server = AccountServer(make_account(**vars(arguments), keys=keys))
     try:
         server.start()
     except OSError as error:

@@ -13,7 +13,7 @@ from rehearsal.account.context import Account
 from rehearsal.account.server import AccountServer, make_account
 from rehearsal.account.services.eks.host import ClusterHost
 from rehearsal.account.services.eks.service import service_of
-from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment, enter
+from rehearsal.isolation import child_environment, enter
 from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.processes import free_port
@@ -67,7 +67,7 @@ class JobAccount:
     @property
     def authenticator_url(self) -> str:
         """Where the control plane asks whose a token is."""
-        return f"{self._account.endpoint}/_rehearsal/authenticate/{self.cluster}"
+        return self._account.authenticator_url(self.cluster)
 
     def start(self) -> None:
         """Serve, with nothing of the caller's AWS configuration in this process."""
@@ -135,8 +135,8 @@ class JobAccount:
 
     def _client(self, service: str) -> Any:
         session: Any = boto3.Session(
-            aws_access_key_id=DUMMY_ACCESS_KEY,
-            aws_secret_access_key=DUMMY_SECRET_KEY,
+            aws_access_key_id=self._account.keys.access_key_id,
+            aws_secret_access_key=self._account.keys.secret_access_key,
             region_name=self._environment.region,
         )
         return session.client(service, endpoint_url=self._account.endpoint)

@@ -11,9 +11,10 @@ from typing import Any, Final
 import boto3
 
 from config import Environment
-from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
+from rehearsal.isolation import child_environment
 from rehearsal.paths import REPOSITORY
 from rehearsal.processes import Child, Supervisor, free_port
+from rehearsal.run_keys import RunKeys
 
 # A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
 # rehearsal.
@@ -31,6 +32,7 @@ class EmbeddedAccount:
         self.region = region
         self.port = free_port()
         self.endpoint = f"http://localhost:{self.port}"
+        self.keys = RunKeys.issue()
         self._binaries = binaries
         self._child: Child | None = None
 
@@ -46,14 +48,17 @@ class EmbeddedAccount:
             "--clock-scale": _CLOCK_SCALE,
         }.items():
             argv += [option, str(value)]
-        env = child_environment(self.directory, region=self.region, account_id=self.account_id)
+        env = child_environment(
+            self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment
+        )
         self._child = supervisor.start(
             "account", argv, env, ready=self._answers, timeout=_PATIENCE_SECONDS, survives_parent=True, cwd=REPOSITORY
         )
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
         """A boto3 client of the account, by default as its root-like owner."""
-        keys = credentials or {"AccessKeyId": DUMMY_ACCESS_KEY, "SecretAccessKey": DUMMY_SECRET_KEY}
+        own = {"AccessKeyId": self.keys.access_key_id, "SecretAccessKey": self.keys.secret_access_key}
+        keys = credentials or own
         session: Any = boto3.Session(
             aws_access_key_id=keys["AccessKeyId"],
             aws_secret_access_key=keys["SecretAccessKey"],
@@ -68,35 +73,31 @@ class EmbeddedAccount:
 
     def inventory(self) -> list[dict[str, Any]]:
         """Every resource that exists, with who made it."""
-        items: list[dict[str, Any]] = self._get("/_rehearsal/inventory")
+        items: list[dict[str, Any]] = self._call("/_rehearsal/inventory")
         return items
 
     def journal(self) -> list[dict[str, Any]]:
         """Everything that happened in the account, in order."""
-        entries: list[dict[str, Any]] = self._get("/_rehearsal/journal")
+        entries: list[dict[str, Any]] = self._call("/_rehearsal/journal")
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
         """Let something go wrong in HyperPod, as rehearsal/account/hyperpod/faults.py describes."""
-        body = json.dumps(faults).encode()
-        request = urllib.request.Request(f"{self.endpoint}/_rehearsal/hyperpod/faults", body, method="POST")
-        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS):
-            pass
+        self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, environment: Environment) -> None:
         """Make what the environment says exists (rehearsal/account/existing.py)."""
-        body = environment.model_dump_json().encode()
-        request = urllib.request.Request(f"{self.endpoint}/_rehearsal/existing", body, method="POST")
-        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS):
-            pass
+        self._call("/_rehearsal/existing", environment.model_dump_json().encode())
 
-    def _get(self, path: str, timeout: float = _PATIENCE_SECONDS) -> Any:
-        with urllib.request.urlopen(self.endpoint + path, timeout=timeout) as response:
+    def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
+        """GET one of the account's own routes, or POST a body to it."""
+        request = urllib.request.Request(self.endpoint + path, body, self.keys.control_headers)
+        with urllib.request.urlopen(request, timeout=timeout) as response:
             return json.load(response)
 
     def _answers(self) -> bool:
         try:
-            self._get("/_rehearsal/health", timeout=2)
+            self._call("/_rehearsal/health", timeout=2)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
         return True

@@ -16,7 +16,7 @@ import config
 from config import Environment, charts_lock, naming
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from rehearsal import isolation
-from rehearsal.isolation import DUMMY_ACCESS_KEY, DUMMY_SECRET_KEY, child_environment
+from rehearsal.isolation import child_environment
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import Supervisor
@@ -127,7 +127,7 @@ class Story:
             endpoint=self.account.endpoint,
             region=self.environment.region,
             account_id=self.environment.account,
-            extra={charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory())},
+            extra={charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory()), **self.account.keys.aws},
         )
 
     # -- steps
@@ -318,7 +318,7 @@ class Story:
             f"export KUBECONFIG={self.account.admin_kubeconfig(name)}",
             f"{self.built['kubectl']} get pods --all-namespaces",
             f"export AWS_ENDPOINT_URL={self.account.endpoint} AWS_REGION={self.environment.region} "
-            f"AWS_ACCESS_KEY_ID={DUMMY_ACCESS_KEY} AWS_SECRET_ACCESS_KEY={DUMMY_SECRET_KEY}",
+            + " ".join(f"{name}={value}" for name, value in self.account.keys.aws.items()),
             f"aws sagemaker describe-cluster --cluster-name {self.environment.hyperpod.cluster_name}",
         ):
             self.console.print(f"    {line}", soft_wrap=True)

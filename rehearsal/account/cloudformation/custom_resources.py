@@ -85,7 +85,7 @@ class CustomResources:
     def __init__(self, account: "Account") -> None:
         self._account = account
         self._pending: dict[str, _Pending] = {}
-        account.routes.route("PUT", "cfn-response", self._receive)
+        account.routes.route("PUT", "cfn-response", self._receive, secret_address=True)
 
     def create(self, target: Target, properties: Properties) -> Handle:
         return self._ask("Create", target, properties)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import boto3
 from urllib3.exceptions import HTTPError
 
-from rehearsal import isolation
 from rehearsal.account.hyperpod.nodes import HEALTH_LABEL, KubernetesNode
 from rehearsal.kubernetes.api import Api, ApiError
 
@@ -78,8 +77,8 @@ class EksOrchestrators:
             "eks",
             region_name=self._account.region,
             endpoint_url=self._account.endpoint,
-            aws_access_key_id=isolation.DUMMY_ACCESS_KEY,
-            aws_secret_access_key=isolation.DUMMY_SECRET_KEY,
+            aws_access_key_id=self._account.keys.access_key_id,
+            aws_secret_access_key=self._account.keys.secret_access_key,
         )
 
     def cluster(self, name: str) -> EksCluster | None:

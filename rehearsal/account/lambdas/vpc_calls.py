@@ -3,18 +3,17 @@
 Simulated: on AWS such a call hangs until the function's time is over; here it is refused at once, and says why.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-from xml.sax.saxutils import escape
 
 from moto.awslambda.models import lambda_backends
 from moto.ec2.models import ec2_backends
 from moto.sts.models import sts_backends
 from werkzeug.wrappers import Request, Response
 
+from rehearsal.account import error_responses
 from rehearsal.account.context import Account
 from rehearsal.account.services.ec2_reach import Place, unreachable
 
@@ -22,13 +21,6 @@ CODE: Final = "RehearsalNoRoute"
 _CREDENTIAL: Final = re.compile(r"(\w+)/\d{8}/[a-z0-9-]+/([a-z0-9-]+)/aws4_request")
 _ENDPOINTS: Final = {"ecr": "ecr.api", "sagemaker": "sagemaker.api"}
 """Services whose endpoint is not called as requests are signed."""
-
-_QUERY: Final = "<ErrorResponse><Error><Type>Sender</Type>{}</Error></ErrorResponse>"
-_XML: Final = {
-    "s3": "<Error>{}</Error>",
-    "ec2": "<Response><Errors><Error>{}</Error></Errors></Response>",
-    **dict.fromkeys(("autoscaling", "cloudformation", "elasticloadbalancing", "iam", "sns", "sts"), _QUERY),
-}
 
 
 def guarded(account: Account, application: WSGIApplication) -> WSGIApplication:
@@ -61,7 +53,7 @@ def refused_since(account: Account, function: Any, since: float) -> str:
     return str(reasons[-1]) if reasons else ""
 
 
-def _refusal(account: Account, request: Request) -> Callable[..., Iterable[bytes]] | None:
+def _refusal(account: Account, request: Request) -> Response | None:
     signed = _CREDENTIAL.search(request.headers.get("Authorization") or request.args.get("X-Amz-Credential", ""))
     if not signed or not (function := _function_of(account, signed.group(1))):
         return None
@@ -70,11 +62,7 @@ def _refusal(account: Account, request: Request) -> Callable[..., Iterable[bytes
     if not why:
         return None
     account.journal.record("lambda", function=function.function_name, no_route=why)
-    if form := _XML.get(service):
-        error = f"<Code>{CODE}</Code><Message>{escape(why)}</Message>"
-        return Response(form.format(error), 400, mimetype="text/xml")
-    body = {"__type": CODE, "message": why, "Message": why}
-    return Response(json.dumps(body), 400, {"x-amzn-ErrorType": CODE}, mimetype="application/json")
+    return error_responses.make(service, CODE, why, 400)
 
 
 def _function_of(account: Account, access_key: str) -> Any:

@@ -15,35 +15,36 @@ from botocore.exceptions import ClientError, ParamValidationError
 from rehearsal.account.context import Account
 from rehearsal.account.errors import ResourceFailure, code_of
 from rehearsal.account.services.resource_model import Declaration, ResourceModel
+from rehearsal.run_keys import RunKeys
 
 Properties = dict[str, Any]
 """Properties of a resource with every intrinsic function resolved."""
 
 
-_clients: dict[tuple[str, str, str], Any] = {}
+_clients: dict[tuple[str, str, RunKeys], Any] = {}
 _clients_lock = threading.Lock()  # boto3's session must not make two clients at once
 
 
 def client(account: Account, service: str) -> Any:
     """Return the client of `service` that CloudFormation uses in this account; it never retries."""
-    key = (service, account.endpoint, account.region)
+    key = (service, account.endpoint, account.keys)
     with _clients_lock:
         if key not in _clients:
-            _clients[key] = _make_client(*key)
+            _clients[key] = _make_client(account, service)
         return _clients[key]
 
 
-def _make_client(service: str, endpoint: str, region: str) -> Any:
+def _make_client(account: Account, service: str) -> Any:
     config = Config(retries={"mode": "standard", "total_max_attempts": 1}, s3={"addressing_style": "path"})
-    return _session(region).client(service, endpoint_url=endpoint, config=config)
+    return _session(account.keys, account.region).client(service, endpoint_url=account.endpoint, config=config)
 
 
 @cache
-def _session(region: str) -> Any:
+def _session(keys: RunKeys, region: str) -> Any:
     """One for all services: each new session reads what AWS has where again."""
     return boto3.session.Session(
-        aws_access_key_id="cloudformation",
-        aws_secret_access_key="cloudformation",  # noqa: S106 - the embedded account takes any
+        aws_access_key_id=keys.access_key_id,
+        aws_secret_access_key=keys.secret_access_key,
         region_name=region,
     )
 

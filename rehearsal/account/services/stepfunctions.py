@@ -8,14 +8,18 @@ import uuid
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
+import boto3
 import moto.stepfunctions.models as moto_models
+from botocore.config import Config
 from moto.core.config import default_user_config
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 
 from rehearsal.account.context import Account
 from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.lambdas.credentials import RoleSessions
 from rehearsal.account.services.iam import trusts
 from rehearsal.account.services.resource_model import (
     Declaration,
@@ -27,6 +31,12 @@ from rehearsal.account.services.resource_model import (
 _LEAST_PAUSE: Final = 0.1
 """Real seconds: each try is an invocation, which a warm function answers in less."""
 
+_NO_LOGS: Final = {"Level": "OFF", "IncludeExecutionData": False, "Destinations": []}
+_NO_TRACES: Final = {"Enabled": False}
+
+_CALLS: Final = Config(parameter_validation=False, retries={"total_max_attempts": 1}, read_timeout=900)
+"""A state that invokes a function waits as long as a function may run."""
+
 
 def install(account: Account) -> None:
     """Use moto's executing backend everywhere, and let it accept executions without a name."""
@@ -37,6 +47,7 @@ def install(account: Account) -> None:
     _name_executions()
     _scale_waits(account)
     _scale_retries(account)
+    _call_with_roles(account)
 
 
 def _name_executions() -> None:
@@ -67,6 +78,26 @@ def _scale_retries(account: Account) -> None:
         time.sleep(max(_LEAST_PAUSE, seconds / account.clock.scale))
 
     retrier_decl.time = SimpleNamespace(sleep=sleep)
+
+
+def _call_with_roles(account: Account) -> None:
+    """Let states call services with a session of their machine's role; moto signs with a key that nobody issued."""
+    sessions = RoleSessions(account)
+
+    def client(region: str, service: str, state_credentials: Any = None) -> Any:
+        keys = sessions.environment(state_credentials.role_arn, "states")
+        make: Any = boto3.client  # its stubs know services by literal names only
+        return make(
+            service,
+            region_name=region,
+            endpoint_url=account.endpoint,
+            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=keys["AWS_SESSION_TOKEN"],
+            config=_CALLS,
+        )
+
+    lambda_eval_utils.boto_client_for = client
 
 
 @cloudformation_model("AWS::StepFunctions::StateMachine", name_property="StateMachineName")

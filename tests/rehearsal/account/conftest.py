@@ -7,7 +7,6 @@ from typing import Any
 import boto3
 import pytest
 
-from rehearsal import isolation
 from rehearsal.account.context import Account
 from rehearsal.account.server import AccountServer, make_account
 from rehearsal.processes import free_port
@@ -55,11 +54,12 @@ def account(account_server: AccountServer) -> Iterator[Account]:
 
 
 @pytest.fixture(scope="session")
-def aws_session() -> Any:  # boto3's stubs know client() by literal service names only
+def aws_session(account_server: AccountServer) -> Any:  # boto3's stubs know client() by literal service names only
     """One boto3 session: each new one reads the services' models again, half a second for EC2."""
+    keys = account_server.account.keys
     return boto3.Session(
-        aws_access_key_id=isolation.DUMMY_ACCESS_KEY,
-        aws_secret_access_key=isolation.DUMMY_SECRET_KEY,
+        aws_access_key_id=keys.access_key_id,
+        aws_secret_access_key=keys.secret_access_key,
         region_name=REGION,
     )
 

@@ -15,13 +15,16 @@ import requests
 
 from rehearsal.isolation import child_environment
 from rehearsal.processes import free_port
+from rehearsal.run_keys import RunKeys
 from tests.waiting import PATIENCE
+
+KEYS = RunKeys.issue()
 
 
 def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
     argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", "111122223333"]
     argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory), *more]
-    environment = child_environment(directory, region="us-west-2", account_id="111122223333")
+    environment = child_environment(directory, region="us-west-2", account_id="111122223333", extra=KEYS.in_environment)
     return subprocess.Popen(
         argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
     )
@@ -40,9 +43,13 @@ def test_ready_line_routes_and_orderly_end(served: tuple[Any, int], tmp_path: Pa
     process, port = served
     assert json.loads(process.stdout.readline()) == {"ready": True, "port": port}
     base = f"http://127.0.0.1:{port}/_rehearsal"
-    assert requests.get(f"{base}/health", timeout=PATIENCE).json()["account"] == "111122223333"
-    assert requests.get(f"{base}/journal?since=0", timeout=PATIENCE).json() == []
-    missing = requests.get(f"{base}/nothing", timeout=PATIENCE)
+
+    def get(path: str) -> requests.Response:
+        return requests.get(f"{base}/{path}", headers=KEYS.control_headers, timeout=PATIENCE)
+
+    assert get("health").json()["account"] == "111122223333"
+    assert get("journal?since=0").json() == []
+    missing = get("nothing")
     assert (missing.status_code, missing.json()) == (404, {"error": "no route GET /_rehearsal/nothing"})
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(PATIENCE) == 0

@@ -13,6 +13,7 @@ import pytest
 
 from rehearsal.isolation import child_environment
 from rehearsal.processes import free_port
+from rehearsal.run_keys import RunKeys
 from rehearsal.story.cdk import changed_stacks
 from tests.waiting import PATIENCE
 
@@ -47,10 +48,10 @@ CONSUMER = template(
 class Cdk:
     """Runs the CDK CLI on a cloud assembly of two stacks, `producer` and `consumer`."""
 
-    def __init__(self, directory: Path, port: int) -> None:
+    def __init__(self, directory: Path, port: int, keys: RunKeys) -> None:
         self._directory = directory
         self._environment = child_environment(
-            directory, endpoint=f"http://localhost:{port}", region=REGION, account_id=ACCOUNT_ID
+            directory, endpoint=f"http://localhost:{port}", region=REGION, account_id=ACCOUNT_ID, extra=keys.aws
         )
         self.assembly = directory / "cdk.out"
         self.assembly.mkdir()
@@ -89,11 +90,12 @@ def cdk(tmp_path: Path) -> Iterator[Cdk]:
     port = free_port()
     argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", ACCOUNT_ID]
     argv += ["--region", REGION, "--directory", str(tmp_path), "--binaries", str(tmp_path)]
-    environment = child_environment(tmp_path, region=REGION, account_id=ACCOUNT_ID)
+    keys = RunKeys.issue()
+    environment = child_environment(tmp_path, region=REGION, account_id=ACCOUNT_ID, extra=keys.in_environment)
     process = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["ready"]
-    yield Cdk(tmp_path, port)
+    yield Cdk(tmp_path, port, keys)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
     process.stdout.close()

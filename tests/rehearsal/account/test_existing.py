@@ -25,7 +25,12 @@ def environment(account: Account) -> Environment:
 
 @pytest.fixture
 def ec2(account: Account, clients: Clients, environment: Environment) -> Any:
-    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=PATIENCE)
+    response = requests.post(
+        f"{account.endpoint}/_rehearsal/existing",
+        environment.model_dump_json(),
+        headers=account.keys.control_headers,
+        timeout=PATIENCE,
+    )
     assert response.status_code == 200, response.text
     return clients("ec2")
 

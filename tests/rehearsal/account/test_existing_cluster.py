@@ -61,7 +61,12 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
     host = ClusterHost(account)
     monkeypatch.setattr(account, "clusters", host)
     environment = config.load("existing-eks")
-    response = requests.post(f"{account.endpoint}/_rehearsal/existing", environment.model_dump_json(), timeout=PATIENCE)
+    response = requests.post(
+        f"{account.endpoint}/_rehearsal/existing",
+        environment.model_dump_json(),
+        headers=account.keys.control_headers,
+        timeout=PATIENCE,
+    )
     assert response.status_code == 200, response.text
     story = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
     story.endpoint = account.endpoint

@@ -63,7 +63,8 @@ class Builds:
     def let_fail(self, log: str) -> None:
         """Let the builds that follow fail with this log."""
         route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
-        assert urllib3.request("POST", route, json={"log": log}).status == 200
+        headers = self._account.keys.control_headers
+        assert urllib3.request("POST", route, json={"log": log}, headers=headers).status == 200
 
     def wait_until(self, ending: str) -> None:
         """Wait until a build has `succeeded` or `failed`."""
@@ -160,7 +161,8 @@ def builds(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch, 
             builds.apply(chart)
         yield builds
     finally:
-        urllib3.request("POST", f"{account.endpoint}/_rehearsal/image-build/fault", json={})
+        route = f"{account.endpoint}/_rehearsal/image-build/fault"
+        urllib3.request("POST", route, json={}, headers=account.keys.control_headers)
         clients("eks").delete_cluster(name=CLUSTER)
 
 

@@ -186,7 +186,8 @@ def test_resources_of_no_stack_are_nobodys_until_they_are_deleted(
 
 
 def test_resource_of_another_region_is_found(account: Account, clients: Clients) -> None:
-    session: Any = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="eu-west-1")
+    keys = account.keys
+    session: Any = boto3.Session(keys.access_key_id, keys.secret_access_key, region_name="eu-west-1")
     session.client("sns", endpoint_url=account.endpoint).create_topic(Name="elsewhere")
     session.client("ec2", endpoint_url=account.endpoint).describe_vpcs()
     assert clients("sns").list_topics()["Topics"] == []
@@ -261,5 +262,7 @@ def test_log_group_whose_maker_is_gone_says_so(account: Account) -> None:
 
 def test_route_serves_the_inventory(account: Account, clients: Clients) -> None:
     clients("sns").create_topic(Name="t")
-    listed = requests.get(f"{account.endpoint}/_rehearsal/inventory", timeout=PATIENCE).json()
+    listed = requests.get(
+        f"{account.endpoint}/_rehearsal/inventory", headers=account.keys.control_headers, timeout=PATIENCE
+    ).json()
     assert [(item["service"], item["owner"]) for item in listed] == [("sns", "nobody")]

@@ -8,7 +8,6 @@ import base64
 import binascii
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -16,10 +15,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from moto.iam.models import iam_backends
-from moto.sts.models import sts_backends
+from werkzeug.exceptions import Unauthorized
 from werkzeug.wrappers import Request
 
+from rehearsal.account.access_keys import Owner, UnknownKeyError, owner_of
 from rehearsal.account.context import Account
 from rehearsal.account.services.eks.access_policies import Grant
 from rehearsal.account.services.eks.service import EksService
@@ -34,19 +33,13 @@ class TokenRefused(Exception):
     """The token is not accepted; the message says why."""
 
 
-@dataclass(frozen=True)
-class Caller:
-    """Who signed a token: `principal_arn` is what access entries name, `session_name` a role session's name."""
-
-    principal_arn: str
-    session_name: str
-    access_key_id: str
-
-
 def install(account: Account, service: EksService) -> None:
-    """Answer POST /_rehearsal/authenticate/CLUSTER with a TokenReview."""
+    """Answer POST /_rehearsal/authenticate/SECRET/CLUSTER with a TokenReview."""
 
-    def review(request: Request, cluster_name: str) -> Mapping[str, Any]:
+    def review(request: Request, rest: str) -> Mapping[str, Any]:
+        secret, _, cluster_name = rest.partition("/")
+        if not hmac.compare_digest(secret.encode(), account.authenticator_secret.encode()):
+            raise Unauthorized("only API servers that the account has started may ask whose a token is")
         asked = request.get_json()
         try:
             user = authenticate(account, service, cluster_name, asked["spec"]["token"])
@@ -59,24 +52,24 @@ def install(account: Account, service: EksService) -> None:
         )
         return {"apiVersion": asked["apiVersion"], "kind": "TokenReview", "status": status}
 
-    account.routes.route("POST", "authenticate", review)
+    account.routes.route("POST", "authenticate", review, secret_address=True)
 
 
 def authenticate(account: Account, service: EksService, cluster_name: str, token: str) -> dict[str, Any]:
     """Return user name, uid and groups of a token for one cluster; raises TokenRefused."""
     caller = verify(account, cluster_name, token)
-    entry = service.entries.find(cluster_name, caller.principal_arn)
+    entry = service.entries.find(cluster_name, caller.arn)
     if entry is None:
-        raise TokenRefused(f"no access entry of cluster {cluster_name} for {caller.principal_arn}")
-    administers = Grant(caller.principal_arn, "AmazonEKSClusterAdminPolicy") in entry.grants()
+        raise TokenRefused(f"no access entry of cluster {cluster_name} for {caller.arn}")
+    administers = Grant(caller.arn, "AmazonEKSClusterAdminPolicy") in entry.grants()
     return {
         "username": entry.user(caller.session_name),
-        "uid": f"aws-iam-authenticator:{account.account_id}:{caller.access_key_id}",
+        "uid": f"aws-iam-authenticator:{account.account_id}:{caller.credentials.access_key}",
         "groups": [*entry.groups(), *(["system:masters"] if administers else [])],
     }
 
 
-def verify(account: Account, cluster_name: str, token: str) -> Caller:
+def verify(account: Account, cluster_name: str, token: str) -> Owner:
     """Return who signed the token for this cluster; raises TokenRefused."""
     url = urlsplit(_decoded(token))
     query = dict(parse_qsl(url.query, keep_blank_values=True))
@@ -94,12 +87,15 @@ def verify(account: Account, cluster_name: str, token: str) -> Caller:
         raise TokenRefused(f"the token of {signed_at:%H:%M:%S} UTC has expired")
     if _CLUSTER_HEADER not in signed_headers:
         raise TokenRefused(f"the token does not sign {_CLUSTER_HEADER}")
-    credentials, caller = _owner(account, access_key_id, query.get("X-Amz-Security-Token"))
+    try:
+        caller = owner_of(account, access_key_id, query.get("X-Amz-Security-Token"))
+    except UnknownKeyError as error:
+        raise TokenRefused(str(error)) from error
     # The header's value is not in the URL: only a signature made for this cluster's name can match.
     request = AWSRequest("GET", f"{url.scheme}://{url.netloc}{url.path}?{urlencode(query)}")
     request.headers[_CLUSTER_HEADER] = cluster_name
     request.context["timestamp"] = query["X-Amz-Date"]
-    if not hmac.compare_digest(_signature(request, credentials, service, region), signature):
+    if not hmac.compare_digest(_signature(request, caller.credentials, service, region), signature):
         raise TokenRefused(f"the token's signature is wrong, or made for another cluster than {cluster_name}")
     return caller
 
@@ -112,21 +108,6 @@ def _decoded(token: str) -> str:
         return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
         raise TokenRefused(f"the token cannot be decoded: {error}") from error
-
-
-def _owner(account: Account, access_key_id: str, session_token: str | None) -> tuple[Credentials, Caller]:
-    """Who the account has given this key to: a role's session or a user."""
-    session = sts_backends[account.account_id]["aws"].get_assumed_role_from_access_key(access_key_id)
-    if session:
-        if session_token != session.session_token or session.expiration.replace(tzinfo=UTC) < account.clock.now():
-            raise TokenRefused(f"the session of {access_key_id} is wrong or has expired")
-        credentials = Credentials(access_key_id, session.secret_access_key, session.session_token)
-        return credentials, Caller(session.role_arn, session.session_name, access_key_id)
-    for user in iam_backends[account.account_id]["aws"].users.values():
-        for key in user.access_keys:
-            if key.access_key_id == access_key_id:
-                return Credentials(access_key_id, key.secret_access_key), Caller(user.arn, "", access_key_id)
-    raise TokenRefused(f"the account has not made the access key {access_key_id}")
 
 
 def _signature(request: AWSRequest, credentials: Credentials, service: str, region: str) -> str:

@@ -76,7 +76,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         account.directory / "clusters" / name,
         Binaries(account.binaries),
         name=name,
-        authenticator_url=f"{account.endpoint}/_rehearsal/authenticate/{name}",
+        authenticator_url=account.authenticator_url(name),
         issuer=issuer,
         played_elsewhere=(IMAGE_BUILD,),
     )

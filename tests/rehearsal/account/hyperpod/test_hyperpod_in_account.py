@@ -17,6 +17,7 @@ from rehearsal.account.hyperpod.bench import EXECUTION_POLICY
 from rehearsal.kubernetes import binaries as built
 from rehearsal.kubernetes.api import Api
 from rehearsal.processes import Supervisor, free_port
+from rehearsal.run_keys import RunKeys
 from tests.rehearsal.account.ways_out import give_way_out
 from tests.waiting import PATIENCE, wait_until
 
@@ -29,11 +30,11 @@ MINUTES_PER_SECOND = 10
 class ServedAccount:
     """The account's process, by its endpoint."""
 
-    def __init__(self, endpoint: str, directory: Path) -> None:
+    def __init__(self, endpoint: str, directory: Path, keys: RunKeys) -> None:
         self.endpoint = endpoint
         self.directory = directory
-        self._pool = urllib3.PoolManager()
-        self.session: Any = boto3.Session(isolation.DUMMY_ACCESS_KEY, isolation.DUMMY_SECRET_KEY, region_name=REGION)
+        self._pool = urllib3.PoolManager(headers=keys.control_headers)
+        self.session: Any = boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=REGION)
 
     def client(self, service: str) -> Any:
         return self.session.client(service, endpoint_url=self.endpoint)
@@ -61,17 +62,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccount]:
         "--clock-scale": MINUTES_PER_SECOND * 60,
     }
     argv = [sys.executable, "-m", "rehearsal.account", *(str(word) for pair in arguments.items() for word in pair)]
-    environment = isolation.child_environment(directory, region=REGION, account_id=ACCOUNT_ID)
+    keys = RunKeys.issue()
+    own = keys.in_environment
+    environment = isolation.child_environment(directory, region=REGION, account_id=ACCOUNT_ID, extra=own)
+    health = f"{endpoint}/_rehearsal/health"
 
     def answers() -> bool:
         try:
-            return urllib3.request("GET", f"{endpoint}/_rehearsal/health", retries=False).status == 200
+            return urllib3.request("GET", health, headers=keys.control_headers, retries=False).status == 200
         except HTTPError:
             return False
 
     supervisor = Supervisor(directory)
     supervisor.start("account", argv, environment, ready=answers, timeout=PATIENCE, cwd=paths.REPOSITORY)
-    yield ServedAccount(endpoint, directory)
+    yield ServedAccount(endpoint, directory, keys)
     supervisor.stop_all(grace=30)
 
 
