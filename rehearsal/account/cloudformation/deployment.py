@@ -150,7 +150,7 @@ class Deployment:
         with self._lock:
             self.base.touched[wanted.logical_id] = wanted
         self._actions.update(wanted, existing.properties)
-        # moto's models that change their id have replaced themselves; a custom resource leaves the old one.
+        # A custom resource that returns another id leaves the old resource to be deleted.
         if is_custom(wanted.type) and wanted.physical_id != existing.physical_id:
             with self._lock:
                 self.base.superseded.append(existing)

@@ -1,6 +1,7 @@
-"""Resources that are models of moto, or of the embedded account in moto's form.
+"""Resources of the account's own models (services/resource_model.py); moto's are not used.
 
-A model is a direct subclass of moto's CloudFormationModel. Beyond moto's own contract the engine honours:
+moto's drop what they do not know, and their updates change little: a stack would report what did not happen. Beyond
+`ResourceModel` the engine honours:
 
 - `is_created()`: polled after a creation or an update, without any lock, until it is true; raise
   ResourceFailure when the resource ends in a failed state. Slow services start their work and return at once.
@@ -11,8 +12,6 @@ A model is a direct subclass of moto's CloudFormationModel. Beyond moto's own co
 """
 
 import copy
-import inspect
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -20,16 +19,14 @@ from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from moto.cloudformation import parsing as _all_models_of_moto  # noqa: F401 - its imports fill the registry
 from moto.core.common_models import CloudFormationModel
-from moto.ec2.models import ec2_backends
-from moto.ec2.models.core import TaggedEC2Resource
 
 from rehearsal.account.cloudformation.handlers import LeftBehind, Properties, Target
 from rehearsal.account.cloudformation.physical_names import physical_name
 from rehearsal.account.cloudformation.resource_types import resource_types
 from rehearsal.account.cloudformation.stack import Handle
 from rehearsal.account.errors import ResourceFailure, code_of, reason_of
+from rehearsal.account.services.resource_model import ResourceModel
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -42,19 +39,18 @@ DEPENDENCY_PATIENCE = 300.0
 
 _DEPENDENCY_POLL = 5.0
 
-_log = logging.getLogger(__name__)
-
 
 @cache
 def models() -> Mapping[str, Any]:
-    """Return the model classes by resource type; of two classes for one type the later one counts."""
-    return {model.cloudformation_type(): model for model in CloudFormationModel.__subclasses__()}
+    """Return the account's own model classes by resource type."""
+    every = CloudFormationModel.__subclasses__()
+    return {model.cloudformation_type(): model for model in every if issubclass(model, ResourceModel)}
 
 
 class ModelHandle:
-    """A resource that one of moto's models stands for. `name` is its given or generated name, not its id."""
+    """A resource that a model stands for. `name` is its given or generated name, not its id."""
 
-    def __init__(self, target: Target, model: Any, name: str) -> None:
+    def __init__(self, target: Target, model: ResourceModel, name: str) -> None:
         self.model = model
         self.name = name
         self._type = target.type
@@ -94,16 +90,13 @@ class ModelHandler:
                 StackId=target.stack_id,
                 ResourceType=target.type,
             )
-            handle = self._adopt(target, model, name)
+        handle = ModelHandle(target, model, name)
         self._wait_until_usable(handle)
         return handle
 
-    def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:
+    def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:  # noqa: ARG002
         handle = _model_handle(handle)
         model_class = models()[target.type]
-        changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-        if hasattr(model_class.update_from_cloudformation_json, "__isabstractmethod__"):
-            return self._update_tags_only(target, handle, changed, old, new)
         name = new.get(model_class.cloudformation_name_type()) or handle.name
         with self._guard(model_class):
             model = model_class.update_from_cloudformation_json(
@@ -113,16 +106,17 @@ class ModelHandler:
                 account_id=self._account.account_id,
                 region_name=self._account.region,
             )
-            updated = self._adopt(target, model, name)
+        updated = ModelHandle(target, model, name)
         self._wait_until_usable(updated)
         return updated
 
-    def delete(self, target: Target, handle: Handle, properties: Properties) -> None:
+    def delete(self, target: Target, handle: Handle, properties: Properties) -> None:  # noqa: ARG002
         handle = _model_handle(handle)
         deadline = time.monotonic() + DEPENDENCY_PATIENCE / self._account.clock.scale
         while True:
             try:
-                self._delete_once(target, handle, properties)
+                with self._guard(type(handle.model)):
+                    handle.model.remove()
                 break
             except Exception as error:
                 if _is_gone(error):
@@ -134,56 +128,11 @@ class ModelHandler:
         while is_deleted and not is_deleted():
             time.sleep(POLL_SECONDS)
 
-    def _delete_once(self, target: Target, handle: ModelHandle, properties: Properties) -> None:
-        model, model_class = handle.model, models()[target.type]
-        where = (self._account.account_id, self._account.region)
-        with self._guard(model_class):
-            if _deletes_itself(model):
-                model.delete(*where)
-            elif not hasattr(model_class.delete_from_cloudformation_json, "__isabstractmethod__"):
-                model_class.delete_from_cloudformation_json(handle.physical_id, _as_json(target, properties), *where)
-            else:
-                raise ResourceFailure(f"The embedded account cannot delete {target.type}")
-
-    def _update_tags_only(
-        self, target: Target, handle: ModelHandle, changed: set[str], old: Properties, new: Properties
-    ) -> Handle:
-        if changed != {"Tags"} or not isinstance(handle.model, TaggedEC2Resource):
-            names = ", ".join(sorted(changed))
-            raise ResourceFailure(f"The embedded account cannot update {target.type} in place (changed: {names})")
-        backend = ec2_backends[self._account.account_id][self._account.region]
-        before = {tag["Key"]: tag["Value"] for tag in old.get("Tags", [])}
-        after = {tag["Key"]: tag["Value"] for tag in new.get("Tags", [])}
-        with self._lock:
-            gone = {key: value for key, value in before.items() if key not in after}
-            if gone:
-                backend.delete_tags([handle.physical_id], gone)
-            if after:
-                backend.create_tags([handle.physical_id], after)
-        return handle
-
-    def _adopt(self, target: Target, model: Any, name: str) -> ModelHandle:
-        if model is None:
-            raise ResourceFailure(f"The embedded account made no {target.type}")
-        model.cf_resource_type = target.type
-        model.logical_resource_id = target.logical_id
-        handle = ModelHandle(target, model, name)
-        if isinstance(model, TaggedEC2Resource):
-            tags = {
-                **target.tags,
-                "aws:cloudformation:stack-name": target.stack_name,
-                "aws:cloudformation:stack-id": target.stack_id,
-                "aws:cloudformation:logical-id": target.logical_id,
-            }
-            ec2_backends[self._account.account_id][self._account.region].create_tags([handle.physical_id], tags)
-        return handle
-
     def _guard(self, model_class: Any) -> Any:
         return nullcontext() if getattr(model_class, "runs_unlocked", False) else self._lock
 
     def _wait_until_usable(self, handle: ModelHandle) -> None:
         try:
-            # Abstract in moto, and inherited by most models: it returns True.
             while not handle.model.is_created():
                 time.sleep(POLL_SECONDS)
         except Exception as error:
@@ -198,12 +147,6 @@ def _model_handle(handle: Handle) -> ModelHandle:
 
 def _as_json(target: Target, properties: Properties) -> dict[str, Any]:
     return {"Type": target.type, "Properties": copy.deepcopy(properties)}
-
-
-def _deletes_itself(model: Any) -> bool:
-    """Whether the model has a `delete(account_id, region)`; some have a `delete` for other purposes."""
-    delete = getattr(model, "delete", None)
-    return callable(delete) and len(inspect.signature(delete).parameters) == 2
 
 
 def _is_gone(error: Exception) -> bool:

@@ -1,7 +1,7 @@
 """Resource models that work as CloudFormation's own handlers do: by calling the service's API.
 
 The calls go to the account's own endpoint, so botocore checks every parameter and the service refuses what it
-refuses to anyone. The models are strict: a property that a model does not know, or cannot change, is a failure.
+refuses to anyone.
 """
 
 import threading
@@ -52,12 +52,10 @@ def _session(keys: RunKeys, region: str) -> Any:
 class ApiModel(ResourceModel):
     """A resource made, changed and deleted through its service's API.
 
-    `SERVICE` names the boto3 client, and `MUTABLE` those of the `KNOWN` properties that the model changes in
-    place. A subclass writes `make`, `change` (if `MUTABLE`) and `unmake`.
+    `SERVICE` names the boto3 client. A subclass writes `make`, `change` (if `MUTABLE`) and `unmake`.
     """
 
     SERVICE: ClassVar[str]
-    MUTABLE: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration.account, "")
@@ -101,8 +99,6 @@ class ApiModel(ResourceModel):
     def update(self, declaration: Declaration) -> None:
         old, new = self.properties, declaration.properties
         changed = frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
-        if fixed := changed - self.MUTABLE:
-            self.refuse(f"the embedded account does not change {', '.join(sorted(fixed))} in place")
         self.properties = new
         try:
             self.change(old, changed)

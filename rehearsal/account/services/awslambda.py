@@ -53,7 +53,6 @@ class FunctionResource(ResourceModel):
             "Layers",
             "LoggingConfig",
             "MemorySize",
-            "ReservedConcurrentExecutions",
             "Role",
             "Runtime",
             "Tags",
@@ -62,6 +61,7 @@ class FunctionResource(ResourceModel):
             "VpcConfig",
         ]
     )
+    MUTABLE = (KNOWN - {"FunctionName", "LoggingConfig"}) | {"LoggingConfig.LogGroup"}
 
     @property
     def _function(self) -> Any:
@@ -150,7 +150,12 @@ def _check(account: Account, properties: dict[str, Any]) -> None:
     for name, default, low, high in (("Timeout", 3, 1, 900), ("MemorySize", 128, 128, 10_240)):
         if not low <= int(properties.get(name, default)) <= high:
             raise ResourceFailure(f"{name} {properties[name]}: {low} to {high} is allowed")
-    if properties.get("VpcConfig", {}).get("SubnetIds") and not allows(account, role, _VPC_ACTION):
+    vpc = properties.get("VpcConfig", {})
+    if bool(vpc.get("SubnetIds")) != bool(vpc.get("SecurityGroupIds")):
+        raise ResourceFailure(
+            "SubnetIds and SecurityIds must coexist or be both empty list. (InvalidParameterValueException)"
+        )
+    if vpc.get("SubnetIds") and not allows(account, role, _VPC_ACTION):
         raise ResourceFailure(
             "The provided execution role does not have permissions to call CreateNetworkInterface on EC2 "
             "(InvalidParameterValueException)"
@@ -182,6 +187,7 @@ def _inline_zip(text: str, runtime: str) -> bytes:
 class LayerVersionResource(ResourceModel):
     """A version of a layer; `Ref` is its ARN."""
 
+    MUTABLE = frozenset()
     KNOWN = frozenset(
         ["CompatibleArchitectures", "CompatibleRuntimes", "Content", "Description", "LayerName", "LicenseInfo"]
     )
@@ -205,6 +211,7 @@ class LayerVersionResource(ResourceModel):
 class PermissionResource(ResourceModel):
     """One statement of a function's resource policy."""
 
+    MUTABLE = frozenset()
     KNOWN = frozenset(
         [
             "Action",
@@ -241,9 +248,8 @@ class PermissionResource(ResourceModel):
 class EventInvokeConfigResource(ResourceModel):
     """How often and how long a function is tried again when it is invoked asynchronously."""
 
-    KNOWN = frozenset(
-        ["DestinationConfig", "FunctionName", "MaximumEventAgeInSeconds", "MaximumRetryAttempts", "Qualifier"]
-    )
+    MUTABLE = frozenset({"MaximumEventAgeInSeconds", "MaximumRetryAttempts"})
+    KNOWN = MUTABLE | {"DestinationConfig", "FunctionName", "Qualifier"}
 
     def __init__(self, account: Account, physical_resource_id: str, function_name: str) -> None:
         super().__init__(account, physical_resource_id)

@@ -35,6 +35,8 @@ class VpcEndpoint(Ec2Model):
         return str(response["VpcEndpoint"]["VpcEndpointId"])
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
+        if "PolicyDocument" in changed and "PolicyDocument" not in self.properties:
+            self.refuse("the embedded account cannot reset PolicyDocument to its default")
         super().change(old, changed)
         differences: dict[str, list[str]] = {}
         for name in sorted(self.LISTS & changed):

@@ -141,7 +141,7 @@ class Route(Ec2Model):
 
     TARGETS = frozenset({"GatewayId", "NatGatewayId", "NetworkInterfaceId"})
     KNOWN = frozenset({"RouteTableId", "DestinationCidrBlock"}) | TARGETS
-    MUTABLE = TARGETS
+    MUTABLE = frozenset({"GatewayId", "NatGatewayId"})
 
     def make(self) -> str:
         targets = self.TARGETS & self.properties.keys()

@@ -108,7 +108,10 @@ class _SecurityGroupRule(Ec2Model):
         """CloudFormation does not tag rules."""
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
-        del old, changed
+        del old
+        # moto finds no rule by its group; on AWS a description cannot be taken away by this call.
+        if changed and ("CidrIp" not in self.properties or "Description" not in self.properties):
+            self.refuse("the embedded account changes the Description of rules with CidrIp only, to another one")
         describe = getattr(self.api, f"update_security_group_rule_descriptions_{self.DIRECTION}")
         describe(GroupId=self.properties["GroupId"], IpPermissions=[self._permission()])
 

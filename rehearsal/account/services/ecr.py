@@ -36,6 +36,7 @@ class RepositoryResource(ResourceModel):
             "Tags",
         ]
     )
+    MUTABLE = KNOWN - {"EncryptionConfiguration", "RepositoryName"}
 
     def __init__(self, account: Account, name: str) -> None:
         super().__init__(account, name)
@@ -63,7 +64,7 @@ class RepositoryResource(ResourceModel):
             image_scan_config=_camel(properties.get("ImageScanningConfiguration", {})) or None,
             image_tag_mutability=properties.get("ImageTagMutability"),
             image_tag_mutability_exclusion_filters=_exclusions(properties),
-            tags=[{"Key": key, "Value": value} for key, value in declaration.tags().items()],
+            tags=_tags(declaration),
         )
         try:
             resource._apply(properties)
@@ -82,6 +83,9 @@ class RepositoryResource(ResourceModel):
             image_tag_mutability=properties.get("ImageTagMutability"),
             image_tag_mutability_exclusion_filters=_exclusions(properties),
         )
+        arn = repository.arn
+        self._backend.tagger.delete_all_tags_for_resource(arn)
+        self._backend.tag_resource(arn, _tags(declaration))
         self._apply(properties)
 
     def remove(self) -> None:
@@ -106,6 +110,10 @@ class RepositoryResource(ResourceModel):
             self._backend.put_lifecycle_policy(None, self.physical_resource_id, lifecycle)
         else:
             repository.lifecycle_policy = None
+
+
+def _tags(declaration: Declaration) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
 
 
 def _camel(properties: dict[str, Any]) -> dict[str, Any]:

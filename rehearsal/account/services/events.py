@@ -85,8 +85,8 @@ class Rule(ApiModel):
     """A rule of the default bus with its targets; `Ref` is its name."""
 
     SERVICE = "events"
-    MUTABLE = frozenset({"Description", "EventPattern", "ScheduleExpression", "State", "Targets"})
-    KNOWN = MUTABLE | {"Name"}
+    MUTABLE = frozenset({"Description", "EventPattern", "State", "Targets"})
+    KNOWN = MUTABLE | {"Name", "ScheduleExpression"}
 
     def make(self) -> str:
         self._put()

@@ -116,7 +116,7 @@ class FileSystem(_FsxModel):
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
         before, after = old.get("LustreConfiguration", {}), self.properties.get("LustreConfiguration", {})
-        if gone := before.keys() - after.keys():
+        if gone := (before.keys() - after.keys()) | ({"StorageCapacity"} & old.keys() - self.properties.keys()):
             self.refuse(f"the embedded account cannot reset {', '.join(sorted(gone))} to its default")
         given = self.only(*changed & {"StorageCapacity"})
         if lustre := {name: value for name, value in after.items() if before.get(name) != value}:
@@ -156,8 +156,10 @@ class DataRepositoryAssociation(_FsxModel):
         return str(response["Association"]["AssociationId"])
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
-        given = self.only(*changed & {"ImportedFileChunkSize", "S3"})
-        if given:
+        settings = changed & {"ImportedFileChunkSize", "S3"}
+        if gone := settings - self.properties.keys():
+            self.refuse(f"the embedded account cannot reset {', '.join(sorted(gone))} to its default")
+        if given := self.only(*settings):
             self.api.update_data_repository_association(AssociationId=self.physical_resource_id, **given)
         if "Tags" in changed:
             self.retag(self.describe()["ResourceARN"], old)

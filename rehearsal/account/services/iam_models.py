@@ -68,6 +68,7 @@ class RoleResource(ResourceModel):
             "Tags",
         ]
     )
+    MUTABLE = KNOWN - {"Path", "RoleName"}
 
     def __init__(self, account: Account, name: str) -> None:
         super().__init__(account, name)
@@ -141,6 +142,7 @@ class InlinePolicyResource(ResourceModel):
     """One inline policy on one or several roles. The embedded account has no groups and no users of stacks."""
 
     KNOWN = frozenset({"PolicyDocument", "PolicyName", "Roles"})
+    MUTABLE = KNOWN
 
     def __init__(self, declaration: Declaration) -> None:
         super().__init__(declaration.account, declaration.name)
@@ -182,7 +184,8 @@ class InlinePolicyResource(ResourceModel):
 class ManagedPolicyResource(ResourceModel):
     """A managed policy of the account and its attachments to roles."""
 
-    KNOWN = frozenset({"Description", "ManagedPolicyName", "Path", "PolicyDocument", "Roles"})
+    MUTABLE = frozenset({"PolicyDocument", "Roles"})
+    KNOWN = MUTABLE | {"Description", "ManagedPolicyName", "Path"}
 
     def __init__(self, account: Account, arn: str) -> None:
         super().__init__(account, arn)
@@ -246,7 +249,8 @@ class ManagedPolicyResource(ResourceModel):
 class InstanceProfileResource(ResourceModel):
     """An instance profile with its one role."""
 
-    KNOWN = frozenset({"InstanceProfileName", "Path", "Roles"})
+    MUTABLE = frozenset({"Roles"})
+    KNOWN = MUTABLE | {"InstanceProfileName", "Path"}
 
     @property
     def _profile(self) -> Any:
@@ -278,6 +282,7 @@ class InstanceProfileResource(ResourceModel):
 class ServiceLinkedRoleResource(ResourceModel):
     """The role that a service owns in the account."""
 
+    MUTABLE = frozenset()
     KNOWN = frozenset({"AWSServiceName", "CustomSuffix", "Description"})
 
     @classmethod

@@ -22,7 +22,8 @@ def install(account: Account) -> None:
 class OidcProviderResource(ResourceModel):
     """An identity provider that roles can trust, such as the issuer of a cluster's service account tokens."""
 
-    KNOWN = frozenset({"ClientIdList", "Tags", "ThumbprintList", "Url"})
+    MUTABLE = frozenset({"ClientIdList", "Tags", "ThumbprintList"})
+    KNOWN = MUTABLE | {"Url"}
 
     @property
     def _provider(self) -> Any:
@@ -45,8 +46,12 @@ class OidcProviderResource(ResourceModel):
         return cls(declaration.account, provider.arn)
 
     def update(self, declaration: Declaration) -> None:
-        self._provider.client_id_list = declaration.properties.get("ClientIdList", [])
-        self._provider.thumbprint_list = declaration.properties.get("ThumbprintList", [])
+        provider = self._provider
+        provider.client_id_list = declaration.properties.get("ClientIdList", [])
+        provider.thumbprint_list = declaration.properties.get("ThumbprintList", [])
+        iam, arn, tags = backend_of(self.account), self.physical_resource_id, declaration.tags()
+        iam.untag_open_id_connect_provider(arn, [tag["Key"] for tag in provider.tags.values()])
+        iam.tag_open_id_connect_provider(arn, [{"Key": key, "Value": value} for key, value in tags.items()])
 
     def remove(self) -> None:
         backend_of(self.account).delete_open_id_connect_provider(self.physical_resource_id)

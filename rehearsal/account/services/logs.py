@@ -27,7 +27,8 @@ def install(account: Account) -> None:
 class LogGroupResource(ResourceModel):
     """A log group; creating one that a service has made already fails, as on AWS."""
 
-    KNOWN = frozenset({"KmsKeyId", "LogGroupClass", "LogGroupName", "RetentionInDays", "Tags"})
+    MUTABLE = frozenset({"KmsKeyId", "RetentionInDays", "Tags"})
+    KNOWN = MUTABLE | {"LogGroupName"}
 
     @property
     def _backend(self) -> Any:
@@ -53,6 +54,9 @@ class LogGroupResource(ResourceModel):
         group = self._backend.groups[self.physical_resource_id]
         group.retention_in_days = _retention(declaration.properties)
         group.kms_key_id = declaration.properties.get("KmsKeyId")
+        before = self._backend.list_tags_log_group(self.physical_resource_id)
+        self._backend.untag_log_group(self.physical_resource_id, list(before))
+        self._backend.tag_log_group(self.physical_resource_id, declaration.tags())
 
     def remove(self) -> None:
         self._backend.delete_log_group(self.physical_resource_id)

@@ -1,10 +1,10 @@
-"""What the account's own CloudFormation models share: how they join moto's registry and reach the account.
+"""What the account's own CloudFormation models share: registration, refusals, and the way to the account.
 
-moto finds its models as *direct* subclasses of `CloudFormationModel` whose module name starts with `moto.`;
-a later class of the same type replaces an earlier one. `cloudformation_model` does both for a plain class.
+A model is strict: a property that it does not know, and a change that it does not carry out, is a failure that names
+the property. Else a stack would report UPDATE_COMPLETE for an update that did nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -43,12 +43,16 @@ class ResourceModel:
     """A resource of a stack: what CloudFormation's engine calls, in fewer words.
 
     `physical_resource_id` is what `Ref` returns. `KNOWN` names the properties that the model carries out: any
-    other one is refused, not ignored.
+    other one is refused, not ignored. `MUTABLE` names what `update` changes in the service: a property with all that
+    is in it, or one key of it by its path (`LaunchTemplate.Version`). Any other change is refused. `properties` are
+    those that the resource has.
     """
 
     TYPE: ClassVar[str]
     KNOWN: ClassVar[frozenset[str]]
+    MUTABLE: ClassVar[frozenset[str]]
     physical_resource_id: str
+    properties: dict[str, Any]
 
     def __init__(self, account: "Account", physical_resource_id: str) -> None:
         self.account = account
@@ -59,9 +63,8 @@ class ResourceModel:
         """Make the resource. Raises ResourceFailure or the service's own exception."""
         raise NotImplementedError
 
-    def update(self, declaration: Declaration) -> None:  # noqa: ARG002 - for the subclasses
-        """Change the resource in place; types that CloudFormation only ever replaces leave this out."""
-        raise ResourceFailure(f"{self.TYPE} cannot be updated in place")
+    def update(self, declaration: Declaration) -> None:
+        """Bring the resource to the declaration's properties; a model without MUTABLE leaves this out."""
 
     def remove(self) -> None:
         """Delete the resource."""
@@ -97,7 +100,7 @@ class ResourceModel:
     ) -> Self:
         properties = cloudformation_json.get("Properties") or {}
         cls._refuse_unknown(properties)
-        return cls.create(
+        resource = cls.create(
             Declaration(
                 _accounts[account_id, region_name],
                 resource_name,
@@ -106,6 +109,8 @@ class ResourceModel:
                 logical_id=where.get("LogicalId", ""),
             )
         )
+        resource.properties = properties
+        return resource
 
     @classmethod
     def update_from_cloudformation_json(
@@ -118,17 +123,42 @@ class ResourceModel:
     ) -> Self:
         properties = cloudformation_json.get("Properties") or {}
         cls._refuse_unknown(properties)
+        if fixed := sorted(_changes_beyond(cls.MUTABLE, original_resource.properties, properties)):
+            raise _not_updated(cls.TYPE, fixed)
         original_resource.update(Declaration(_accounts[account_id, region_name], new_resource_name, properties))
+        original_resource.properties = properties
         return original_resource
 
-    def delete(self, _account_id: str, _region_name: str) -> None:
-        self.remove()
+    def refuse_removal(self, declaration: Declaration, *names: str) -> None:
+        """Fail when the declaration takes one of these properties away, whose default the model does not know."""
+        if gone := [name for name in names if name in self.properties and name not in declaration.properties]:
+            raise _not_updated(self.TYPE, [f"{name} (taken away)" for name in gone])
 
     @classmethod
     def _refuse_unknown(cls, properties: dict[str, Any]) -> None:
         if unknown := set(properties) - cls.KNOWN:
             names = ", ".join(sorted(unknown))
             raise ResourceFailure(f"{cls.TYPE}: the embedded account does not implement {names}")
+
+
+def _not_updated(resource_type: str, names: list[str]) -> ResourceFailure:
+    return ResourceFailure(
+        f"the embedded account cannot update {', '.join(names)} of {resource_type}: its model would report the change "
+        "and not make it"
+    )
+
+
+def _changes_beyond(mutable: Collection[str], old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each difference that `mutable` does not cover."""
+    if old == new or path in mutable:
+        return
+    deeper = not path or any(each.startswith(f"{path}.") for each in mutable)
+    if deeper and isinstance(old, dict | None) and isinstance(new, dict | None):
+        before, after = old or {}, new or {}
+        for name in before.keys() | after.keys():
+            yield from _changes_beyond(mutable, before.get(name), after.get(name), f"{path}.{name}".lstrip("."))
+    else:
+        yield path
 
 
 Model = TypeVar("Model", bound=ResourceModel)
@@ -141,6 +171,8 @@ def cloudformation_model(type_name: str, *, name_property: str = "") -> Callable
     """
 
     def register(model: type[Model]) -> type[Model]:
+        if unknown := {path.split(".")[0] for path in model.MUTABLE} - model.KNOWN:
+            raise TypeError(f"{type_name}: {sorted(unknown)} cannot change, for the model does not know it")
         service = type_name.split("::")[1].lower()
         registered: type[Model] = type(CloudFormationModel)(
             model.__name__,

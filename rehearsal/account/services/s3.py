@@ -23,10 +23,10 @@ class Bucket(ApiModel):
     SERVICE = "s3"
     MUTABLE = frozenset(
         {
-            "AccessControl",
             "BucketEncryption",
             "LifecycleConfiguration",
-            "LoggingConfiguration",
+            "LoggingConfiguration.DestinationBucketName",
+            "LoggingConfiguration.LogFilePrefix",
             "NotificationConfiguration",
             "OwnershipControls",
             "PublicAccessBlockConfiguration",
@@ -34,7 +34,7 @@ class Bucket(ApiModel):
             "VersioningConfiguration",
         }
     )
-    KNOWN = MUTABLE | {"BucketName"}
+    KNOWN = frozenset({*(path.split(".")[0] for path in MUTABLE), "AccessControl", "BucketName"})
 
     def make(self) -> str:
         name = self.declaration.name
@@ -43,7 +43,7 @@ class Bucket(ApiModel):
         return name
 
     def settle(self) -> None:
-        self._configure(frozenset(self.properties) & self.MUTABLE)
+        self._configure(frozenset(self.properties) - {"BucketName"})
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
         del old
@@ -85,10 +85,18 @@ class Bucket(ApiModel):
         if encryption is None:
             self.api.delete_bucket_encryption(Bucket=self.physical_resource_id)
             return
-        rules = [_encryption_rule(rule) for rule in encryption["ServerSideEncryptionConfiguration"]]
+        rules = [self._encryption_rule(rule) for rule in encryption["ServerSideEncryptionConfiguration"]]
         self.api.put_bucket_encryption(
             Bucket=self.physical_resource_id, ServerSideEncryptionConfiguration={"Rules": rules}
         )
+
+    def _encryption_rule(self, rule: Properties) -> dict[str, Any]:
+        if unknown := rule.keys() - {"BucketKeyEnabled", "ServerSideEncryptionByDefault"}:
+            self.refuse(f"the embedded account does not implement {', '.join(sorted(unknown))} of an encryption rule")
+        result: dict[str, Any] = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
+        if "BucketKeyEnabled" in rule:
+            result["BucketKeyEnabled"] = rule["BucketKeyEnabled"]
+        return result
 
     def _set_lifecycle(self, lifecycle: Properties | None) -> None:
         if lifecycle is None:
@@ -171,14 +179,6 @@ _NOTIFICATIONS = {
     "TopicConfigurations": ("TopicConfigurations", "Topic", "TopicArn"),
 }
 """CloudFormation's list of notifications: the API's list, CloudFormation's and the API's name of the target."""
-
-
-def _encryption_rule(rule: Properties) -> dict[str, Any]:
-    default = rule["ServerSideEncryptionByDefault"]
-    result: dict[str, Any] = {"ApplyServerSideEncryptionByDefault": default}
-    if "BucketKeyEnabled" in rule:
-        result["BucketKeyEnabled"] = rule["BucketKeyEnabled"]
-    return result
 
 
 def _notification(given: Properties, target: str, arn: str) -> dict[str, Any]:

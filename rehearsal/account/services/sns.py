@@ -20,8 +20,8 @@ class Topic(ApiModel):
     """A standard topic; `Ref` is its ARN."""
 
     SERVICE = "sns"
-    MUTABLE = frozenset({*_TOPIC_ATTRIBUTES, "Tags"})
-    KNOWN = MUTABLE | {"TopicName"}
+    MUTABLE = frozenset({"DisplayName", "KmsMasterKeyId", "Tags"})
+    KNOWN = MUTABLE | {*_TOPIC_ATTRIBUTES, "TopicName"}
 
     def make(self) -> str:
         response = self.api.create_topic(
@@ -57,6 +57,7 @@ class Subscription(ApiModel):
     """A subscription. On AWS one by e-mail waits for the reader's confirmation; here it has it at once."""
 
     SERVICE = "sns"
+    MUTABLE = frozenset()
     KNOWN = frozenset({"Endpoint", "Protocol", "TopicArn"})
 
     def make(self) -> str:

@@ -23,7 +23,8 @@ def install(account: Account) -> None:
 class ParameterResource(ResourceModel):
     """A String or StringList parameter; CloudFormation cannot make a SecureString."""
 
-    KNOWN = frozenset(["AllowedPattern", "DataType", "Description", "Name", "Tags", "Tier", "Type", "Value"])
+    MUTABLE = frozenset({"Description", "Tags", "Type", "Value"})
+    KNOWN = MUTABLE | {"AllowedPattern", "DataType", "Name", "Tier"}
 
     @property
     def _backend(self) -> Any:
@@ -65,4 +66,6 @@ class ParameterResource(ResourceModel):
             policies=None,
         )
         if overwrite:
+            gone = self.properties.get("Tags", {}).keys() - declaration.tags().keys()
+            self._backend.remove_tags_from_resource("Parameter", self.physical_resource_id, sorted(gone))
             self._backend.add_tags_to_resource("Parameter", self.physical_resource_id, declaration.tags())

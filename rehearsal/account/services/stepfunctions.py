@@ -115,6 +115,7 @@ class StateMachineResource(ResourceModel):
             "TracingConfiguration",
         ]
     )
+    MUTABLE = frozenset({"DefinitionString", "LoggingConfiguration", "RoleArn", "Tags", "TracingConfiguration"})
 
     @property
     def _backend(self) -> Any:
@@ -124,14 +125,15 @@ class StateMachineResource(ResourceModel):
     def create(cls, declaration: Declaration) -> Self:
         properties = declaration.properties
         resource = cls(declaration.account, "")
+        _require_definition(properties)
         resource._require_trusted(properties["RoleArn"])
         machine = resource._backend.create_state_machine(
             name=properties.get("StateMachineName", declaration.name[-80:]),
             definition=properties["DefinitionString"],
             roleArn=properties["RoleArn"],
-            tags=[{"key": key, "value": value} for key, value in declaration.tags().items()],
-            loggingConfiguration=properties.get("LoggingConfiguration"),
-            tracingConfiguration=properties.get("TracingConfiguration"),
+            tags=_tags(declaration),
+            loggingConfiguration=_api_shape({**_NO_LOGS, **properties.get("LoggingConfiguration", {})}),
+            tracingConfiguration=_api_shape({**_NO_TRACES, **properties.get("TracingConfiguration", {})}),
             sm_type=properties.get("StateMachineType", "STANDARD"),
         )
         resource.physical_resource_id = machine.arn
@@ -139,12 +141,17 @@ class StateMachineResource(ResourceModel):
 
     def update(self, declaration: Declaration) -> None:
         properties = declaration.properties
+        _require_definition(properties)
         self._require_trusted(properties["RoleArn"])
         self._backend.update_state_machine(
             self.physical_resource_id,
             definition=properties["DefinitionString"],
             role_arn=properties["RoleArn"],
+            logging_configuration=_api_shape({**_NO_LOGS, **properties.get("LoggingConfiguration", {})}),
+            tracing_configuration=_api_shape({**_NO_TRACES, **properties.get("TracingConfiguration", {})}),
         )
+        self._backend.tagger.delete_all_tags_for_resource(self.physical_resource_id)
+        self._backend.tagger.tag_resource(self.physical_resource_id, _tags(declaration))
 
     def remove(self) -> None:
         self._backend.delete_state_machine(self.physical_resource_id)
@@ -161,3 +168,21 @@ class StateMachineResource(ResourceModel):
                 f"Neither the global service principal states.amazonaws.com, nor the regional one is authorized to "
                 f"assume the provided role {role_arn}. (AccessDeniedException)"
             )
+
+
+def _require_definition(properties: dict[str, Any]) -> None:
+    if "DefinitionString" not in properties:
+        raise ResourceFailure("AWS::StepFunctions::StateMachine: the embedded account takes a DefinitionString only")
+
+
+def _tags(declaration: Declaration) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in declaration.tags().items()]
+
+
+def _api_shape(value: Any) -> Any:
+    """CloudFormation's spelling of a setting in the API's: LogGroupArn becomes logGroupArn."""
+    if isinstance(value, list):
+        return [_api_shape(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name[0].lower() + name[1:]: _api_shape(each) for name, each in value.items()}

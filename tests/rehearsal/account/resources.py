@@ -40,7 +40,7 @@ class Resources:
         )
 
     def delete(self, model: Any) -> None:
-        model.delete(self._account.account_id, self._account.region)
+        model.remove()
 
 
 class Refused:

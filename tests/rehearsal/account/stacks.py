@@ -155,9 +155,9 @@ def topic(**properties: Any) -> dict[str, Any]:
     return {"Type": "AWS::SNS::Topic", "Properties": properties}
 
 
-def queue(**properties: Any) -> dict[str, Any]:
-    """An SQS queue."""
-    return {"Type": "AWS::SQS::Queue", "Properties": properties}
+def repository(**properties: Any) -> dict[str, Any]:
+    """An ECR repository."""
+    return {"Type": "AWS::ECR::Repository", "Properties": properties}
 
 
 def failing() -> dict[str, Any]:

@@ -18,8 +18,8 @@ from tests.rehearsal.account.stacks import (
     att,
     failing,
     parameter,
-    queue,
     ref,
+    repository,
     topic,
 )
 from tests.waiting import wait_until
@@ -79,6 +79,7 @@ class Slow(ResourceModel):
 
     TYPE = "AWS::GameLift::Fleet"
     KNOWN = frozenset({"Name"})
+    MUTABLE = frozenset()
     looks = 0
     broken = False
 
@@ -348,9 +349,10 @@ def test_update_replace_policy_keeps_the_old_one(stacks: Stacks, clients: Client
 
 
 def test_named_resource_that_needs_replacing_is_refused(stacks: Stacks) -> None:
-    stacks.deploy("s", of(Q=queue(QueueName="q.fifo", FifoQueue=True)))
-    assert stacks.deploy("s", of(Q=queue(QueueName="q.fifo"))) == "UPDATE_ROLLBACK_COMPLETE"
-    assert "when a custom-named resource requires replacing. Rename q.fifo" in stacks.reason("s", "Q", "UPDATE_FAILED")
+    encrypted = {"EncryptionConfiguration": {"EncryptionType": "KMS"}}
+    stacks.deploy("s", of(R=repository(RepositoryName="images", **encrypted)))
+    assert stacks.deploy("s", of(R=repository(RepositoryName="images"))) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "when a custom-named resource requires replacing. Rename images" in stacks.reason("s", "R", "UPDATE_FAILED")
 
 
 def test_update_in_place_keeps_the_resource_and_its_generated_name(stacks: Stacks, clients: Clients) -> None:
@@ -364,13 +366,10 @@ def test_update_in_place_keeps_the_resource_and_its_generated_name(stacks: Stack
 def test_update_that_a_model_cannot_do_fails_instead_of_being_forgotten(
     stacks: Stacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from moto.core.common_models import CloudFormationModel
-
     stacks.deploy("s", of(T=topic(DisplayName="one")))
-    inherited = CloudFormationModel.__dict__["update_from_cloudformation_json"]
-    monkeypatch.setattr(models.models()["AWS::SNS::Topic"], "update_from_cloudformation_json", inherited)
-    assert stacks.deploy("s", of(T=topic(DisplayName="two"))) == "UPDATE_ROLLBACK_FAILED"
-    assert "cannot update AWS::SNS::Topic in place (changed: DisplayName)" in stacks.reason("s", "T", "UPDATE_FAILED")
+    monkeypatch.setattr(models.models()["AWS::SNS::Topic"], "MUTABLE", frozenset({"Tags"}))
+    assert stacks.deploy("s", of(T=topic(DisplayName="two"))) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "cannot update DisplayName of AWS::SNS::Topic: its model" in stacks.reason("s", "T", "UPDATE_FAILED")
 
 
 def test_what_the_template_no_longer_has_is_deleted_or_retained(stacks: Stacks, clients: Clients) -> None:

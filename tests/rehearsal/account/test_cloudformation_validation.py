@@ -8,7 +8,9 @@ from botocore.exceptions import ClientError
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.stacks import Stacks, Template, att, parameter, queue, ref, topic
+from tests.rehearsal.account.functions import make_role, trust
+from tests.rehearsal.account.resources import Resources
+from tests.rehearsal.account.stacks import Stacks, Template, att, parameter, ref, repository, topic
 
 
 def refused(stacks: Stacks, template: Template, **options: Any) -> str:
@@ -29,9 +31,10 @@ def test_unknown_type_fails_before_anything_is_made(stacks: Stacks, clients: Cli
     assert clients("sns").list_topics()["Topics"] == []
 
 
-def test_type_without_a_model_is_refused_and_says_so(stacks: Stacks) -> None:
-    why = refused(stacks, of({"Type": "AWS::GameLift::Fleet", "Properties": {"Name": "f"}}))
-    assert "embedded account has no model for resource types: [AWS::GameLift::Fleet]" in why
+@pytest.mark.parametrize("kind", ["AWS::GameLift::Fleet", "AWS::SQS::Queue", "AWS::CloudFormation::Stack"])
+def test_type_without_an_own_model_is_refused_and_says_so(stacks: Stacks, kind: str) -> None:
+    why = refused(stacks, of({"Type": kind, "Properties": {"Name": "f"}}))
+    assert f"embedded account has no model for resource types: [{kind}]" in why
 
 
 def test_unknown_property_is_refused(stacks: Stacks) -> None:
@@ -51,7 +54,7 @@ def test_missing_required_property_is_refused(stacks: Stacks) -> None:
 
 
 def test_all_problems_are_told_at_once(stacks: Stacks) -> None:
-    why = refused(stacks, {"Resources": {"A": topic(Colour=1), "B": queue(Size=1)}})
+    why = refused(stacks, {"Resources": {"A": topic(Colour=1), "B": repository(Size=1)}})
     assert "resource A" in why
     assert "resource B" in why
 
@@ -223,7 +226,7 @@ def test_rules_section_asserts(stacks: Stacks) -> None:
 def test_change_of_a_resources_type_is_refused(stacks: Stacks) -> None:
     stacks.deploy("s", of(topic()))
     with pytest.raises(ClientError, match="Update of resource type is not permitted"):
-        stacks.change_set("s", of(queue()))
+        stacks.change_set("s", of(repository()))
 
 
 def test_yaml_with_short_forms_is_read(stacks: Stacks, account: Account) -> None:

@@ -65,7 +65,7 @@ def test_vpc_settings_change_in_place(resources: Resources, ec2: Any) -> None:
         "aws:cloudformation:stack-id": STACK_ID,
         "aws:cloudformation:logical-id": "Logical",
     }
-    with Refused(None, "does not change CidrBlock in place"):
+    with Refused(None, "cannot update CidrBlock of AWS::EC2::VPC:"):
         resources.update(vpc, {"CidrBlock": "10.1.0.0/16"})
 
 

@@ -76,7 +76,7 @@ def test_inline_ingress_changes_in_place(resources: Resources, ec2: Any, vpc: st
     group = make_group(resources, vpc, SecurityGroupIngress=[https])
     resources.update(group, {"GroupDescription": "shared", "VpcId": vpc, "SecurityGroupIngress": [lustre]})
     assert rules(ec2, group, egress=False) == [("tcp", "10.0.0.0/16", 988)]
-    with Refused(None, "does not change GroupDescription in place"):
+    with Refused(None, "cannot update GroupDescription of AWS::EC2::SecurityGroup:"):
         resources.update(group, {"GroupDescription": "other", "VpcId": vpc})
 
 
@@ -101,7 +101,7 @@ def test_separate_ingress_rule_changes_its_description_in_place(resources: Resou
     resources.update(rule, {**properties, "Description": "new"})
     shown = ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]["IpPermissions"]
     assert shown[0]["IpRanges"] == [{"CidrIp": "10.0.0.0/8", "Description": "new"}]
-    with Refused(None, "does not change FromPort in place"):
+    with Refused(None, "cannot update FromPort of AWS::EC2::SecurityGroupIngress:"):
         resources.update(rule, {**properties, "FromPort": 444})
 
 

@@ -140,7 +140,7 @@ def test_capacity_and_compression_change_in_place(resources: Resources, fsx: Any
     shown = fsx.describe_file_systems()["FileSystems"][0]
     assert (shown["StorageCapacity"], shown["LustreConfiguration"]["DataCompressionType"]) == (4800, "NONE")
     assert len(shown["NetworkInterfaceIds"]) == 3
-    with Refused(None, "does not change SubnetIds in place"):
+    with Refused(None, "cannot update SubnetIds of AWS::FSx::FileSystem:"):
         resources.update(model, {**properties, "SubnetIds": ["subnet-1"]})
 
 

@@ -68,7 +68,7 @@ def test_bucket_has_what_its_template_says(resources: Resources, s3: Any) -> Non
 
 def test_bucket_changes_in_place(resources: Resources, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", FULL, name=NAME)
-    resources.update(bucket, {"VersioningConfiguration": {"Status": "Suspended"}})
+    resources.update(bucket, {"AccessControl": "Private", "VersioningConfiguration": {"Status": "Suspended"}})
     assert s3.get_bucket_versioning(Bucket=NAME)["Status"] == "Suspended"
     with Refused("NoSuchTagSet", ""):
         s3.get_bucket_tagging(Bucket=NAME)

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from rehearsal.account.context import Account
-from rehearsal.account.services.eks.service import service_of
+from rehearsal.account.services.eks.service import DEFAULT_UPGRADE_POLICY, NETWORK_DEFAULTS, service_of
 from rehearsal.account.services.resource_model import (
     Declaration,
     ResourceModel,
@@ -86,6 +86,7 @@ class ClusterResource(ResourceModel):
             "Version",
         }
     )
+    MUTABLE = frozenset({"DeletionProtection", "Logging", "ResourcesVpcConfig", "Tags", "UpgradePolicy", "Version"})
 
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
@@ -99,12 +100,18 @@ class ClusterResource(ResourceModel):
         return True
 
     def update(self, declaration: Declaration) -> None:
+        self.refuse_removal(declaration, "Version")
         service, name, request = service_of(self.account), self.physical_resource_id, _cluster_request(declaration)
         cluster = service.cluster(name)
         if (version := request.get("version", cluster.version)) != cluster.version:
             service.update_version(name, version)
-        changes = ("resourcesVpcConfig", "logging", "accessConfig", "deletionProtection")
-        service.update_config(name, {key: request[key] for key in changes if key in request})
+        declared = {
+            "resourcesVpcConfig": {**NETWORK_DEFAULTS, **request["resourcesVpcConfig"]},
+            "logging": request.get("logging", {"clusterLogging": []}),
+            "deletionProtection": request.get("deletionProtection", False),
+            "upgradePolicy": request.get("upgradePolicy", DEFAULT_UPGRADE_POLICY),
+        }
+        service.update_config(name, declared)
         cluster.tags = request["tags"]
 
     def remove(self) -> None:
@@ -158,6 +165,18 @@ class NodegroupResource(ResourceModel):
             "Version",
         }
     )
+    MUTABLE = frozenset(
+        {
+            "Labels",
+            "LaunchTemplate.Version",
+            "ReleaseVersion",
+            "ScalingConfig",
+            "Tags",
+            "Taints",
+            "UpdateConfig",
+            "Version",
+        }
+    )
 
     def __init__(self, account: Account, cluster_name: str, name: str) -> None:
         super().__init__(account, f"{cluster_name}/{name}")
@@ -170,13 +189,14 @@ class NodegroupResource(ResourceModel):
         return cls(declaration.account, request["clusterName"], request["nodegroupName"])
 
     def update(self, declaration: Declaration) -> None:
+        self.refuse_removal(declaration, "ReleaseVersion", "ScalingConfig", "UpdateConfig", "Version")
         groups, request = service_of(self.account).node_groups, _request(declaration)
         group = groups.get(self._cluster_name, self._name)
-        if (version := request.get("version", group.version)) != group.version:
-            groups.update_version(self._cluster_name, self._name, version)
+        groups.update_version(self._cluster_name, self._name, request)
         groups.replace_labels_and_taints(group, request.get("labels", {}), request.get("taints", []))
         changes: dict[str, Any] = {key: request[key] for key in ("scalingConfig", "updateConfig") if key in request}
         groups.update_config(self._cluster_name, self._name, changes)
+        group.tags = request["tags"]
 
     def remove(self) -> None:
         service_of(self.account).node_groups.delete(self._cluster_name, self._name)
@@ -207,6 +227,7 @@ class AddonResource(ResourceModel):
             "Tags",
         }
     )
+    MUTABLE = frozenset({"AddonVersion", "ConfigurationValues", "PreserveOnDelete", "ServiceAccountRoleArn", "Tags"})
 
     def __init__(self, account: Account, cluster_name: str, name: str) -> None:
         super().__init__(account, f"{cluster_name}|{name}")
@@ -222,8 +243,10 @@ class AddonResource(ResourceModel):
         return resource
 
     def update(self, declaration: Declaration) -> None:
-        request = _request(declaration)
-        service_of(self.account).addons.update(self._cluster_name, self._name, request)
+        self.refuse_removal(declaration, "AddonVersion", "ConfigurationValues", "ServiceAccountRoleArn")
+        request, addons = _request(declaration), service_of(self.account).addons
+        addons.update(self._cluster_name, self._name, request)
+        addons.get(self._cluster_name, self._name)["tags"] = request["tags"]
         self._preserve = bool(request.get("preserveOnDelete", False))
 
     def remove(self) -> None:
@@ -237,7 +260,8 @@ class AddonResource(ResourceModel):
 class AccessEntryResource(ResourceModel):
     """An access entry with its access policies."""
 
-    KNOWN = frozenset({"AccessPolicies", "ClusterName", "KubernetesGroups", "PrincipalArn", "Tags", "Type", "Username"})
+    MUTABLE = frozenset({"AccessPolicies", "KubernetesGroups", "Tags", "Username"})
+    KNOWN = MUTABLE | {"ClusterName", "PrincipalArn", "Type"}
 
     def __init__(self, account: Account, cluster_name: str, principal_arn: str) -> None:
         super().__init__(account, f"{principal_arn}|{cluster_name}")
@@ -256,8 +280,10 @@ class AccessEntryResource(ResourceModel):
         return resource
 
     def update(self, declaration: Declaration) -> None:
+        self.refuse_removal(declaration, "Username")
         request = _request(declaration)
-        service_of(self.account).entries.update(self._cluster_name, self._principal_arn, request)
+        entry = service_of(self.account).entries.update(self._cluster_name, self._principal_arn, request)
+        entry.tags = request["tags"]
         self._associate(request)
 
     def remove(self) -> None:
@@ -280,7 +306,8 @@ class AccessEntryResource(ResourceModel):
 class PodIdentityAssociationResource(ResourceModel):
     """An association of a service account with a role."""
 
-    KNOWN = frozenset({"ClusterName", "Namespace", "RoleArn", "ServiceAccount", "Tags"})
+    MUTABLE = frozenset({"RoleArn", "Tags"})
+    KNOWN = MUTABLE | {"ClusterName", "Namespace", "ServiceAccount"}
 
     def __init__(self, account: Account, cluster_name: str, association: dict[str, Any]) -> None:
         super().__init__(account, association["associationArn"])
@@ -293,7 +320,8 @@ class PodIdentityAssociationResource(ResourceModel):
         return cls(declaration.account, request["clusterName"], association)
 
     def update(self, declaration: Declaration) -> None:
-        service_of(self.account).pod_identities.update(self._cluster_name, self._id, _request(declaration))
+        request, associations = _request(declaration), service_of(self.account).pod_identities
+        associations.update(self._cluster_name, self._id, request)["tags"] = request["tags"]
 
     def remove(self) -> None:
         service_of(self.account).pod_identities.delete(self._cluster_name, self._id)

@@ -4,6 +4,7 @@ Simulated: no instance exists (only its network interface and its Node object); 
 becomes unhealthy. What would keep real nodes from joining is refused.
 """
 
+import copy
 import threading
 import uuid
 from collections.abc import Mapping
@@ -95,6 +96,7 @@ class NodeGroups:
             release_version=request.get("releaseVersion", f"{cluster.version}-rehearsal"),
         )
         group.remote_access = None
+        group.launch_template = copy.deepcopy(request.get("launchTemplate"))
         group.security_groups = list(template.security_groups)
         group.resources = {"autoScalingGroups": [{"name": f"eks-{group.nodegroup_name}-{group.uuid}"}]}
         group.update_config = dict(request.get("updateConfig") or {"maxUnavailable": 1})
@@ -122,11 +124,19 @@ class NodeGroups:
         self._scale(group)
         return self._service.updates.record(cluster_name, "ConfigUpdate")
 
-    def update_version(self, cluster_name: str, name: str, version: str) -> None:
-        """Carry out an UpdateNodegroupVersion request. Simulated: the nodes stay, instead of being replaced."""
-        group = self.get(cluster_name, name)
-        check_node_version(version, self._service.active_cluster(cluster_name).version, group.version)
-        group.version, group.release_version = version, f"{version}-rehearsal"
+    def update_version(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> None:
+        """Carry out an UpdateNodegroupVersion request: Kubernetes, the image's release, the launch template's version.
+
+        Simulated: the nodes stay, instead of being replaced.
+        """
+        group, cluster = self.get(cluster_name, name), self._service.active_cluster(cluster_name)
+        version = request.get("version", group.version)
+        check_node_version(version, cluster.version, group.version)
+        template = self._launch_template(cluster, request)
+        self._check_network(group.subnets, template.security_groups)
+        group.version, group.release_version = version, request.get("releaseVersion", f"{version}-rehearsal")
+        group.launch_template = copy.deepcopy(request.get("launchTemplate"))
+        group.security_groups = list(template.security_groups)
 
     def replace_labels_and_taints(self, group: Any, labels: Mapping[str, str], taints: list[Any]) -> None:
         """Set what CloudFormation declares in full."""

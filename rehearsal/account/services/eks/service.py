@@ -31,6 +31,13 @@ from rehearsal.processes import ProcessFailure
 _services: dict[tuple[str, str], "EksService"] = {}
 _PLATFORM_VERSION = "eks.1"
 _CONTROL_PLANE_INTERFACES = 2
+NETWORK_DEFAULTS: Mapping[str, Any] = {
+    "endpointPublicAccess": True,
+    "endpointPrivateAccess": False,
+    "publicAccessCidrs": ["0.0.0.0/0"],
+    "securityGroupIds": [],
+}
+DEFAULT_UPGRADE_POLICY: Mapping[str, str] = {"supportType": "EXTENDED"}
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
@@ -136,6 +143,8 @@ class EksService:
             raise invalid_request(f"Unsupported authentication mode update from API to {mode}")
         if (protection := request.get("deletionProtection")) is not None:
             cluster.deletion_protection = protection
+        if policy := request.get("upgradePolicy"):
+            cluster.upgrade_policy = dict(policy)
         return self.updates.record(name, "ConfigUpdate")
 
     def update_version(self, name: str, version: str) -> dict[str, Any]:
@@ -156,10 +165,7 @@ class EksService:
             tags=dict(request.get("tags") or {}),
             encryption_config=copy.deepcopy(request.get("encryptionConfig")),
             resources_vpc_config={
-                "endpointPublicAccess": True,
-                "endpointPrivateAccess": False,
-                "publicAccessCidrs": ["0.0.0.0/0"],
-                "securityGroupIds": [],
+                **copy.deepcopy(dict(NETWORK_DEFAULTS)),
                 **vpc,
                 "vpcId": checks.find_subnets(self.account, vpc["subnetIds"])[0].vpc_id,
             },
@@ -171,7 +177,7 @@ class EksService:
         cluster.identity = {"oidc": {"issuer": issuer}}
         cluster.access_config = {"authenticationMode": "API"}
         cluster.deletion_protection = bool(request.get("deletionProtection", False))
-        cluster.upgrade_policy = dict(request.get("upgradePolicy") or {"supportType": "EXTENDED"})
+        cluster.upgrade_policy = dict(request.get("upgradePolicy") or DEFAULT_UPGRADE_POLICY)
         return cluster
 
     def _bring_up(self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None, identity: Identity) -> None:
