@@ -26,6 +26,8 @@ SIMULATED: Final = (
     "the FSx CSI driver: nothing is mounted; dynamic file systems by a stand-in within the driver's own role",
     "NetworkPolicies: accepted, not enforced",
     "network paths: routes, endpoints and their security groups are read; no packet flows",
+    "IAM's trust: CloudFormation, Lambda, EKS, Step Functions and pods need it; people may assume any role",
+    "IAM's rights: checked for HyperPod's calls and the stand-ins' roles; every other role may do everything",
 )
 
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class Actions:
     """Carries out actions on one stack's resources. Safe to use from several threads.
 
-    `role_arn` is the role that CloudFormation acts with (CDK's execution role); it is journalled.
+    `role_arn` is the role that the stack was given (CDK's execution role): journalled, its rights are not enforced.
     """
 
     account: "Account"

@@ -15,6 +15,7 @@ from rehearsal.account.cloudformation.requests import (
     refuse_imports,
     template_body,
 )
+from rehearsal.account.cloudformation.service_role import require_assumable
 from rehearsal.account.cloudformation.stack import Stack
 from rehearsal.account.cloudformation.template import parse
 
@@ -62,6 +63,7 @@ class Api:
     def delete_stack(self, request: Request) -> Answer:
         stack = self._store.find(request["StackName"])
         if stack is not None:
+            require_assumable(self._account, request.get("RoleARN"))
             retain = frozenset(request.get("RetainResources") or ())
             self._engine.delete(stack, retain=retain, token=request.get("ClientRequestToken"))
         return {}

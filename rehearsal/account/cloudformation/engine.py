@@ -15,6 +15,7 @@ from rehearsal.account.cloudformation.handlers import Handler, Marker
 from rehearsal.account.cloudformation.lookups import AccountLookups
 from rehearsal.account.cloudformation.models import ModelHandler
 from rehearsal.account.cloudformation.resource_types import METADATA_TYPE
+from rehearsal.account.cloudformation.service_role import require_assumable
 from rehearsal.account.cloudformation.stack import NOTHING, Desired, Resource, Stack, now
 from rehearsal.account.cloudformation.store import Store
 from rehearsal.account.errors import reason_of
@@ -70,6 +71,7 @@ class Engine:
 
     def deploy(self, stack: Stack, desired: Desired, options: Options) -> None:
         """Create or update `stack`; which one follows from its status."""
+        require_assumable(self._account, desired.role_arn)
         with stack.lock:
             creating = stack.status == "REVIEW_IN_PROGRESS"
             if not creating:
@@ -90,6 +92,8 @@ class Engine:
 
     def delete(self, stack: Stack, *, retain: frozenset[str], token: str | None) -> None:
         """Delete `stack`; `retain` names resources to leave in the account."""
+        if stack.status != "DELETE_COMPLETE":
+            require_assumable(self._account, stack.desired.role_arn)
         with stack.lock:
             if stack.status == "DELETE_COMPLETE":
                 return

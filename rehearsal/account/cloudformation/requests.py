@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from moto.iam.models import iam_backends
 from moto.s3.models import s3_backends
 
 from rehearsal.account.cloudformation import parameters, validation
@@ -14,6 +13,7 @@ from rehearsal.account.cloudformation.faults import invalid
 from rehearsal.account.cloudformation.intrinsics import Intrinsics
 from rehearsal.account.cloudformation.lookups import AccountLookups, Surroundings
 from rehearsal.account.cloudformation.resource_types import resource_types
+from rehearsal.account.cloudformation.service_role import require_assumable
 from rehearsal.account.cloudformation.stack import Desired, Stack
 from rehearsal.account.cloudformation.template import Template, parse
 
@@ -58,9 +58,10 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
         # Without Tags a stack keeps those it has.
         tags=stack.desired.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
         capabilities=capabilities,
-        role_arn=_role(account, request.get("RoleARN")) or stack.desired.role_arn,
+        role_arn=request.get("RoleARN") or stack.desired.role_arn,
         notification_arns=tuple(request.get("NotificationARNs") or ()),
     )
+    require_assumable(account, desired.role_arn)
     intrinsics = intrinsics_of(stack, desired, Surroundings(lookups, {}))
     _check_rules(template, intrinsics)
     validation.check_references(template, intrinsics, types)
@@ -85,15 +86,6 @@ def _from_s3(account: "Account", url: str) -> str:
     if key is None:
         raise invalid(f"S3 error: The specified key does not exist: {url}")
     return str(key.value.decode())
-
-
-def _role(account: "Account", arn: str | None) -> str | None:
-    """Return the role that CloudFormation is to act with; it must exist, as on AWS."""
-    if arn:
-        roles = iam_backends[account.account_id]["aws"].get_roles()
-        if arn not in {role.arn for role in roles}:
-            raise invalid(f"Role {arn} is invalid or cannot be assumed")
-    return arn
 
 
 def _check_rules(template: Template, intrinsics: Intrinsics) -> None:

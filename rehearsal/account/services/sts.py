@@ -1,6 +1,7 @@
 """STS: a role that does not exist cannot be assumed, and a pod's token is checked against the role's trust.
 
-moto hands out credentials for any ARN and never reads a web identity token.
+moto hands out credentials for any ARN and never reads a web identity token. Not checked: whether a role trusts the user
+or role that assumes it.
 """
 
 from fnmatch import fnmatchcase

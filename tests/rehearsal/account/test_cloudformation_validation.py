@@ -151,6 +151,29 @@ def test_role_that_does_not_exist_is_refused(stacks: Stacks) -> None:
     assert "is invalid or cannot be assumed" in why
 
 
+def test_role_that_does_not_trust_cloudformation_is_refused(account: Account, stacks: Stacks) -> None:
+    other = make_role(account, "other", "ec2.amazonaws.com", "AdministratorAccess").attributes()["Arn"]
+    assert f"Role {other} is invalid or cannot be assumed" in refused(stacks, of(topic()), RoleARN=other)
+    with pytest.raises(ClientError, match="cannot be assumed"):
+        stacks.client.create_stack(StackName="s", TemplateBody=json.dumps(of(topic())), RoleARN=other)
+    own = make_role(account, "own", "cloudformation.amazonaws.com").attributes()["Arn"]
+    assert stacks.deploy("s", of(topic()), RoleARN=own) == "CREATE_COMPLETE"
+    with pytest.raises(ClientError, match="cannot be assumed"):
+        stacks.client.delete_stack(StackName="s", RoleARN=other)
+    assert stacks.describe("s")["StackStatus"] == "CREATE_COMPLETE"
+
+
+def test_role_that_trusts_cloudformation_no_longer_ends_no_stack(account: Account, stacks: Stacks) -> None:
+    role = make_role(account, "own", "cloudformation.amazonaws.com")
+    stacks.deploy("s", of(topic()), RoleARN=role.attributes()["Arn"])
+    declared = {"RoleName": "own", "ManagedPolicyArns": []}
+    Resources(account).update(role, {**declared, "AssumeRolePolicyDocument": trust("ec2.amazonaws.com")})
+    for call in (stacks.client.delete_stack, lambda **name: stacks.change_set(name["StackName"], of(repository()))):
+        with pytest.raises(ClientError, match="cannot be assumed"):
+            call(StackName="s")
+    assert stacks.describe("s")["StackStatus"] == "CREATE_COMPLETE"
+
+
 WITH_PARAMETERS = {
     "Parameters": {
         "Size": {"Type": "Number", "Default": "3", "MaxValue": 5},
