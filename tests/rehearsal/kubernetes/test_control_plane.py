@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import ProcessFailure, is_alive
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, operator_pod, process_of
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
+from tests.rehearsal.story.checkout import processes_below
+from tests.rehearsal.story.network import peer, socket_inodes
 from tests.waiting import wait_until
 
 COMPONENTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet"}
@@ -89,6 +92,24 @@ def test_etcd_answers_the_api_server_and_nobody_else(control_plane: ControlPlane
         assert not etcd_answers(control_plane, port, "admin")
         with pytest.raises(urllib3.exceptions.HTTPError):
             urllib3.request("GET", f"http://127.0.0.1:{port}/version", retries=False)
+
+
+def listening() -> dict[int, str]:
+    """Address of each TCP socket that listens on this machine, by the socket's inode."""
+    rows = (line.split() for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()[1:])
+    return {int(row[9]): str(peer(row[1])[0]) for row in rows if row[3] == "0A"}
+
+
+def test_only_the_programs_of_the_documented_table_listen_and_on_localhost(control_plane: ControlPlane) -> None:
+    addresses, found = listening(), defaultdict(list)
+    for pid, command in processes_below(control_plane.directory).items():
+        # Other tests' pods of this control plane have ports for metrics and health.
+        if not command.startswith((sys.executable, str(control_plane.binaries["kuberay-operator"]))):
+            found[Path(command.split()[0]).name] += [addresses[each] for each in socket_inodes(pid) & addresses.keys()]
+    ports = {"etcd": 2, "kube-apiserver": 1, "podserver": 1}
+    assert {name: each for name, each in found.items() if each} == {
+        name: ["127.0.0.1"] * count for name, count in ports.items()
+    }
 
 
 def test_refused_request_says_why(control_plane: ControlPlane) -> None:
