@@ -57,9 +57,9 @@ def _refusal(account: Account, request: Request) -> Response | None:
         owner = owner_of(account, signature.access_key_id, signature.session_token)
         signature.verify(owner.credentials, account.clock.now())
     except UnsignedError as error:
-        return (
-            None if _proves_itself(request) else error_responses.make("", "MissingAuthenticationToken", str(error), 403)
-        )
+        if _proves_itself(request):
+            return None
+        return error_responses.make("", "MissingAuthenticationToken", str(error), 403)
     except (SignatureRefusedError, UnknownKeyError) as error:
         return error_responses.make(service, error.code, str(error), 403)
     return None

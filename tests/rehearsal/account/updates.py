@@ -1,7 +1,7 @@
 """For each resource type: a resource, changes that its update carries out, and changes that it refuses.
 
 A type may have several cases: what follows it in a key tells them apart. A text that begins with `$` stands for
-something of `Surroundings` (test_updates.py), such as `$vpc`.
+something of `Surroundings` (surroundings.py), such as `$vpc`.
 """
 
 import json

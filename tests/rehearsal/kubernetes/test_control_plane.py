@@ -101,7 +101,8 @@ def listening() -> dict[int, str]:
 
 
 def test_only_the_programs_of_the_documented_table_listen_and_on_localhost(control_plane: ControlPlane) -> None:
-    addresses, found = listening(), defaultdict(list)
+    addresses = listening()
+    found: dict[str, list[str]] = defaultdict(list)
     for pid, command in processes_below(control_plane.directory).items():
         # Other tests' pods of this control plane have ports for metrics and health.
         if not command.startswith((sys.executable, str(control_plane.binaries["kuberay-operator"]))):

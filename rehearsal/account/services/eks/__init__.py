@@ -5,13 +5,14 @@ checks, access entries and policies, add-ons, pod identity associations, nodes t
 """
 
 from rehearsal.account.context import Account
+from rehearsal.account.services.eks import part_models
 from rehearsal.account.services.eks.authenticator import install as install_authenticator
 from rehearsal.account.services.eks.host import ClusterHost, RunningCluster
 from rehearsal.account.services.eks.models import install as install_models
 from rehearsal.account.services.eks.routes import install as install_routes
 from rehearsal.account.services.eks.service import EksService
 
-__all__ = ["ClusterHost", "RunningCluster", "install"]
+__all__ = ["ClusterHost", "RunningCluster", "install", "part_models"]
 
 
 def install(account: Account) -> None:

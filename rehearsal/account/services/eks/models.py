@@ -1,4 +1,4 @@
-"""CloudFormation's EKS resources. Each calls the service as the API would, with the API's spelling of properties."""
+"""CloudFormation's EKS clusters and node groups. Each calls the service as the API would, with its spelling."""
 
 from typing import Any, Self
 
@@ -52,7 +52,8 @@ def _property(name: str, value: Any) -> Any:
     return api_shape(value)
 
 
-def _request(declaration: Declaration) -> dict[str, Any]:
+def request_of(declaration: Declaration) -> dict[str, Any]:
+    """The properties as a request of the API, with the tags as a map."""
     return {**api_shape(declaration.properties), "tags": declaration.tags()}
 
 
@@ -132,7 +133,7 @@ class ClusterResource(ResourceModel):
 
 
 def _cluster_request(declaration: Declaration) -> dict[str, Any]:
-    request = {"name": declaration.name} | _request(declaration)
+    request = {"name": declaration.name} | request_of(declaration)
     if "Logging" in declaration.properties:
         wanted = declaration.properties["Logging"].get("ClusterLogging", {}).get("EnabledTypes", [])
         types = [entry["Type"] for entry in wanted]
@@ -184,13 +185,13 @@ class NodegroupResource(ResourceModel):
 
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
-        request = {"nodegroupName": declaration.name[-63:]} | _request(declaration)
+        request = {"nodegroupName": declaration.name[-63:]} | request_of(declaration)
         service_of(declaration.account).node_groups.create(request["clusterName"], request)
         return cls(declaration.account, request["clusterName"], request["nodegroupName"])
 
     def update(self, declaration: Declaration) -> None:
         self.refuse_removal(declaration, "ReleaseVersion", "ScalingConfig", "UpdateConfig", "Version")
-        groups, request = service_of(self.account).node_groups, _request(declaration)
+        groups, request = service_of(self.account).node_groups, request_of(declaration)
         group = groups.get(self._cluster_name, self._name)
         groups.update_version(self._cluster_name, self._name, request)
         groups.replace_labels_and_taints(group, request.get("labels", {}), request.get("taints", []))
@@ -209,122 +210,3 @@ class NodegroupResource(ResourceModel):
             "Id": self.physical_resource_id,
             "NodegroupName": self._name,
         }
-
-
-@cloudformation_model("AWS::EKS::Addon")
-class AddonResource(ResourceModel):
-    """A managed add-on."""
-
-    KNOWN = frozenset(
-        {
-            "AddonName",
-            "AddonVersion",
-            "ClusterName",
-            "ConfigurationValues",
-            "PreserveOnDelete",
-            "ResolveConflicts",
-            "ServiceAccountRoleArn",
-            "Tags",
-        }
-    )
-    MUTABLE = frozenset({"AddonVersion", "ConfigurationValues", "PreserveOnDelete", "ServiceAccountRoleArn", "Tags"})
-
-    def __init__(self, account: Account, cluster_name: str, name: str) -> None:
-        super().__init__(account, f"{cluster_name}|{name}")
-        self._cluster_name, self._name = cluster_name, name
-        self._preserve = False
-
-    @classmethod
-    def create(cls, declaration: Declaration) -> Self:
-        request = _request(declaration)
-        service_of(declaration.account).addons.create(request["clusterName"], request)
-        resource = cls(declaration.account, request["clusterName"], request["addonName"])
-        resource._preserve = bool(request.get("preserveOnDelete", False))
-        return resource
-
-    def update(self, declaration: Declaration) -> None:
-        self.refuse_removal(declaration, "AddonVersion", "ConfigurationValues", "ServiceAccountRoleArn")
-        request, addons = _request(declaration), service_of(self.account).addons
-        addons.update(self._cluster_name, self._name, request)
-        addons.get(self._cluster_name, self._name)["tags"] = request["tags"]
-        self._preserve = bool(request.get("preserveOnDelete", False))
-
-    def remove(self) -> None:
-        service_of(self.account).addons.delete(self._cluster_name, self._name, preserve=self._preserve)
-
-    def attributes(self) -> dict[str, Any]:
-        return {"Arn": service_of(self.account).addons.get(self._cluster_name, self._name)["addonArn"]}
-
-
-@cloudformation_model("AWS::EKS::AccessEntry")
-class AccessEntryResource(ResourceModel):
-    """An access entry with its access policies."""
-
-    MUTABLE = frozenset({"AccessPolicies", "KubernetesGroups", "Tags", "Username"})
-    KNOWN = MUTABLE | {"ClusterName", "PrincipalArn", "Type"}
-
-    def __init__(self, account: Account, cluster_name: str, principal_arn: str) -> None:
-        super().__init__(account, f"{principal_arn}|{cluster_name}")
-        self._cluster_name, self._principal_arn = cluster_name, principal_arn
-
-    @classmethod
-    def create(cls, declaration: Declaration) -> Self:
-        request = _request(declaration)
-        service_of(declaration.account).entries.create(request["clusterName"], request)
-        resource = cls(declaration.account, request["clusterName"], request["principalArn"])
-        try:
-            resource._associate(request)
-        except Exception:
-            resource.remove()
-            raise
-        return resource
-
-    def update(self, declaration: Declaration) -> None:
-        self.refuse_removal(declaration, "Username")
-        request = _request(declaration)
-        entry = service_of(self.account).entries.update(self._cluster_name, self._principal_arn, request)
-        entry.tags = request["tags"]
-        self._associate(request)
-
-    def remove(self) -> None:
-        service_of(self.account).entries.delete(self._cluster_name, self._principal_arn)
-
-    def attributes(self) -> dict[str, Any]:
-        entry = service_of(self.account).entries.get(self._cluster_name, self._principal_arn)
-        return {"AccessEntryArn": entry.arn}
-
-    def _associate(self, request: dict[str, Any]) -> None:
-        entries, where = service_of(self.account).entries, (self._cluster_name, self._principal_arn)
-        wanted = {policy["policyArn"]: policy["accessScope"] for policy in request.get("accessPolicies", [])}
-        for arn in set(entries.get(*where).policies) - set(wanted):
-            entries.disassociate(*where, arn)
-        for arn, scope in wanted.items():
-            entries.associate(*where, arn, scope)
-
-
-@cloudformation_model("AWS::EKS::PodIdentityAssociation")
-class PodIdentityAssociationResource(ResourceModel):
-    """An association of a service account with a role."""
-
-    MUTABLE = frozenset({"RoleArn", "Tags"})
-    KNOWN = MUTABLE | {"ClusterName", "Namespace", "ServiceAccount"}
-
-    def __init__(self, account: Account, cluster_name: str, association: dict[str, Any]) -> None:
-        super().__init__(account, association["associationArn"])
-        self._cluster_name, self._id = cluster_name, association["associationId"]
-
-    @classmethod
-    def create(cls, declaration: Declaration) -> Self:
-        request = _request(declaration)
-        association = service_of(declaration.account).pod_identities.create(request["clusterName"], request)
-        return cls(declaration.account, request["clusterName"], association)
-
-    def update(self, declaration: Declaration) -> None:
-        request, associations = _request(declaration), service_of(self.account).pod_identities
-        associations.update(self._cluster_name, self._id, request)["tags"] = request["tags"]
-
-    def remove(self) -> None:
-        service_of(self.account).pod_identities.delete(self._cluster_name, self._id)
-
-    def attributes(self) -> dict[str, Any]:
-        return {"AssociationArn": self.physical_resource_id, "AssociationId": self._id}
