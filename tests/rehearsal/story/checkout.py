@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
-from rehearsal.paths import BINARIES, NODE_MODULES, REPOSITORY
+from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.processes import is_alive
 from tests.waiting import PATIENCE, REHEARSAL_PATIENCE
 
@@ -38,9 +39,16 @@ class Checkout:
                 shutil.copy2(source, directory / part)
         (directory / ".venv").symlink_to(sys.prefix)
         (directory / "node_modules").symlink_to(NODE_MODULES)
-        programs.mkdir(parents=True, exist_ok=True)
         (self.runs / "cache").mkdir(parents=True)
-        (self.runs / "cache" / "bin").symlink_to(programs)
+        # What a synthesis and the CDK CLI unpack and compile at first takes half a minute of a core.
+        for name, kept in {"bin": programs, "cdk": CACHE / "cdk"}.items():
+            kept.mkdir(parents=True, exist_ok=True)
+            (self.runs / "cache" / name).symlink_to(kept)
+
+    def replace_app(self, app: ModuleType) -> None:
+        """Let the CDK app be a module of the tests."""
+        assert app.__file__
+        shutil.copy2(app.__file__, self.directory / "app.py")
 
     def environment(self, **more: str) -> dict[str, str]:
         """Variables of a user who has nothing but this clone; `more` is added, and replaces."""

@@ -12,6 +12,7 @@ import pytest
 
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.paths import BINARIES
+from tests.rehearsal.story import cluster_app
 from tests.rehearsal.story.checkout import (
     Checkout,
     assert_one_clear_message,
@@ -20,16 +21,15 @@ from tests.rehearsal.story.checkout import (
 )
 from tests.waiting import REHEARSAL_PATIENCE
 
-ENVIRONMENT = "small"
-
 
 class Telling:
     """A rehearsal that is under way in a clone of its own."""
 
     def __init__(self, checkout: Checkout) -> None:
         self.checkout = checkout
-        self.process: subprocess.Popen[str] = checkout.start(*rehearsal("run", "--env", ENVIRONMENT))
-        self.run = checkout.runs / ENVIRONMENT
+        checkout.replace_app(cluster_app)
+        self.process: subprocess.Popen[str] = checkout.start(*rehearsal("run", "--env", cluster_app.ENVIRONMENT))
+        self.run = checkout.runs / cluster_app.ENVIRONMENT
 
     def until_written(self, pattern: str, word: str = "", seconds: float = REHEARSAL_PATIENCE) -> None:
         """Wait for a file of the run that holds a word."""
@@ -55,8 +55,9 @@ class Ending:
 
 
 def interrupt_with_a_control_plane(telling: Telling) -> None:
-    """Ctrl-C in the middle of the eks stack, with everything of the control plane running."""
+    """Ctrl-C with everything of a control plane running, and a function."""
     telling.until_written("account/clusters/*/run/kube-scheduler.pid")
+    assert [command for command in telling.checkout.processes().values() if "run_python.py" in command]
     telling.process.send_signal(signal.SIGINT)
 
 
@@ -128,7 +129,7 @@ def test_a_program_that_does_not_start_is_named_with_its_log(endings: dict[str, 
         ending.output,
         r"The rehearsal of small failed: .* ended with code 1; its output: \S+/logs/cdk-02-deploy\.log",
         r"kube-apiserver ended with code 1; its log:\s+\S+/logs/kube-apiserver\.log\s+unknown flag: --etcd-servers",
-        r"rayhp-small-eks .* ROLLBACK_COMPLETE",
+        rf"{cluster_app.STACK} .* ROLLBACK_COMPLETE",
     )
 
 
