@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from rehearsal.isolation import child_environment
+from rehearsal.paths import CACHE
 from rehearsal.processes import free_port
 from rehearsal.run_keys import RunKeys
-from rehearsal.story.cdk import changed_stacks
+from rehearsal.story.cdk import changed_stacks, kept_folders
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
@@ -46,26 +47,30 @@ CONSUMER = template(
 
 
 class Cdk:
-    """Runs the CDK CLI on a cloud assembly of two stacks, `producer` and `consumer`."""
+    """Runs the CDK CLI on a cloud assembly."""
 
     def __init__(self, directory: Path, port: int, keys: RunKeys) -> None:
         self._directory = directory
         self._environment = child_environment(
-            directory, endpoint=f"http://localhost:{port}", region=REGION, account_id=ACCOUNT_ID, extra=keys.aws
+            directory,
+            endpoint=f"http://localhost:{port}",
+            region=REGION,
+            account_id=ACCOUNT_ID,
+            extra=keys.aws | kept_folders(CACHE / "cdk"),
         )
         self.assembly = directory / "cdk.out"
         self.assembly.mkdir()
 
-    def write(self, first: dict[str, Any], second: dict[str, Any]) -> None:
-        """Write the assembly, as `cdk synth` would."""
+    def write(self, **stacks: dict[str, Any]) -> None:
+        """Write the assembly, as `cdk synth` would: each stack needs those before it."""
         role = "arn:${AWS::Partition}:iam::111122223333:role/cdk-hnb659fds-{}-role-111122223333-us-west-2"
-        artifacts = {}
-        for name, body, needs in (("producer", first, []), ("consumer", second, ["producer"])):
+        artifacts: dict[str, Any] = {}
+        for name, body in stacks.items():
             (self.assembly / f"{name}.template.json").write_text(json.dumps(body))
             artifacts[name] = {
                 "type": "aws:cloudformation:stack",
                 "environment": "aws://111122223333/us-west-2",
-                "dependencies": needs,
+                "dependencies": [*artifacts],
                 "properties": {
                     "templateFile": f"{name}.template.json",
                     "validateOnSynth": False,
@@ -85,32 +90,36 @@ class Cdk:
         return output
 
 
-@pytest.fixture
-def cdk(tmp_path: Path) -> Iterator[Cdk]:
-    port = free_port()
+@pytest.fixture(scope="module")
+def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
+    """An account that is bootstrapped; each test has stacks of its own."""
+    directory, port = tmp_path_factory.mktemp("cli"), free_port()
     argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", ACCOUNT_ID]
-    argv += ["--region", REGION, "--directory", str(tmp_path), "--binaries", str(tmp_path)]
+    argv += ["--region", REGION, "--directory", str(directory), "--binaries", str(directory)]
     keys = RunKeys.issue()
-    environment = child_environment(tmp_path, region=REGION, account_id=ACCOUNT_ID, extra=keys.in_environment)
+    environment = child_environment(directory, region=REGION, account_id=ACCOUNT_ID, extra=keys.in_environment)
     process = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["ready"]
-    yield Cdk(tmp_path, port, keys)
-    os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(PATIENCE) == 0
-    process.stdout.close()
+    try:
+        cdk = Cdk(directory, port, keys)
+        assert "bootstrapped." in cdk.run("bootstrap", "aws://111122223333/us-west-2")
+        yield cdk
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        process.stdout.close()
 
 
 def test_real_cdk_cli_deploys_compares_updates_and_destroys(cdk: Cdk) -> None:
-    cdk.write(producer("one"), CONSUMER)
+    cdk.write(producer=producer("one"), consumer=CONSUMER)
     everything = ("deploy", "--all", "--require-approval", "never")
-    assert "bootstrapped." in cdk.run("bootstrap", "aws://111122223333/us-west-2")
 
     assert changed_stacks(cdk.run(*everything)) == {"producer", "consumer"}
     assert "Number of stacks with differences: 0" in cdk.run("diff")
     assert changed_stacks(cdk.run(*everything)) == set()
 
-    cdk.write(producer("two"), CONSUMER)
+    cdk.write(producer=producer("two"), consumer=CONSUMER)
     shown = cdk.run("diff")
     assert "[-] one" in shown
     assert "Number of stacks with differences: 1" in shown
@@ -124,8 +133,7 @@ def test_real_cdk_cli_deploys_compares_updates_and_destroys(cdk: Cdk) -> None:
 
 
 def test_failed_deployment_is_told_with_its_reason(cdk: Cdk) -> None:
-    cdk.write(producer("one"), template(T={"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "no name"}}))
-    cdk.run("bootstrap", "aws://111122223333/us-west-2")
-    output = cdk.run("deploy", "consumer", "--exclusively", "--require-approval", "never", code=1)
+    cdk.write(refused=template(T={"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "no name"}}))
+    output = cdk.run("deploy", "refused", "--require-approval", "never", code=1)
     assert "Topic names must be made up of" in output
     assert "ROLLBACK_COMPLETE" in output
