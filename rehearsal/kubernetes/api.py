@@ -114,7 +114,7 @@ class Api:
             fields=query if body is None else None,
             headers={"Content-Type": content_type, "Accept": "application/json"},
             preload_content=not stream,
-            timeout=urllib3.Timeout(connect=5, read=None if stream else 30),
+            timeout=urllib3.Timeout(connect=30, read=None if stream else 30),
         )
         if response.status >= 400:
             raise ApiError(response.status, _message(response.data))

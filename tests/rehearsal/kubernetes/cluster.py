@@ -1,13 +1,15 @@
 """What the tests say to a cluster: kubectl, waiting, and the objects they create."""
 
-import json
+import argparse
 import subprocess
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
+from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 
@@ -27,9 +29,11 @@ READY_CONDITION = '{.status.conditions[?(@.type=="Ready")].status}'
 
 
 class Kubectl:
-    """The real kubectl as cluster administrator."""
+    """The real kubectl as cluster administrator; what it only reads comes without a process for each look."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
+        self._control_plane = control_plane
+        self._collections: dict[str, _Collection] = {}
         self._argv = [
             str(control_plane.binaries["kubectl"]),
             f"--kubeconfig={control_plane.admin_kubeconfig}",
@@ -57,8 +61,54 @@ class Kubectl:
         self("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def get(self, *arguments: str) -> Object:
-        answer: Object = json.loads(self("get", *arguments, "-o", "json"))
-        return answer
+        """Return what `kubectl get -o json` does: an object, or a list of objects of all kinds."""
+        asked = _GET.parse_args(arguments)
+        api, namespace = self._control_plane.api, "" if asked.A else asked.n
+        paths = [self._collection(kind).path(namespace) for kind in asked.kinds.split(",")]
+        if asked.name:
+            return api.get(f"{paths[0]}/{asked.name}")
+        lists = [api.get(path, **({"labelSelector": asked.l} if asked.l else {})) for path in paths]
+        named = [(each["kind"].removesuffix("List"), each["apiVersion"], each["items"]) for each in lists]
+        return {"items": [{"kind": kind, "apiVersion": version, **item} for kind, version, of in named for item in of]}
+
+    def _collection(self, kind: str) -> "_Collection":
+        """Find a kind by its plural, singular or short name, also one that was not served before."""
+        if kind not in self._collections:
+            self._collections = _discover(self._control_plane.api)
+        return self._collections[kind]
+
+
+_GET: Final = argparse.ArgumentParser("kubectl get", exit_on_error=False, add_help=False)
+_GET.add_argument("-n", default="default")
+_GET.add_argument("-A", action="store_true")
+_GET.add_argument("-l")
+_GET.add_argument("kinds")
+_GET.add_argument("name", nargs="?")
+
+
+@dataclass(frozen=True)
+class _Collection:
+    """Where the objects of a kind are."""
+
+    group: str
+    name: str
+    namespaced: bool
+
+    def path(self, namespace: str) -> str:
+        inside = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return f"{self.group}{inside}/{self.name}"
+
+
+def _discover(api: Api) -> dict[str, _Collection]:
+    """Map all names of all kinds; of two groups with the same name the first counts, as for kubectl."""
+    versions = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
+    found: dict[str, _Collection] = {}
+    for group in ("/api/v1", *(f"/apis/{version}" for version in versions)):
+        for each in api.get(group)["resources"]:
+            collection = _Collection(group, each["name"], each["namespaced"])
+            for name in (each["name"], each["singularName"], *each.get("shortNames", ())):
+                found.setdefault(name, collection)
+    return found
 
 
 class _Ending(subprocess.Popen[str]):

@@ -11,6 +11,10 @@ def phase_of(kubectl: Kubectl, name: str) -> str:
     return str(kubectl.get("pod", name)["status"]["phase"])
 
 
+def taints_of(kubectl: Kubectl, name: str) -> set[str]:
+    return {taint["key"] for taint in kubectl.get("node", name)["spec"].get("taints", ())}
+
+
 def test_node_joins_with_everything_that_its_kubelet_would_say(nodes: Nodes, kubectl: Kubectl) -> None:
     taint = {"key": "example.com/checking", "value": "yes", "effect": "NoSchedule"}
     nodes.add(
@@ -78,8 +82,7 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     addresses = kubectl.get("node", "fragile")["status"]["addresses"]
     nodes.stop_heartbeat("fragile")
     wait_until(lambda: not nodes.is_ready("fragile"), "node lost")
-    taints = kubectl.get("node", "fragile")["spec"]["taints"]
-    assert any(taint["key"] == "node.kubernetes.io/unreachable" for taint in taints)
+    wait_until(lambda: "node.kubernetes.io/unreachable" in taints_of(kubectl, "fragile"), "the taint")
     kubectl("delete", "pod", "stranded", "--wait=false")
     kubectl.apply(pod("attended", nodeSelector={"group": "system"}))
     wait_until(lambda: phase_of(kubectl, "attended") == "Running", "pod Running")
