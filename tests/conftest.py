@@ -35,12 +35,12 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/handlers/test_faults.py",
     "tests/charts/test_checkov.py",
     "tests/handlers/test_rollback.py",
-    "tests/rehearsal/story/test_isolation.py",
+    "tests/rehearsal/kubernetes/test_reaper.py",
     "tests/rehearsal/story/test_endings.py",
     "tests/rehearsal/account/test_cloudformation_cli.py",
     "tests/rehearsal/kubernetes/test_project_charts.py",
     "tests/rehearsal/drills/test_cluster_stage.py",
-    "tests/rehearsal/kubernetes/test_reaper.py",
+    "tests/rehearsal/story/test_kept.py",
     "tests/rehearsal/kubernetes/test_strict_dry_run.py",
     "tests/rehearsal/account/test_image_build_real_cluster.py",
     "tests/rehearsal/kubernetes/test_submitters.py",
@@ -49,6 +49,30 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/account/test_account_server.py",
     "tests/rehearsal/kubernetes/test_sandbox.py",
 )
+
+# Files whose tests need KubeRay's operator: one worker has them all, and so it is installed once.
+WITH_OPERATOR: Final = frozenset(
+    {
+        "tests/rehearsal/kubernetes/test_image_pull.py",
+        "tests/rehearsal/kubernetes/test_kuberay.py",
+        "tests/rehearsal/kubernetes/test_ray_keys.py",
+        "tests/rehearsal/kubernetes/test_reaper.py",
+        "tests/rehearsal/kubernetes/test_rollout.py",
+    }
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker whole files (`--dist loadfile`), and one of them all those with the operator."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "operator" if file in WITH_OPERATOR else file
+
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

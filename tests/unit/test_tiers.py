@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiers
-from tests.conftest import LONGEST
+from tests.conftest import LONGEST, WITH_OPERATOR
 from tests.tiers import APART, PRODUCT, REPOSITORY, Scope, scope_of
 
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
@@ -143,3 +143,16 @@ def test_a_failure_of_the_first_tests_is_the_exit_code(monkeypatch: pytest.Monke
     monkeypatch.setattr(tiers, "choose", lambda: (Scope.PRODUCT, "because"))
     monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == ["rehearsal"])
     assert tiers.main([]) == 1
+
+
+def test_files_that_one_worker_gets_are_those_with_the_operator() -> None:
+    found = {str(file.relative_to(REPOSITORY)) for file in REHEARSAL_TESTS if "operator" in fixtures_of(file)}
+    assert found - {"tests/rehearsal/kubernetes/conftest.py"} == WITH_OPERATOR
+
+
+def fixtures_of(file: Path) -> set[str]:
+    """The names that functions of a file ask for, as arguments or by `usefixtures`."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    arguments = {each.arg for node in nodes if isinstance(node, ast.FunctionDef) for each in node.args.args}
+    used = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("usefixtures")]
+    return arguments | {each.value for node in used for each in node.args if isinstance(each, ast.Constant)}

@@ -1,17 +1,20 @@
 """What the tests say to a cluster: kubectl, waiting, and the objects they create."""
 
 import argparse
+import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from ops import kuberay
 from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
+from tests.waiting import wait_until
 
 Object = dict[str, Any]
 
@@ -136,6 +139,25 @@ def process_of(control_plane: ControlPlane) -> int:
     log = (control_plane.logs / "kubelet.log").read_text()
     started = [line for line in log.splitlines() if "as process" in line]
     return int(started[-1].split()[-1])
+
+
+def definitions(binaries: Binaries) -> list[Object]:
+    """KubeRay's definitions of its kinds; the two larger ones without what stands in them of RayCluster's."""
+    clusters, *others = kuberay.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")
+    return [dict(clusters), *map(_shortened, others)]
+
+
+def _shortened(definition: Mapping[str, Any]) -> Object:
+    spec = definition["spec"]
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [version | {"schema": {"openAPIV3Schema": schema}} for version in spec["versions"]]
+    return {**definition, "spec": {**spec, "versions": versions}}
+
+
+def install_definitions(kubectl: Kubectl, binaries: Binaries) -> None:
+    """Install KubeRay's kinds, and wait until they are served."""
+    kubectl("apply", "--server-side", "-f", "-", stdin="\n".join(map(json.dumps, definitions(binaries))))
+    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
 
 
 def operator_objects(binaries: Binaries) -> list[Object]:

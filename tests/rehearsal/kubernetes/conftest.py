@@ -9,7 +9,7 @@ import pytest
 
 from rehearsal import paths
 from rehearsal.kubernetes import binaries as built
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import (
@@ -18,10 +18,10 @@ from tests.rehearsal.kubernetes.cluster import (
     OPERATOR_NAMESPACE,
     Kubectl,
     Object,
-    is_established,
+    install_definitions,
     operator_objects,
 )
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.waiting import KUBECTL_PATIENCE
 
 KNOWN_TOKEN = "token-of-ann"
 
@@ -103,8 +103,7 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
 @pytest.fixture(scope="session")
 def operator(binaries: Binaries, nodes: Nodes, kubectl: Kubectl) -> Object:
     """KubeRay installed and available; its ClusterRole."""
-    kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
+    install_definitions(kubectl, binaries)
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
     objects = operator_objects(binaries)
     kubectl.apply(*objects)

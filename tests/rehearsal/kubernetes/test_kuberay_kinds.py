@@ -3,10 +3,9 @@
 import copy
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import kubernetes
 import pytest
@@ -15,9 +14,9 @@ from k8s_charts.helm import HelmRelease
 from k8s_charts.kuberay import CHART, kuberay_crds_release
 from ops import kuberay
 from ops.kuberay import Kind, Owner
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, definitions, is_established
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
 from tests.waiting import wait_until
 
@@ -45,16 +44,8 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
 
 @pytest.fixture(scope="module")
 def read(binaries: Binaries) -> list[Object]:
-    """KubeRay's definitions, those of 1.2.0; the two larger ones without what stands in them of the first."""
-    clusters, *others = kuberay.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")
-    return [dict(clusters), *map(_shortened, others)]
-
-
-def _shortened(definition: Mapping[str, Any]) -> Object:
-    spec = definition["spec"]
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    versions = [version | {"schema": {"openAPIV3Schema": schema}} for version in spec["versions"]]
-    return {**definition, "spec": {**spec, "versions": versions}}
+    """KubeRay's definitions, those of 1.2.0."""
+    return definitions(binaries)
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,9 @@ import yaml
 from config import available
 from ops.manifests import DIRECTORY
 from rehearsal import stand_ins
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, is_established
-from tests.waiting import wait_until
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, install_definitions
 
 pytestmark = pytest.mark.product
 
@@ -69,8 +68,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterato
     plane.start()
     try:
         api = Api(plane, charts)
-        api.kubectl("apply", "--server-side", "-f", kuberay_module_directory(binaries) / "config/crd/bases")
-        wait_until(lambda: all(map(is_established, api.kubectl.get("crds")["items"])), "KubeRay's kinds")
+        install_definitions(api.kubectl, binaries)
         yield api
     finally:
         plane.stop()
