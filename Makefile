@@ -86,6 +86,10 @@ test-long: setup setup-jobs ## all cases of which each other run takes a sample,
 test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one
 	@$(RUN) pytest -q -m readme tests/rehearsal/story
 
+.PHONY: test-isolation
+test-isolation: setup ## rehearse ENV=dev as somebody with credentials of a real account: nothing of them is used, nothing leaves
+	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/story
+
 .PHONY: manifests
 manifests: setup ## render manifests/ anew for every environment
 	@$(RUN) ops manifests

@@ -95,7 +95,8 @@ TIERS: Final = (
         files=(*_REHEARSED, "requirements-jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
-    _rehearsal("prod", budget=15),
+    # Whole, and isolated: what `make rehearse ENV=prod` would prove, too.
+    Tier("rehearse-prod", "make test-isolation ENV=prod", budget=15, cores=1, files=(*_REHEARSED, "tests/*")),
     _rehearsal("closed", budget=10, sampled=True),
     _rehearsal("existing-vpc", budget=10, sampled=True),
     _rehearsal("existing-eks", budget=10, sampled=True),

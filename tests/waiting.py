@@ -6,7 +6,7 @@ from typing import Final
 
 # Long enough that only what hangs is given up.
 PATIENCE: Final = 180
-REHEARSAL_PATIENCE: Final = 900
+REHEARSAL_PATIENCE: Final = 3600
 KUBECTL_PATIENCE: Final = f"--timeout={PATIENCE}s"
 
 

@@ -43,7 +43,7 @@ _FILES: Final = {
     ".aws/config": _CONFIG,
     ".aws/credentials": _CREDENTIALS,
     ".aws/sso/cache/token.json": f'{{"accessToken": "{SECRETS[5]}", "region": "eu-central-1"}}',
-    ".cdk.json": '{"context": {"environment": "prod", "charts": "publisher"}, "profile": "production"}',
+    ".cdk.json": '{"context": {"environment": "closed", "charts": "publisher"}, "profile": "production"}',
     ".config/helm/repositories.yaml": "repositories: [{name: own, url: 'https://203.0.113.12'}]\n",
     ".kube/config": _KUBECONFIG,
     ".npmrc": "registry=https://203.0.113.13/\n",

@@ -26,8 +26,8 @@ PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c e
 NOT_TYPED: Final = {
     "make rehearse": "CI runs it as it stands there",
     "make test": "CI runs its tiers one by one, and this is part of one",
-    "make rehearse KEEP=1": "test_isolation",
-    "make rehearse-down": "test_isolation",
+    "make rehearse KEEP=1": "test_kept",
+    "make rehearse-down": "test_kept",
     "make drill": "test_drills types it",
     "make drill NAME=capacity": "CI runs it with the other drills",
     "ops scale worker-group-1 2 --env dev": "the drill scale-down does it",
