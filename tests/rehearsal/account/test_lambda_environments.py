@@ -355,7 +355,7 @@ def test_what_a_function_leaves_running_is_frozen_until_its_next_invocation(acco
     pid, _ = invoke(account, function)[0]
 
     wait_until(lambda: _state(pid) == "T", "the child's freezing")
-    assert invoke(account, function)[0] == [pid, "S"]
+    assert invoke(account, function)[0] in ([pid, "S"], [pid, "R"])  # asleep, or about to be where no core is idle
 
 
 def test_what_a_function_started_ends_with_the_account(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
