@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.status import Status
+from rich.markup import escape
+from rich.text import Text
 
 from rehearsal.story.breakdown import Span
 
@@ -30,13 +31,31 @@ class Step:
         self.seen.append(fact)
 
 
+@dataclass
+class _Running:
+    """The line of the running step; a terminal draws it again and again."""
+
+    title: str
+    started: float
+    line: str = ""
+
+    def __rich__(self) -> Text:
+        said = f"[bold]{self.title}[/] {elapsed(time.monotonic() - self.started)}"
+        return Text.from_markup(f"{said} [dim]{escape(self.line)}[/]")
+
+
+def elapsed(seconds: float) -> str:
+    """Return minutes and seconds as a clock shows them."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
 class Narrator:
-    """Prints steps as they begin and end. On a terminal the last line of a command's output is shown live."""
+    """Prints steps as they begin and end. On a terminal a step shows its time and its command's last line, live."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.steps: list[Step] = []
-        self._status: Status | None = None
+        self._running: _Running | None = None
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
@@ -46,8 +65,8 @@ class Narrator:
         started = time.monotonic()
         if not self.console.is_terminal:
             self.console.print(f"▶ {title} …")
-        with self.console.status(f"[bold]{title}[/]", spinner="dots") as status:
-            self._status = status
+        self._running = _Running(title, started)
+        with self.console.status(self._running, spinner="dots"):
             try:
                 yield step
             except BaseException:
@@ -61,7 +80,6 @@ class Narrator:
 
     def echo(self, line: str) -> None:
         """Show a line of a running command beside the step's spinner; without a terminal it is only logged."""
-        if self._status and self.console.is_terminal and line.strip():
-            title = self.steps[-1].title
-            room = max(20, self.console.width - len(title) - 8)
-            self._status.update(f"[bold]{title}[/] [dim]{line.strip()[:room]}[/]")
+        if self._running and line.strip():
+            room = max(20, self.console.width - len(self._running.title) - 14)
+            self._running.line = line.strip()[:room]

@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+NAME: Final = "timeline.html"
+
 _WIDTH: Final = 1120
 _LABEL: Final = 360
 _LABEL_CHARACTERS: Final = 50
 _ROW: Final = 18
+_AXIS: Final = 20
+"""Height of the seconds above the bars."""
+_TICKS: Final = 12
+"""At most so many, so that their labels do not touch."""
 _SHORTEST: Final = 0.2
 """Seconds; quicker resources are counted, not drawn."""
 
@@ -101,18 +107,20 @@ def lines(drawn: Sequence[Band]) -> list[str]:
 def write(drawn: Sequence[Band], title: str, path: Path) -> Path:
     """Draw the page and return its path."""
     scale = (_WIDTH - _LABEL - 60) / max(band.end for band in drawn)
-    body = "\n".join(_band(band, scale) for band in drawn)
+    ticks = _ticks(max(band.end for band in drawn))
+    body = "\n".join(_band(band, scale, ticks) for band in drawn)
     path.write_text(
         f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>
 <style>
 body {{ font: 13px/1.4 system-ui, sans-serif; margin: 2rem; color: #1b1f24; background: #fff }}
 h1 {{ font-size: 1.3rem }} h2 {{ font-size: 1rem; margin: 1.4rem 0 .3rem }} svg {{ display: block }}
 text {{ font-size: 11px; fill: #1b1f24 }} .t {{ fill: #57606a }} .w {{ fill: #9bb8dd }} .d {{ fill: #d9822b }}
-.f {{ fill: #c93c37 }} p {{ max-width: 62em; color: #57606a; margin: .2rem 0 }}
+.f {{ fill: #c93c37 }} line {{ stroke: #d8dee4 }} p {{ max-width: 62em; color: #57606a; margin: .2rem 0 }}
 </style>
 <h1>{html.escape(title)}</h1>
-<p>Each bar is the creation of one resource, in seconds since the deployment began. Orange: the chain that decided
-when its stack was done. Hold the pointer over a bar to see what it waited for.</p>
+<p>Each bar is the creation of one resource; the axis is in seconds since the deployment began, the same for all
+stacks, and the number beside a bar is its own time. Orange: the chain that decided when its stack was done. Hold the
+pointer over a bar to see what it waited for.</p>
 {body}
 </html>
 """
@@ -120,22 +128,38 @@ when its stack was done. Hold the pointer over a bar to see what it waited for.<
     return path
 
 
-def _band(band: Band, scale: float) -> str:
+def _ticks(end: float) -> list[int]:
+    """Whole seconds from 0 to the end, a round number of them apart."""
+    steps = (digit * 10**power for power in range(6) for digit in (1, 2, 5))
+    return list(range(0, int(end) + 1, next(step for step in steps if end / step < _TICKS)))
+
+
+def _axis(ticks: Sequence[int], scale: float, height: int) -> str:
+    drawn = []
+    for second in ticks:
+        x = _LABEL + second * scale
+        drawn.append(f'<line x1="{x:.1f}" y1="{_AXIS - 4}" x2="{x:.1f}" y2="{height}"/>')
+        drawn.append(f'<text x="{x:.1f}" y="{_AXIS - 8}" text-anchor="middle" class="t">{second} s</text>')
+    return "\n".join(drawn)
+
+
+def _band(band: Band, scale: float, ticks: Sequence[int]) -> str:
     deciding = set(band.deciding())
     shown = sorted((b for b in band.bars if b.seconds >= _SHORTEST or b in deciding), key=lambda b: (b.start, b.end))
     rows = "\n".join(_bar(bar, row, scale, bar in deciding) for row, bar in enumerate(shown))
     quick = len(band.bars) - len(shown)
     note = f"; {quick} quicker than {_SHORTEST} s not drawn" if quick else ""
     facts = f"{len(band.bars)} resources, {band.start:.1f} to {band.end:.1f} s{note}"
+    height = _AXIS + len(shown) * _ROW + 4
     return (
         f"<h2>{html.escape(band.stack)}</h2><p>{facts}</p>"
-        f'<svg width="{_WIDTH}" height="{len(shown) * _ROW + 4}" role="img" aria-label="{html.escape(band.stack)}">'
-        f"\n{rows}\n</svg>"
+        f'<svg width="{_WIDTH}" height="{height}" role="img" aria-label="{html.escape(band.stack)}">'
+        f"\n{_axis(ticks, scale, height)}\n{rows}\n</svg>"
     )
 
 
 def _bar(bar: Bar, row: int, scale: float, deciding: bool) -> str:
-    y = row * _ROW
+    y = _AXIS + row * _ROW
     x, width = _LABEL + bar.start * scale, max(2.0, bar.seconds * scale)
     style = "f" if bar.failed else "d" if deciding else "w"
     awaited = ", ".join(bar.waited_for) or "nothing"

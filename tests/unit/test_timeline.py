@@ -90,11 +90,17 @@ class Reader(HTMLParser):
         self.open: list[str] = []
         self.classes: list[str] = []
         self.text = ""
+        self.texts: list[str] = []
+        self.lines: list[str] = []
+        self.widths: list[float] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.open.append(tag)
-        self.classes += [value or "" for name, value in attrs if name == "class"]
+        given = {name: value or "" for name, value in attrs}
+        self.classes += [given["class"]] if "class" in given else []
+        self.lines += [given["x1"]] if tag == "line" else []
+        self.widths += [float(given["width"])] if tag == "rect" else []
         assert not any(name in {"src", "href"} or name.startswith("on") for name, _ in attrs)
 
     def handle_endtag(self, tag: str) -> None:
@@ -103,6 +109,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        self.texts.append(data)
 
 
 def page(journal: list[dict[str, Any]], title: str, directory: Path) -> Reader:
@@ -123,6 +130,25 @@ def test_the_page_marks_the_deciding_chain_and_failures(tmp_path: Path) -> None:
     bars = [style for style in read.classes if style in {"d", "w", "f"}]
     # In the order of their beginnings: Key, Role, Bad, Cluster.
     assert bars == ["w", "d", "f", "d"]
+
+
+def test_every_stack_has_the_same_axis_from_the_begin_to_the_end(tmp_path: Path) -> None:
+    journal = [created("network", "Vpc", 100, 119), created("eks", "Cluster", 119, 223)]
+    read = page(journal, "Deployment", tmp_path)
+    labels = [f"{second} s" for second in range(0, 121, 20)]
+    assert [text for text in read.texts if text.endswith(" s") and " to " not in text] == 2 * labels
+    # One line of the grid for each of them, and a bar of 104 s that is 5.2 times as long as the space between two.
+    at = [float(x) for x in read.lines[: len(labels)]]
+    space = at[1] - at[0]
+    assert max(read.widths) == pytest.approx(5.2 * space, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("end", "ticks"),
+    [(0.5, [0]), (7.9, list(range(8))), (12, list(range(0, 13, 2))), (480, list(range(0, 481, 50)))],
+)
+def test_ticks_are_round_and_few(end: float, ticks: list[int]) -> None:
+    assert timeline._ticks(end) == ticks
 
 
 def test_quick_resources_are_counted_not_drawn(tmp_path: Path) -> None:
