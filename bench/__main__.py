@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import commands, synthesis
+from bench import commands, noticing, synthesis
 from config import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes import binaries
@@ -26,6 +26,7 @@ def main(rounds: int = 5) -> None:
         synthesis.report(console, scratch, charts, rounds)
         commands.report_check(console, scratch, 4 * rounds)
         commands.report_review(console, scratch, charts, rounds)
+        noticing.report(console, scratch / "plane")
     _rehearsal()
 
 

@@ -1,16 +1,18 @@
 """What every part of the embedded account shares: its identity, its clock, its journal and its neighbours."""
 
 import json
+import logging
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rehearsal.processes import ProgramEndedError
 from rehearsal.run_keys import RunKeys
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from rehearsal.account.cloudformation.store import Store
     from rehearsal.account.control_routes import ControlRoutes
     from rehearsal.account.services.eks import ClusterHost
+
+_log = logging.getLogger(__name__)
 
 JournalKind = str
 """One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge)."""
@@ -104,7 +108,8 @@ class Account:
     Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `stacks` by
     cloudformation, `background` by rehearsal.account.background, `clusters` by services.eks, `functions` by
     lambdas. `existing` holds the ids of what was there before the environment. What an extension starts it ends with
-    `account.at_end.callback(stop)`; the last registered goes first.
+    `account.at_end.callback(stop)`; the last registered goes first. `failed` is told when a program of a control plane
+    has ended by itself.
     """
 
     account_id: str
@@ -118,6 +123,7 @@ class Account:
     authenticator_secret: str = field(default_factory=secrets.token_urlsafe, repr=False)
     at_end: ExitStack = field(default_factory=ExitStack)
     existing: set[str] = field(default_factory=set)
+    failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: "ControlRoutes" = field(init=False)
     stacks: "Store" = field(init=False)
     background: "Background" = field(init=False)

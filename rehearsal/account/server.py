@@ -19,6 +19,7 @@ from rehearsal.account.admission import only_issued_keys, only_own_hosts
 from rehearsal.account.context import Account, Clock, Journal
 from rehearsal.account.control_routes import ControlRoutes
 from rehearsal.account.lambdas import vpc_calls
+from rehearsal.processes import ProgramEndedError
 from rehearsal.run_keys import RunKeys
 
 EXTENSIONS = (
@@ -126,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     server = AccountServer(make_account(**vars(arguments), keys=keys))
+    server.account.failed = _end
     try:
         server.start()
     except OSError as error:
@@ -138,6 +140,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended.wait()
     server.stop()
     return 0
+
+
+def _end(failure: ProgramEndedError) -> None:
+    """End this process now, and by that all that it has started: an end in order would wait for what is dead."""
+    print(failure, file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -4,6 +4,7 @@ No root, no container, free ports of 127.0.0.1 only. What is simulated: nodes an
 in them), service and pod networks, and admission by AWS's webhooks.
 """
 
+import logging
 import shutil
 import ssl
 import sys
@@ -24,7 +25,7 @@ from rehearsal.kubernetes import audit, flags, pki, programs
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.kubeconfig import write_kubeconfig
-from rehearsal.processes import Child, ProcessFailure, Supervisor, free_port
+from rehearsal.processes import Child, ProcessFailure, ProgramEndedError, Supervisor, free_port
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -32,10 +33,18 @@ _START_TIMEOUT: Final = 180.0
 # With Go's own settings the API server spends a third of its time on garbage, most of it of KubeRay's megabytes of
 # custom resource definitions. The limit is soft: near it, garbage is collected as often as before.
 _GO_MEMORY: Final = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+_RESTARTED: Final = ("kwok",)
+"""Keeps nothing that its successor does not read from the API server."""
+
+_log = logging.getLogger(__name__)
 
 
 class ControlPlane:
-    """A control plane in a directory of its own. Stopping it wipes its data: it is never started twice."""
+    """A control plane in a directory of its own. Stopping it wipes its data: it is never started twice.
+
+    `failed` is told, from a thread, when a program has ended by itself: what is left is no control plane any more. kwok
+    is started again instead.
+    """
 
     def __init__(
         self,
@@ -60,6 +69,7 @@ class ControlPlane:
         EKS, which for a rehearsal is long). With `real_ray` Ray's pods really run.
         """
         self.name = name
+        self.failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
         self.directory = directory.resolve()
         self.binaries = binaries
         self.admin_kubeconfig = self.directory / "admin.kubeconfig"
@@ -120,6 +130,7 @@ class ControlPlane:
             self._etcd = self._start_etcd(self._supervisor)
             self._api_server = self._start_api_server(self._supervisor, self._etcd)
             self._start_controllers(self._supervisor)
+            self._supervisor.watch(self.failed, restarted=_RESTARTED)
         except BaseException:
             self.stop()
             raise
@@ -261,7 +272,7 @@ class _Etcd:
 
 def _require_alive(child: Child) -> None:
     if child.returncode is not None:
-        raise ProcessFailure(f"{child.name} ended with code {child.returncode}; its log: {child.log}\n{child.tail()}")
+        raise ProcessFailure(child.account_of_end())
 
 
 def _exists(api: Api, path: str) -> bool:

@@ -65,8 +65,8 @@ class Kubelet:
             self._api, "/api/v1/nodes", lambda _: True, labelSelector=f"{KUBELET_LABEL}={KUBELET_VALUE}"
         )
 
-    def run(self, ending: threading.Event, server: subprocess.Popen[bytes]) -> None:
-        """Work until `ending` is set or the nodes' server has ended, then kill what runs."""
+    def run(self, ending: threading.Event, server: subprocess.Popen[bytes]) -> int:
+        """Work until `ending` is set or the nodes' server has ended, then kill what runs; return the exit code."""
         self._pods.start()
         if self._sandboxes:
             self._services.start()
@@ -78,6 +78,7 @@ class Kubelet:
             self._step()
         for uid in list(self._runners):
             self._forget(uid)
+        return 0 if ending.is_set() else 1
 
     def _step(self) -> None:
         pods = self._pods.snapshot()
@@ -120,8 +121,8 @@ def _pod_addresses() -> Iterator[str]:
     return (f"10.245.{number // 250 % 250}.{number % 250 + 1}" for number in itertools.count())
 
 
-def main() -> None:
-    """Run until SIGTERM or SIGINT."""
+def main() -> int:
+    """Run until SIGTERM or SIGINT; return the exit code."""
     parser = argparse.ArgumentParser(description="Run the pods whose images stand in the table of programs.")
     parser.add_argument("--kubeconfig", type=Path, required=True, help="an administrator's kubeconfig")
     parser.add_argument("--directory", type=Path, required=True, help="the control plane's folder")
@@ -145,7 +146,7 @@ def main() -> None:
     log = folder / "logs" / "podserver.log"
     server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
     try:
-        kubelet.run(ending, server)
+        return kubelet.run(ending, server)
     finally:
         server.kill()
         server.wait()
@@ -163,4 +164,4 @@ def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sand
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,14 +1,15 @@
-"""Children are logged, recorded, and never outlive whoever started them."""
+"""Children are logged, recorded, watched, and never outlive whoever started them."""
 
 import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rehearsal.processes import ProcessFailure, Supervisor, is_alive, stop_recorded
+from rehearsal.processes import ProcessFailure, ProgramEndedError, Supervisor, is_alive, stop_recorded
 from tests.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
@@ -70,3 +71,56 @@ def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path: Path)
         assert stop_recorded(tmp_path) == []
         assert is_alive(stranger.pid)
         stranger.kill()
+
+
+def test_the_end_of_a_watched_program_is_told_with_its_log(tmp_path: Path) -> None:
+    supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
+    supervisor.watch(told.append)
+    child = supervisor.start("server", SLEEP, ENV)
+    wait_until(child.tail, "its first line")
+    os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: told, "the account of its end")
+    assert str(told[0]) == f"server was ended by SIGKILL; its log: {tmp_path}/logs/server.log\nhere"
+
+
+def test_an_end_is_told_once_and_that_of_a_program_that_was_stopped_or_ends_by_itself_never(tmp_path: Path) -> None:
+    supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
+    supervisor.watch(told.append)
+    command = supervisor.start("command", [sys.executable, "-c", ""], ENV, ends_by_itself=True)
+    supervisor.stop(supervisor.start("stopped", SLEEP, ENV))
+    command.wait()
+    for number, name in enumerate(("first", "second")):
+        ended = supervisor.start(name, SLEEP, ENV)
+        os.kill(ended.pid, signal.SIGKILL)
+        wait_until(partial(told.__getitem__, slice(number, None)), "the account of its end")
+    assert [str(each).split()[0] for each in told] == ["first", "second"]
+
+
+def test_a_program_that_may_is_started_again_but_not_for_ever(tmp_path: Path) -> None:
+    supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
+    supervisor.watch(told.append, restarted=["kwok"])
+    child = supervisor.start("kwok", SLEEP, ENV)
+
+    def runs_after(restarts: int) -> bool:
+        return child.restarts == restarts and child.returncode is None
+
+    for restarts in range(4):
+        wait_until(partial(runs_after, restarts), "its start")
+        assert told == []
+        assert (tmp_path / "run" / "kwok.pid").read_text() == f"{child.pid}\n"
+        os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: told, "the account of its last end")
+    assert child.restarts == 3
+    supervisor.stop_all()
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_what_a_child_started_ends_with_it(tmp_path: Path) -> None:
+    script = (
+        "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); import time; time.sleep(60)"
+    )
+    supervisor = Supervisor(tmp_path)
+    child = supervisor.start("parent", [sys.executable, "-c", script, "sleep", "60"], ENV)
+    wait_until(child.tail, "the pid of its own child")
+    supervisor.stop_all()
+    wait_until(lambda: not is_alive(int(child.tail())), "the end of its own child")

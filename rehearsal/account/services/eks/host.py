@@ -72,7 +72,7 @@ class RunningCluster:
 
 def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
     """A real control plane that asks the account who may come in."""
-    return ControlPlane(
+    plane = ControlPlane(
         account.directory / "clusters" / name,
         Binaries(account.binaries),
         name=name,
@@ -80,6 +80,8 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         issuer=issuer,
         played_elsewhere=(IMAGE_BUILD,),
     )
+    plane.failed = account.failed
+    return plane
 
 
 class ClusterHost:

@@ -1,0 +1,38 @@
+"""How soon a rehearsal notices that a program of its control plane has ended."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from queue import Queue
+
+from rich.console import Console
+from rich.table import Table
+
+from rehearsal.kubernetes import binaries
+from rehearsal.kubernetes.control_plane import ControlPlane
+from rehearsal.paths import BINARIES
+from rehearsal.processes import ProgramEndedError
+
+# In this order none of them ends because of another one.
+_PROGRAMS = ("kube-scheduler", "kube-controller-manager", "kubelet", "kube-apiserver", "etcd")
+_PATIENCE = 60.0
+
+
+def report(console: Console, directory: Path) -> None:
+    """Kill each program of a control plane, and print after how long that was told."""
+    told: Queue[ProgramEndedError] = Queue()
+    plane = ControlPlane(directory, binaries.ensure(BINARIES, console.print), name="bench")
+    plane.failed = told.put
+    plane.start()
+    table = Table("program that was killed", "noticed after", title="ends of programs", box=None, title_justify="left")
+    try:
+        for program in _PROGRAMS:
+            pid = int((directory / "run" / f"{program}.pid").read_text())
+            began = time.monotonic()
+            os.kill(pid, signal.SIGKILL)
+            told.get(timeout=_PATIENCE)
+            table.add_row(program, f"{time.monotonic() - began:.2f} s")
+    finally:
+        plane.stop()
+    console.print(table, "")
