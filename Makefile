@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 ENV ?= dev
 KEEP ?=
+FORCE ?=
 # WSL has a variable NAME of its own: the machine's.
 DRILLS = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
@@ -52,8 +53,8 @@ rehearse-job: setup setup-jobs ## lose a node under a job on real Ray, in pods t
 	@$(RUN) $(VENV)/python -m rehearsal job
 
 .PHONY: rehearse-down
-rehearse-down: ## end a rehearsal that KEEP=1 left running
-	@$(RUN) $(VENV)/python -m rehearsal down
+rehearse-down: ## end what KEEP=1 left running (FORCE=1: rehearsals that are under way, too)
+	@$(RUN) $(VENV)/python -m rehearsal down $(if $(FORCE),--force)
 
 .PHONY: drill
 drill: setup ## let something go wrong on purpose: NAME='create-fails capacity'; without NAME, what there is
@@ -112,5 +113,4 @@ lock: setup ## lock the Python dependencies anew from requirements*.in
 .PHONY: clean
 clean: ## remove what runs and checks left, and say what stays: where, how large, and how to remove it
 	@rm -rf cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find .rehearsal -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} + 2>/dev/null || true
-	@[ ! -f .venv/.stamp ] || $(RUN) $(VENV)/python -m rehearsal kept
+	@[ ! -f .venv/.stamp ] || $(RUN) $(VENV)/python -m rehearsal clean

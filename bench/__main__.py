@@ -12,7 +12,7 @@ from bench import commands, noticing, synthesis
 from config import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes import binaries
-from rehearsal.paths import BINARIES, run_directory
+from rehearsal.paths import BINARIES, ROOT
 from rehearsal.story import report
 
 console = Console(highlight=False)
@@ -38,7 +38,7 @@ def _stand_ins(directory: Path) -> dict[str, str]:
 
 def _rehearsal() -> None:
     """Where the time of each environment's last rehearsal went, then its steps, then their CPU time."""
-    files = sorted(run_directory("*").parent.glob(f"*/{report.NAME}"))
+    files = sorted(ROOT.glob(f"runs/*/{report.NAME}"))
     if not files:
         return
     last = {file.parent.name: report.read(file) for file in files}

@@ -1,13 +1,12 @@
 """`python -m rehearsal`: what `make rehearse`, `make rehearse-down`, `make check` and `make clean` call."""
 
-import fcntl
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,10 +14,10 @@ from rich.markup import escape
 
 import config
 from config import versions
-from rehearsal import disk
+from rehearsal import disk, runs
 from rehearsal.kubernetes import binaries
-from rehearsal.paths import BINARIES, REPOSITORY, ROOT, run_directory
-from rehearsal.processes import ProcessFailure, stop_recorded
+from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
+from rehearsal.processes import ProcessFailure, ProgramEndedError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="The rehearsal on this machine.")
 console = Console(highlight=False)
@@ -35,8 +34,7 @@ def run(
 
     with _orderly():
         _require_rehearsable(env)
-        with _alone(env):
-            _end_earlier(run_directory(env))
+        with _alone(run_directory(env)):
             code = tell(env, console, keep=keep)
     raise typer.Exit(code)
 
@@ -59,10 +57,7 @@ def drill(
         if unknown := [name for name in names if name not in DRILLS]:
             raise ProcessFailure(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
         _require_rehearsable(env)
-        with ExitStack() as locks:
-            for directory in directories(names):
-                locks.enter_context(_alone(directory))
-                _end_earlier(run_directory(directory))
+        with _alone(*directories(names)):
             code = perform([DRILLS[name] for name in names], env, console)
     raise typer.Exit(code)
 
@@ -70,10 +65,9 @@ def drill(
 @app.command()
 def job() -> None:
     """Lose a node under a job on real Ray, in pods that run on this machine. Exit code 1: the job did not survive."""
-    from rehearsal.job.story import DIRECTORY, rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.job.story import rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
-    with _orderly(), _alone(DIRECTORY):
-        _end_earlier(run_directory(DIRECTORY))
+    with _orderly(), _alone(JOB):
         code = rehearse_job(console)
     raise typer.Exit(code)
 
@@ -86,10 +80,23 @@ def build() -> None:
 
 
 @app.command()
-def down() -> None:
-    """End what a kept rehearsal left running."""
-    ended = [name for directory in sorted(ROOT.glob("*/")) for name in _end_earlier(directory)]
-    console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running")
+def down(
+    force: Annotated[bool, typer.Option("--force", help="End rehearsals that are under way, too.")] = False,
+) -> None:
+    """End what kept rehearsals left running. Exit code 1: a rehearsal is under way, and was left alone."""
+    ended: list[str] = []
+    under_way: list[str] = []
+    for directory in runs.directories():
+        try:
+            ended += runs.end_kept(directory, force=force)
+        except runs.UnderWayError as error:
+            under_way.append(str(error))
+    if ended or not under_way:
+        console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running", soft_wrap=True)
+    for each in under_way:
+        errors.print(f"[bold red]error:[/] {escape(each)}, or end it: make rehearse-down FORCE=1", soft_wrap=True)
+    if under_way:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -105,8 +112,11 @@ def actionlint() -> None:
 
 
 @app.command()
-def kept() -> None:
-    """Say what stays on the disk after `make clean`, where, how large it is, and how to remove it."""
+def clean() -> None:
+    """Remove the folders of runs that are over; say what stays on the disk, where, and how to remove it."""
+    for directory in runs.directories():
+        if not runs.remove(directory):
+            console.print(f"{directory} stays: a rehearsal runs there", soft_wrap=True, markup=False)
     for each in disk.kept():
         console.print(str(each), soft_wrap=True, markup=False)
 
@@ -128,29 +138,62 @@ def _orderly() -> Iterator[None]:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
-    except (config.ConfigError, binaries.BinariesError, ProcessFailure) as error:
+    except (config.ConfigError, binaries.BinariesError, ProcessFailure, ProgramEndedError) as error:
         errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        errors.print("interrupted; everything that was started has been ended")
+        errors.print("interrupted")
         raise typer.Exit(130) from None
 
 
-def _end_earlier(directory: Path) -> list[str]:
-    """End processes that an earlier run left (kept, or killed before it could clean up); return their names."""
-    return stop_recorded(directory / "run")
-
-
 @contextmanager
-def _alone(environment: str) -> Iterator[None]:
-    """Hold the environment's lock; ProcessFailure when another rehearsal of it is under way."""
-    ROOT.mkdir(exist_ok=True)
-    with (ROOT / f"{environment}.lock").open("w") as lock:
+def _alone(*directories: Path) -> Iterator[None]:
+    """Hold the folders of a run, in which nothing of an earlier one lives; leave nothing alive but for a good end.
+
+    Raises runs.UnderWayError when another rehearsal holds one of them.
+    """
+    with ExitStack() as locks:
+        for each in directories:
+            locks.enter_context(runs.held(each))
+            runs.end(each)
+        interrupted: dict[int, str] = {}
+
+        def interrupt(*_: object) -> NoReturn:
+            for each in directories:
+                interrupted.update(runs.living(each))
+            raise KeyboardInterrupt
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            locks.callback(signal.signal, number, signal.signal(number, interrupt))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ProcessFailure(f"a rehearsal of {environment} is under way in this checkout: wait for it") from None
-        yield
+            yield
+        except KeyboardInterrupt:
+            _say_interrupted(interrupted, _end_undisturbed(directories))
+            raise typer.Exit(130) from None
+        except BaseException:
+            _end_undisturbed(directories)
+            raise
+
+
+def _end_undisturbed(directories: tuple[Path, ...]) -> dict[int, str]:
+    """End what lives in the folders; return what is still alive. Another Ctrl-C changes nothing."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    return runs.end_all(directories)
+
+
+def _say_interrupted(before: dict[int, str], left: dict[int, str]) -> None:
+    _expect_jsii_to_be_gone()
+    ended = sorted({name for pid, name in before.items() if pid not in left})
+    errors.print(f"interrupted; ended: {', '.join(ended) or 'nothing was running'}", soft_wrap=True)
+    for pid, name in left.items():
+        errors.print(f"[bold red]still running:[/] {escape(name)} (process {pid})", soft_wrap=True)
+
+
+def _expect_jsii_to_be_gone() -> None:
+    """Print no traceback of jsii at exit: Ctrl-C at a terminal ends its Node, too, and breaks its pipe."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda error: None if isinstance(error.exc_value, BrokenPipeError) else hook(error)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,13 @@ CACHE: Final = ROOT / "cache"
 BINARIES: Final = CACHE / "bin"
 NODE_MODULES: Final = REPOSITORY / "node_modules"
 
+DRILLS_IN_AN_ACCOUNT: Final = ROOT / "drills" / "account"
+DRILLS_ON_KUBERNETES: Final = ROOT / "drills" / "kubernetes"
+JOB: Final = ROOT / "job"
+RUN_PATTERNS: Final = ("runs/*", "drills/*", "job")
+"""Below ROOT, the folders of runs."""
+
 
 def run_directory(environment: str) -> Path:
     """Directory of the rehearsal of one environment; there is one at a time."""
-    return ROOT / environment
+    return ROOT / "runs" / environment

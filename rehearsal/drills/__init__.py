@@ -1,6 +1,7 @@
 """Drills: one thing goes wrong on purpose, and a promise is seen to be kept. `make drill` lists them."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from rehearsal.drills import (
@@ -19,10 +20,9 @@ from rehearsal.drills import (
     worker_fails,
     workers_scaled,
 )
-from rehearsal.drills.cluster.stage import DIRECTORY as ON_KUBERNETES
 from rehearsal.drills.drill import Drill
-from rehearsal.drills.stage import DIRECTORY as IN_AN_ACCOUNT
 from rehearsal.drills.stage import Stage
+from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES
 
 _ALL: Final[tuple[Drill[Any], ...]] = (
     create_fails.DRILL,
@@ -44,6 +44,6 @@ DRILLS: Final[Mapping[str, Drill[Any]]] = {drill.name: drill for drill in _ALL}
 """By name, in the order in which they are listed. A further drill is a module of this package and a word here."""
 
 
-def directories(names: Iterable[str]) -> list[str]:
-    """Return the names of the run directories that these drills need for themselves, in the order in which to lock."""
-    return sorted({IN_AN_ACCOUNT if DRILLS[name].stage is Stage else ON_KUBERNETES for name in names})
+def directories(names: Iterable[str]) -> list[Path]:
+    """Return the folders that these drills need for themselves, in the order in which to lock them."""
+    return sorted({DRILLS_IN_AN_ACCOUNT if DRILLS[name].stage is Stage else DRILLS_ON_KUBERNETES for name in names})

@@ -7,12 +7,15 @@ from typing import Generic, Protocol, TypeVar
 from rich.console import Console
 
 from config import Environment
+from rehearsal.watch import Watch
 
 
 class Playground(Protocol):
     """Where drills are played, one after another: those that are called together share it."""
 
     console: Console
+    watch: Watch
+    """What its programs' ends are told to."""
     REAL: str
     SIMULATED: str
 

@@ -30,7 +30,10 @@ def listing(drills: Sequence[Drill[Any]]) -> Table:
 
 
 def perform(drills: Sequence[Drill[Any]], environment_name: str, console: Console) -> int:
-    """Play the drills, those of one stage together; return the exit code (0: every promise was kept)."""
+    """Play the drills, those of one stage together; return the exit code (0: every promise was kept).
+
+    Raises ProgramEndedError when a program has ended that no drill ended.
+    """
     environment = config.load(environment_name)
     stages = dict.fromkeys(drill.stage for drill in drills)
     kept = [_perform([drill for drill in drills if drill.stage is make], make(environment, console)) for make in stages]
@@ -41,9 +44,10 @@ def _perform(drills: Sequence[Drill[S]], stage: S) -> bool:
     stage.console.print(f"[bold]Real:[/] {stage.REAL}", highlight=False)
     stage.console.print(f"[bold]Simulated:[/] {stage.SIMULATED}", highlight=False)
     try:
-        stage.set_up()
-        broken = [drill for drill in drills if not play(drill, stage)]
-        stage.finish()
+        with stage.watch.interrupting():
+            stage.set_up()
+            broken = [drill for drill in drills if not play(drill, stage)]
+            stage.finish()
     except _FAILURES as failure:
         stage.console.print(f"[bold red]The drills could not begin:[/] {escape(str(failure))}", soft_wrap=True)
         return False

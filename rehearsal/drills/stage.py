@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,15 +16,12 @@ from rehearsal.drills.cluster.world import World
 from rehearsal.drills.timeline import Timeline
 from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.audit import POD_DELETIONS
-from rehearsal.paths import run_directory
+from rehearsal.paths import DRILLS_IN_AN_ACCOUNT
 from rehearsal.story import owner
 from rehearsal.story.cdk import run
 from rehearsal.story.narrator import Step
 from rehearsal.story.project import Document
 from rehearsal.story.steps import Broken, Story
-
-DIRECTORY: Final = "drills"
-"""Name of the drills' own run directory: a kept rehearsal of the same environment stays."""
 
 
 class Stage:
@@ -37,7 +34,9 @@ class Stage:
         self.environment = environment
         self.console = console
         self.timeline = Timeline()
-        self.story = Story(environment, console, directory=run_directory(DIRECTORY))
+        # Not the environment's own folder: a kept rehearsal of it stays.
+        self.story = Story(environment, console, directory=DRILLS_IN_AN_ACCOUNT)
+        self.watch = self.story.watch
         self._runs = 0
 
     def set_up(self) -> None:

@@ -15,12 +15,11 @@ from config import Environment
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import Cluster
 from rehearsal.drills.cluster.side import HERE, STOCK, Side, wait
-from rehearsal.drills.cluster.stage import DIRECTORY
 from rehearsal.drills.drill import Drill
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.paths import BINARIES, run_directory
+from rehearsal.paths import BINARIES, DRILLS_ON_KUBERNETES
 from rehearsal.story.steps import Broken
 
 WORKERS: Final = 1000
@@ -39,10 +38,11 @@ class ThousandStage:
 
     def __init__(self, environment: Environment, console: Console) -> None:
         self.console = console
-        directory = run_directory(DIRECTORY)
+        directory = DRILLS_ON_KUBERNETES
         built = binaries.ensure(BINARIES, console.print)
         plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=_DETECTION_SECONDS)
         self.cluster = Cluster(with_workers(environment, WORKERS), directory, console, plane)
+        self.watch = self.cluster.watch
         self.times: dict[str, list[float]] = {HERE: [], STOCK: []}
 
     def set_up(self) -> None:

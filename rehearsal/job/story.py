@@ -27,14 +27,13 @@ from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.programs import RealRay
-from rehearsal.paths import BINARIES, run_directory
+from rehearsal.paths import BINARIES, JOB
 from rehearsal.processes import Child, Supervisor
 from rehearsal.story.cdk import CommandFailure
 from rehearsal.story.cluster import NotReached
 from rehearsal.story.project import Document, Project
 from rehearsal.story.steps import Broken
 
-DIRECTORY: Final = "job"
 RUN: Final = "rehearsed"
 _ENVIRONMENT: Final = "small"
 _SUBMITTER: Final = "arn:aws:iam::{account}:role/Researcher"
@@ -64,11 +63,12 @@ def rehearse_job(console: Console) -> int:
     """Tell the story; return the exit code (0: the job ended well although it lost a node)."""
     story = Story(console)
     try:
-        story.set_up()
-        story.submit()
-        story.lose_a_node()
-        story.see_it_end()
-        story.submit_own_script()
+        with story.watch.interrupting():
+            story.set_up()
+            story.submit()
+            story.lose_a_node()
+            story.see_it_end()
+            story.submit_own_script()
         story.show(_VERDICT)
     except (Broken, CommandFailure, NotReached) as failure:
         story.show("")
@@ -86,7 +86,7 @@ class Story:
         """Raises ProcessFailure when this machine lacks something, ConfigError for a wrong environment file."""
         self.console = console
         require_machine()
-        directory = run_directory(DIRECTORY)
+        directory = JOB
         shutil.rmtree(directory, ignore_errors=True)
         self._project = Project(directory / "project")
         self._project.edit(_ENVIRONMENT, _on_processors)
@@ -103,6 +103,7 @@ class Story:
         )
         self._supervisor = Supervisor(directory)
         self._cluster = Cluster(self._environment, plane.directory, console, plane)
+        self.watch = self._cluster.watch
         self._narrator = self._cluster.narrator
         self._runs = _folder_of_claim(self._cluster) / RAY_DIRECTORY / "runs"
         self._marks: list[tuple[float, str]] = []

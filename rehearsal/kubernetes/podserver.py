@@ -82,7 +82,7 @@ def start(program: Path, port: int, records: Records, *, pki: Path, log: Path) -
     with log.open("ab") as output:
         return subprocess.Popen(
             argv,
-            env={},
+            env={"HOME": str(records.directory)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

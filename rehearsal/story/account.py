@@ -36,8 +36,8 @@ class EmbeddedAccount:
         self._binaries = binaries
         self._child: Child | None = None
 
-    def start(self, supervisor: Supervisor) -> None:
-        """Start the account; it outlives this process, so that a kept rehearsal can be looked at."""
+    def start(self, supervisor: Supervisor, *, survives_parent: bool = False) -> None:
+        """Start the account; it ends with this process, unless it is to be looked at later."""
         argv = [sys.executable, "-m", "rehearsal.account"]
         for option, value in {
             "--port": self.port,
@@ -52,7 +52,13 @@ class EmbeddedAccount:
             self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment
         )
         self._child = supervisor.start(
-            "account", argv, env, ready=self._answers, timeout=_PATIENCE_SECONDS, survives_parent=True, cwd=REPOSITORY
+            "account",
+            argv,
+            env,
+            ready=self._answers,
+            timeout=_PATIENCE_SECONDS,
+            survives_parent=survives_parent,
+            cwd=REPOSITORY,
         )
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:

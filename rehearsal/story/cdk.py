@@ -14,7 +14,7 @@ from typing import Final
 from rehearsal import cache_folders
 from rehearsal.isolation import search_path
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
-from rehearsal.processes import Child, ProcessFailure, Supervisor
+from rehearsal.processes import Child, ProcessFailure, Supervisor, end_with_parent
 from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
@@ -91,7 +91,8 @@ class Cdk:
 
     def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
         """Begin `cdk synth`, for whatever runs `again` after it."""
-        child = supervisor.start("cdk-synth", _argv("synth", "--quiet", *self._context), self._env, cwd=self._project)
+        argv = _argv("synth", "--quiet", *self._context)
+        child = supervisor.start("cdk-synth", argv, self._env, ends_by_itself=True, cwd=self._project)
         return Synthesis(child, supervisor, self._spans, self._project)
 
     def _run(self, directory: Path, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
@@ -162,6 +163,7 @@ def run(
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call
         ) as process,
     ):
         try:

@@ -19,7 +19,7 @@ from rehearsal import isolation
 from rehearsal.isolation import child_environment
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
-from rehearsal.processes import Supervisor
+from rehearsal.processes import LOG_LINES, Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.story import breakdown, existing, mounted, owner, pulled, report, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
@@ -27,6 +27,7 @@ from rehearsal.story.cdk import Cdk, Synthesis, changed_stacks, require_node, ru
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
 from rehearsal.story.narrator import Narrator
 from rehearsal.story.project import Project
+from rehearsal.watch import Watch
 
 # In the order in which `cdk destroy` takes an environment apart.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
@@ -51,6 +52,9 @@ class Story:
         self.directory = directory or run_directory(environment.name)
         shutil.rmtree(self.directory, ignore_errors=True)
         self.supervisor = Supervisor(self.directory)
+        self.watch = Watch()
+        # The account's last lines are the account of a program of its own.
+        self.supervisor.watch(self.watch.failed, lines=2 * LOG_LINES)
         self.narrator = Narrator(console)
         self.spans = breakdown.Spans()
         self.console = console
@@ -101,10 +105,10 @@ class Story:
         """Begin the synthesis that the first deployment needs: it does not need the account."""
         self._synthesis = self.cdk.begin_synthesis(self.supervisor)
 
-    def start_account(self) -> None:
-        """Start the account, with the people's roles in it."""
+    def start_account(self, *, keep: bool = False) -> None:
+        """Start the account, with the people's roles in it; with `keep` it outlives this process."""
         with self.narrator.step("embedded AWS account") as step:
-            self.account.start(self.supervisor)
+            self.account.start(self.supervisor, survives_parent=keep)
             owner.make_roles(self.account, self.environment)
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
 
@@ -302,13 +306,12 @@ class Story:
         return Cluster(self.environment, self.account.admin_kubeconfig(name))
 
     def timeline(self) -> None:
-        """Draw what waited for what in the first deployment."""
-        drawn = timeline.bands(self.account.journal())
-        page = timeline.write(drawn, f"Deployment of {self.environment.name}", self.directory / "timeline.html")
+        """Tell what waited for what in the first deployment."""
+        drawn = timeline.bands(report.journal(self.account.directory))
         self.console.print("[bold]What the deployment waited for[/]")
         for line in timeline.lines(drawn):
             self.console.print(f"    {line}")
-        self.console.print(f"    drawn in {page}")
+        self.console.print(f"    drawn in {self.directory / timeline.NAME}")
 
     def say_how_to_look(self) -> None:
         """What a person needs to look at a rehearsal that stays."""
@@ -325,11 +328,14 @@ class Story:
         self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
 
     def report(self) -> None:
-        """Leave for `make bench` how long everything took, however it ended."""
-        if steps := self.narrator.steps:
-            journal = report.journal(self.directory / "account")
-            parts = breakdown.breakdown((steps[0].began, time.time()), self.spans, journal)
-            report.write(self.directory, steps, parts)
+        """Leave how long everything took, and the timeline's page, however the run ended."""
+        if not (steps := self.narrator.steps):
+            return
+        journal = report.journal(self.directory / "account")
+        parts = breakdown.breakdown((steps[0].began, time.time()), self.spans, journal)
+        report.write(self.directory, steps, parts)
+        if drawn := timeline.bands(journal):
+            timeline.write(drawn, f"Deployment of {self.environment.name}", self.directory / timeline.NAME)
 
     def _file_system(self) -> str:
         systems = self.account.client("fsx").describe_file_systems()["FileSystems"]

@@ -16,7 +16,8 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
     story = Story(environment, console)
     told = False
     try:
-        _steps(story, console, keep=keep)
+        with story.watch.interrupting():
+            _steps(story, console, keep=keep)
         told = True
     except (Broken, CommandFailure, NotReached) as failure:
         line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
@@ -33,7 +34,7 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
     """The order of things; with `keep` it ends when the RayClusters are ready."""
     story.make_project()
     story.begin_synthesis()
-    story.start_account()
+    story.start_account(keep=keep)
     story.what_exists()
     story.bootstrap()
     story.first_deployment()
@@ -42,6 +43,7 @@ def _steps(story: Story, console: Console, *, keep: bool) -> None:
     story.ray_is_ready()
     story.images_are_copies()
     if keep:
+        story.timeline()
         story.say_how_to_look()
         return
     story.diff_is_clean()

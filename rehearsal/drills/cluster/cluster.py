@@ -24,6 +24,7 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import BINARIES
 from rehearsal.story.narrator import Narrator
+from rehearsal.watch import Watch
 
 OPERATOR: Final = "kuberay-operator"
 DETECTION_SECONDS: Final = 8
@@ -51,6 +52,8 @@ class Cluster:
             name="drills",
             node_monitor_grace_period=DETECTION_SECONDS,
         )
+        self.watch = Watch()
+        self.plane.failed = self.watch.failed
         self.kubectl = Kubectl(self.plane, directory / "charts")
 
     def start(self, *, workers: int) -> None:

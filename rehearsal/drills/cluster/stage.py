@@ -20,11 +20,9 @@ from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side, names, wa
 from rehearsal.drills.cluster.world import World
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
 from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.paths import run_directory
+from rehearsal.paths import DRILLS_ON_KUBERNETES
 from rehearsal.story.steps import Broken
 
-DIRECTORY: Final = "drills-kubernetes"
-"""Name of the run directory of these drills: those in an account may be played beside them."""
 MARGIN_SECONDS: Final = 15
 """What is promised beyond the seconds that Kubernetes waits by itself."""
 SPARE_WORKERS: Final = 2
@@ -41,7 +39,8 @@ class ClusterStage:
 
     def __init__(self, environment: Environment, console: Console) -> None:
         self.console = console
-        self.cluster = Cluster(environment, run_directory(DIRECTORY), console)
+        self.cluster = Cluster(environment, DRILLS_ON_KUBERNETES, console)
+        self.watch = self.cluster.watch
         self.world: World
         self.nodes: Nodes
         self.here: Side

@@ -54,7 +54,7 @@ class Sandbox:
         self._outer = subprocess.Popen(
             [_UNSHARE, *namespaces, sys.executable, "-m", "rehearsal.kubernetes.sandbox.pause", str(tree)],
             cwd=REPOSITORY,
-            env={"PATH": search_path(), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"HOME": str(self.home), "PATH": search_path(), "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

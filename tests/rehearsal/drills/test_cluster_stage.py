@@ -31,7 +31,7 @@ AMOUNTS = {"cpu": "8", "memory": "30Gi", "pods": "14"}
 @pytest.fixture
 def directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The drills' own directory, apart from that of a rehearsal in this checkout."""
-    monkeypatch.setattr(stage, "run_directory", lambda _: tmp_path)
+    monkeypatch.setattr(stage, "DRILLS_ON_KUBERNETES", tmp_path)
     return tmp_path
 
 

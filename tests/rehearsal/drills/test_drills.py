@@ -20,9 +20,10 @@ from rehearsal.drills.drill import Drill
 from rehearsal.drills.perform import play
 from rehearsal.drills.stage import Stage
 from rehearsal.drills.timeline import Timeline
-from rehearsal.paths import REPOSITORY
+from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES, REPOSITORY
 from rehearsal.story.cdk import CommandFailure
 from rehearsal.story.steps import Broken
+from rehearsal.watch import Watch
 
 # As the CDK CLI prints them: wrapped, and followed by the framework's stack.
 CHART_IS_MISSING = """\
@@ -51,6 +52,7 @@ class FakeStage:
         self.environment = config.load("dev")
         self.console = Console(file=io.StringIO(), width=200)
         self.timeline = Timeline()
+        self.watch = Watch()
         self.done: list[str] = []
         self.deployments = [CHART_IS_MISSING, QUOTA]
         self.inventories: list[list[dict[str, Any]]] = [[], [LOG_GROUP, FAILED_STACK], [LOG_GROUP, FAILED_STACK]]
@@ -250,9 +252,9 @@ def test_without_a_name_the_drills_are_listed() -> None:
 def test_drills_in_an_account_and_on_kubernetes_may_be_played_at_a_time() -> None:
     """Each kind has a run directory of its own, and with it a lock."""
     by_stage = {(drill.stage, *directories([drill.name])) for drill in DRILLS.values()}
-    assert {directory for stage, directory in by_stage if stage is Stage} == {"drills"}
-    assert {directory for stage, directory in by_stage if stage is not Stage} == {"drills-kubernetes"}
-    assert directories(["node-dies", "capacity", "head-lost"]) == ["drills", "drills-kubernetes"]
+    assert {directory for stage, directory in by_stage if stage is Stage} == {DRILLS_IN_AN_ACCOUNT}
+    assert {directory for stage, directory in by_stage if stage is not Stage} == {DRILLS_ON_KUBERNETES}
+    assert directories(["node-dies", "capacity", "head-lost"]) == [DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES]
 
 
 def test_an_unknown_drill_names_those_that_there_are() -> None:

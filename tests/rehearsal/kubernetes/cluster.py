@@ -18,6 +18,7 @@ from tests.waiting import wait_until
 
 Object = dict[str, Any]
 
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet")
 GENERAL = {"cpu": "8", "memory": "30Gi", "pods": "14"}
 ACCELERATED = {
     "cpu": "96",

@@ -1,5 +1,7 @@
 import base64
 import json
+import os
+import re
 import signal
 import socket
 import ssl
@@ -16,14 +18,13 @@ from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import KUBERNETES_VERSION, Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.processes import ProcessFailure, is_alive
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, operator_pod, process_of
+from rehearsal.processes import ProcessFailure, ProgramEndedError, is_alive
+from rehearsal.runs import living
+from tests.rehearsal.kubernetes.cluster import COMPONENTS, GENERAL, Kubectl, operator_pod, process_of
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
 from tests.rehearsal.story.checkout import processes_below
 from tests.rehearsal.story.network import peer, socket_inodes
 from tests.waiting import wait_until
-
-COMPONENTS = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubelet"}
 
 
 def answer_to(control_plane: ControlPlane, token: str) -> urllib3.BaseHTTPResponse:
@@ -129,7 +130,7 @@ def test_stop_leaves_no_process_frees_the_port_and_wipes_the_data(tmp_path: Path
     program = process_of(plane)
     assert is_alive(program)
     port = int(plane.endpoint.rpartition(":")[2])
-    assert pids.keys() == COMPONENTS
+    assert pids.keys() == {*COMPONENTS}
     plane.stop()
     assert not [name for name, pid in pids.items() if is_alive(pid)]
     wait_until(lambda: not is_alive(program), "end of the pod's process")
@@ -158,12 +159,40 @@ threading.Event().wait()
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"ok\n"
         pids = pids_of(tmp_path)
-        assert pids.keys() == COMPONENTS
+        assert pids.keys() == {*COMPONENTS}
         assert all(map(is_alive, pids.values()))
     finally:
         owner.send_signal(signal.SIGKILL)
         owner.communicate()
     wait_until(lambda: not any(map(is_alive, pids.values())), "the end of all components")
+
+
+def test_the_end_of_each_program_is_noticed_and_kwok_is_started_again(tmp_path: Path, binaries: Binaries) -> None:
+    told: list[ProgramEndedError] = []
+    plane = ControlPlane(tmp_path, binaries, name="watched")
+    plane.failed = told.append
+    plane.start()
+    try:
+        programs = pids_of(tmp_path)
+        # Whatever runs here is in the loop below, or is kwok; the kubelet starts one program itself.
+        wait_until(lambda: set(living(tmp_path)) > set(programs.values()), "the server of the nodes")
+        (podserver,) = set(living(tmp_path)) - set(programs.values())
+        os.kill(programs.pop("kwok"), signal.SIGKILL)
+        Nodes(plane.api).add("joins-later", capacity=GENERAL, allocatable=GENERAL)
+        wait_until(lambda: Nodes(plane.api).is_ready("joins-later"), "a heart-beat from kwok's successor")
+        assert told == []
+        os.kill(podserver, signal.SIGKILL)
+        del programs["kubelet"]  # which ends with the server of its nodes
+        wait_until(lambda: told, "the end of the kubelet")
+        said = "kubelet ended with code 1; its log: .*/kubelet.log[\\s\\S]*podserver ended with code -9"
+        assert re.match(said, str(told.pop()))
+        # etcd is the last one: all others end without it.
+        for name in sorted(programs, key="etcd".__eq__):
+            os.kill(programs[name], signal.SIGKILL)
+            wait_until(lambda: told, f"the account of the end of {name}")
+            assert str(told.pop()).startswith(f"{name} was ended by SIGKILL; its log: {plane.logs / name}.log\n")
+    finally:
+        plane.stop()
 
 
 @pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kwok"])

@@ -73,7 +73,7 @@ def write_broken(environments: Path, *mistakes: str) -> None:
 
 def assert_nothing_was_made(clone: Checkout) -> None:
     assert clone.processes() == {}
-    assert [path.name for path in clone.runs.iterdir() if path.is_dir() and path.name != "cache"] == []
+    assert [path for path in clone.runs.glob("*/*") if path.is_dir() and path.parent.name != "cache"] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -33,7 +33,7 @@ def tell(directory: Path, reclaim: str) -> Told:
     document["fsx"] = {"provisioning": "dynamic", "throughput_mbps_per_tib": 125, "reclaim_policy": reclaim}
     yaml.dump(document, checkout.directory / "environments" / "dynamic.yaml")
     code, output = checkout.run(*rehearsal("run", "--env", "dynamic"))
-    journal = checkout.runs / "dynamic" / "account" / "journal.jsonl"
+    journal = checkout.runs / "runs" / "dynamic" / "account" / "journal.jsonl"
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
     marked = "FSx CSI stand-in "
     done = [str(entry["action"]) for entry in entries if str(entry.get("action")).startswith(marked)]

@@ -29,7 +29,7 @@ class Telling:
         self.checkout = checkout
         checkout.replace_app(cluster_app)
         self.process: subprocess.Popen[str] = checkout.start(*rehearsal("run", "--env", cluster_app.ENVIRONMENT))
-        self.run = checkout.runs / cluster_app.ENVIRONMENT
+        self.run = checkout.runs / "runs" / cluster_app.ENVIRONMENT
 
     def until_written(self, pattern: str, word: str = "", seconds: float = REHEARSAL_PATIENCE) -> None:
         """Wait for a file of the run that holds a word."""
@@ -134,7 +134,8 @@ def test_a_program_that_does_not_start_is_named_with_its_log(endings: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["interrupted", "terminated"])
-def test_an_interruption_ends_everything_and_says_so(endings: dict[str, Future[Ending]], name: str) -> None:
+def test_an_interruption_ends_everything_and_says_what(endings: dict[str, Future[Ending]], name: str) -> None:
     ending = endings[name].result()
     assert ending.code == 130
-    assert_one_clear_message(ending.output, "interrupted; everything that was started has been ended")
+    assert_one_clear_message(ending.output, r"(?m)^interrupted; ended: (.+, )?rehearsal\.account(, .+)?$")
+    assert "still running" not in ending.output
