@@ -21,7 +21,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.processes import LOG_LINES, Supervisor
 from rehearsal.stand_ins import build as build_stand_ins
-from rehearsal.story import breakdown, existing, mounted, owner, pulled, report, timeline, verdict
+from rehearsal.story import breakdown, existing, look, mounted, owner, pulled, report, timeline, verdict
 from rehearsal.story.account import EmbeddedAccount
 from rehearsal.story.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
@@ -315,16 +315,14 @@ class Story:
 
     def say_how_to_look(self) -> None:
         """What a person needs to look at a rehearsal that stays."""
-        name = naming.eks_cluster(self.environment)
-        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To look at it:[/]")
-        for line in (
-            f"export KUBECONFIG={self.account.admin_kubeconfig(name)}",
-            f"{self.built['kubectl']} get pods --all-namespaces",
-            f"export AWS_ENDPOINT_URL={self.account.endpoint} AWS_REGION={self.environment.region} "
-            + " ".join(f"{name}={value}" for name, value in self.account.keys.aws.items()),
-            f"aws sagemaker describe-cluster --cluster-name {self.environment.hyperpod.cluster_name}",
-        ):
-            self.console.print(f"    {line}", soft_wrap=True)
+        kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
+        credentials = owner.admin_credentials(self.account, self.environment)
+        variables = self.child_environment() | dict(credentials) | {"KUBECONFIG": str(kubeconfig)}
+        file = look.write(self.directory, variables, self.built.directory)
+        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To look at it, paste into a shell:[/]")
+        for line in look.commands(self.environment, file):
+            self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)
+        self.console.print("The last command needs the AWS CLI; nothing else does.")
         self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
 
     def report(self) -> None:

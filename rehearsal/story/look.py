@@ -1,0 +1,40 @@
+"""How a person looks at a rehearsal that stays: a file for a shell, and commands to begin with."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from config import Environment
+
+NAME: Final = "look.sh"
+_NAMED: Final = ("KUBECONFIG", "NO_PROXY")
+# Profiles, endpoints of single services and the like would go before what the file exports.
+_FORGET: Final = "unset $(env | sed -n 's/^\\(AWS_[A-Z0-9_]*\\)=.*/\\1/p')"
+
+
+def write(directory: Path, variables: Mapping[str, str], programs: Path) -> Path:
+    """Write what a shell sources so that its `ops`, `kubectl` and `aws` see the rehearsal; return the file.
+
+    Of `variables` it exports those of AWS, Kubernetes and proxies; of the shell's own, those of AWS go.
+    """
+    exported = {name: value for name, value in variables.items() if name.startswith("AWS_") or name in _NAMED}
+    exported["no_proxy"] = variables["NO_PROXY"]
+    path = os.pathsep.join([str(Path(sys.prefix, "bin")), str(programs)])
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(exported.items())]
+    file = directory / NAME
+    file.touch(mode=0o600)
+    file.write_text("\n".join([_FORGET, *lines, f'export PATH={shlex.quote(path)}:"$PATH"', ""]))
+    return file
+
+
+def commands(environment: Environment, file: Path) -> list[str]:
+    """What to paste into a shell, whatever its folder."""
+    return [
+        f"source {shlex.quote(str(file))}",
+        f"ops status --env {environment.name}",
+        "kubectl get pods --all-namespaces",
+        f"aws sagemaker describe-cluster --cluster-name {environment.hyperpod.cluster_name}",
+    ]
