@@ -16,8 +16,9 @@ from rehearsal.story.steps import Story
 TITLE = "the cluster is there for ever"
 
 
-def steps(story: Story, _console: Console, *, keep: bool) -> None:
+def steps(story: Story, console: Console, *, keep: bool) -> None:
     """Begin as a rehearsal does, then wait."""
+    console.print("one cluster, and nothing in it")
     story.make_project()
     story.start_account(keep=keep)
     with story.narrator.step("an EKS cluster"):
