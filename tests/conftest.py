@@ -65,14 +65,19 @@ WITH_OPERATOR: Final = frozenset(
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each worker whole files (`--dist loadfile`), and one of them all those with the operator."""
+    if config.getoption("dist") != "loadfile":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFile(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = str(super()._split_scope(nodeid))
-            return "operator" if file in WITH_OPERATOR else file
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = scope_of
+    return scheduler
 
-    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
+
+def scope_of(nodeid: str) -> str:
+    """Return what names the tests that one worker gets together."""
+    file = nodeid.partition("::")[0]
+    return "operator" if file in WITH_OPERATOR else file
 
 
 @pytest.hookimpl(trylast=True)

@@ -155,4 +155,4 @@ def fixtures_of(file: Path) -> set[str]:
     nodes = list(ast.walk(ast.parse(file.read_text())))
     arguments = {each.arg for node in nodes if isinstance(node, ast.FunctionDef) for each in node.args.args}
     used = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("usefixtures")]
-    return arguments | {each.value for node in used for each in node.args if isinstance(each, ast.Constant)}
+    return arguments | {str(ast.literal_eval(each)) for node in used for each in node.args}

@@ -103,6 +103,8 @@ def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
     assert json.loads(process.stdout.readline())["ready"]
     try:
         cdk = Cdk(directory, port, keys)
+        # The CLI reads the app before it bootstraps.
+        cdk.write(producer=producer("one"))
         assert "bootstrapped." in cdk.run("bootstrap", "aws://111122223333/us-west-2")
         yield cdk
     finally:

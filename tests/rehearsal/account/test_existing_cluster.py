@@ -69,7 +69,7 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
     )
     assert response.status_code == 200, response.text
     story = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
-    story.endpoint = account.endpoint
+    story.endpoint, story.keys = account.endpoint, account.keys
     yield Owner(account, clients, environment, story)
     host.stop_all()
 
