@@ -21,7 +21,7 @@ from .precedence import Precedence, requests_tag
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
-from .update import ClusterUpdate, no_owner, wanted_tags
+from .update import ClusterUpdate, gone, no_owner, wanted_tags
 
 CONSISTENCY_SECONDS = 300
 """How long DescribeCluster may not know a cluster whose creation was accepted."""
@@ -204,10 +204,7 @@ def _remove(request: Request, hyperpod: HyperPod, *, twice: bool) -> str:
 def _existing(request: Request, hyperpod: HyperPod) -> dict[str, Any]:
     cluster = hyperpod.find(request.physical_id)
     if cluster is None:
-        raise Refused(
-            f"HyperPod cluster {request.physical_id} does not exist any more: "
-            "destroy this stack and what depends on it, then deploy again"
-        )
+        raise gone(request)
     return cluster
 
 

@@ -32,8 +32,10 @@ class ClusterUpdate:
         return bool(self._cluster["ClusterStatus"] == "InService")
 
     def own_tags(self) -> dict[str, str]:
-        """Return the tags of this resource's cluster; raises Refused when it is somebody else's of the same name."""
-        tags = self._hyperpod.tags(self._arn) or {}
+        """Return the tags of this resource's cluster; raises Refused when it is gone, or somebody else's by now."""
+        tags = self._hyperpod.tags(self._arn)
+        if tags is None:
+            raise gone(self._request)
         owner = Owner.named_by(tags)
         if owner is None:
             raise no_owner(self._request)
@@ -148,6 +150,14 @@ class ClusterUpdate:
 def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
     """Return the tags that the cluster is to have; nobody can give it to another owner by them."""
     return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
+
+
+def gone(request: Request) -> Refused:
+    """The refusal of an update whose cluster was deleted by somebody else."""
+    return Refused(
+        f"HyperPod cluster {request.physical_id} does not exist any more: "
+        "destroy this stack and what depends on it, then deploy again"
+    )
 
 
 def no_owner(request: Request) -> Refused:

@@ -568,6 +568,18 @@ def test_cluster_that_was_deleted_behind_the_stack_is_told(
     assert response.reason.startswith("HyperPod cluster ml-cluster does not exist any more: destroy this stack")
 
 
+def test_cluster_that_goes_while_its_update_looks_at_its_tags_is_told(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench
+) -> None:
+    def vanish(called: str, carried_out: bool) -> None:
+        if called == "ListTags" and not carried_out:
+            bench.hyperpod.world.clusters.clear()
+
+    cloudformation.framework.interruptions.append(vanish)
+    response = change(lambda new: new["InstanceGroups"][1].update(InstanceCount=3))
+    assert response.reason.startswith("HyperPod cluster ml-cluster does not exist any more: destroy this stack")
+
+
 def test_old_properties_in_another_shape_do_not_disturb(cloudformation: CloudFormation, created: Properties) -> None:
     old = {"ClusterName": "ml-cluster", "Config": '{"groups": []}', "InstanceGroups": [{"Name": "x", "Count": 1}]}
     assert cloudformation.update("ml-cluster", created, old).succeeded
