@@ -3,8 +3,9 @@
 Usage: python -I -S keeper.py PROGRAM [ARGUMENT …]
 
 Who started the keeper holds the other end of its stdin. When that end closes (on purpose, or because its process was
-killed), the keeper kills the program and all its descendants, also those in sessions of their own. A byte
-on stdin stops the program's process group or lets it continue. The exit status is the program's.
+killed), or when a signal asks the keeper to end, it kills the program and all its descendants, also those in sessions
+of their own; when it is killed itself, the kernel kills the program. A byte on stdin stops the program's process group
+or lets it continue. The exit status is the program's.
 """
 
 import ctypes
@@ -18,7 +19,9 @@ STOP = b"s"
 CONTINUE = b"c"
 
 _SIGNALS = {STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STDIN = 0
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -28,13 +31,15 @@ def main(program: list[str]) -> int:
     libc = ctypes.CDLL(None)
     # Orphans become the keeper's own children: a descendant that left the session is found by that.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    no_input = (os.POSIX_SPAWN_OPEN, _STDIN, os.devnull, os.O_RDONLY, 0)
-    pid = os.posix_spawn(program[0], program, os.environ, file_actions=[no_input], setsid=True)
+    told_to_end, telling = os.pipe()
+    pid = _start(program, libc)
+    for number in _ENDINGS:
+        signal.signal(number, lambda *_: os.write(telling, b"."))
     ended = os.pidfd_open(pid)
     poll = select.poll()
-    poll.register(_STDIN, select.POLLIN)
-    poll.register(ended, select.POLLIN)
-    while ended not in dict(poll.poll()):
+    for each in (_STDIN, ended, told_to_end):
+        poll.register(each, select.POLLIN)
+    while dict(poll.poll()).keys() == {_STDIN}:
         command = os.read(_STDIN, 1)
         if not command:
             break
@@ -48,6 +53,20 @@ def main(program: list[str]) -> int:
             signal.signal(-exit_code, signal.SIG_DFL)
         os.kill(os.getpid(), -exit_code)
     return exit_code
+
+
+def _start(program: list[str], libc: ctypes.CDLL) -> int:
+    """Start the program in a session of its own, without input; it ends with the keeper. Return its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), _STDIN)
+        os.execv(program[0], program)
+    finally:
+        os._exit(127)
 
 
 def _end_all(program: int) -> int:

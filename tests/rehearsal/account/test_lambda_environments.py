@@ -404,6 +404,22 @@ def test_what_a_function_started_ends_when_the_account_is_killed(tmp_path: Path)
     wait_until(lambda: not any(map(is_alive, pids)), "the end of everything")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
+def test_keeper_that_is_told_to_end_leaves_no_frozen_program(tmp_path: Path, number: signal.Signals) -> None:
+    script = f"import os, pathlib, time; pathlib.Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
+    script += f"os.rename({str(tmp_path / 'new')!r}, {str(tmp_path / 'pid')!r}); time.sleep(600)"
+    argv = [sys.executable, "-I", "-S", keeper.__file__, sys.executable, "-c", script]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as owner:
+        wait_until((tmp_path / "pid").exists, "the program")
+        program = int((tmp_path / "pid").read_text())
+        os.kill(program, signal.SIGSTOP)
+
+        owner.send_signal(number)
+
+        owner.wait(PATIENCE)
+    wait_until(lambda: not is_alive(program), "the end of the program")
+
+
 def test_error_while_loading_is_the_payload_and_is_tried_again(account: Account, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     code = f"import os\nif not os.path.exists({str(mark)!r}):\n    import missing\nhandler = lambda e, c: 'loaded'\n"
