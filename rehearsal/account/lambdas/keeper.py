@@ -64,7 +64,7 @@ def _start(program: list[str], libc: ctypes.CDLL) -> int:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), _STDIN)
-        os.execv(program[0], program)
+        os.execv(program[0], program)  # noqa: S606 - there is no shell to be wanted
     finally:
         os._exit(127)
 
