@@ -322,7 +322,7 @@ class Story:
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To look at it, paste into a shell:[/]")
         for line in look.commands(self.environment, file):
             self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)
-        self.console.print("The last command needs the AWS CLI; nothing else does.")
+        self.console.print("The credentials last an hour. The last command needs the AWS CLI; nothing else does.")
         self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
 
     def report(self) -> None:
