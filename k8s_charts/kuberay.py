@@ -3,6 +3,7 @@
 They exceed what a manifest can carry; and those in a chart's `crds/` Helm would neither upgrade nor remove.
 """
 
+import math
 from typing import Final
 
 from k8s_charts.helm import HelmRelease, on_system_nodes
@@ -11,6 +12,7 @@ from k8s_charts.names import SYSTEM_NAMESPACE
 CHART: Final = "kuberay-operator"
 CRDS_RELEASE: Final = "kuberay-crds"
 CRDS_NAMESPACE: Final = SYSTEM_NAMESPACE
+_MEMORY_STEP_MIB: Final = 128
 
 
 def kuberay_crds_release(*, version: str) -> HelmRelease:
@@ -26,8 +28,9 @@ def kuberay_crds_release(*, version: str) -> HelmRelease:
 
 def kuberay_release(*, version: str, namespace: str, ray_pods: int) -> HelmRelease:
     """Release of operator `version`, with memory for `ray_pods` Ray pods; it watches all namespaces."""
-    # The chart's note: 500 Ray pods need about 500 MB; half a GiB is what the empty operator may take.
-    memory = f"{512 + ray_pods}Mi"
+    # The chart's note: 500 Ray pods need about 500 MB; half a GiB is what the empty operator may take. In steps: one
+    # worker more does not restart the operator.
+    memory = f"{512 + _MEMORY_STEP_MIB * math.ceil(ray_pods / _MEMORY_STEP_MIB)}Mi"
     return HelmRelease(
         chart=CHART,
         version=version,

@@ -46,7 +46,12 @@ def test_operator_has_memory_for_its_pods() -> None:
     """The chart's note: 500 Ray pods need about 500 MB."""
     few, many = (kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=n).values for n in (0, 1000))
     assert few["resources"]["limits"]["memory"] == "512Mi"
-    assert many["resources"]["limits"]["memory"] == many["resources"]["requests"]["memory"] == "1512Mi"
+    assert many["resources"]["limits"]["memory"] == many["resources"]["requests"]["memory"] == "1536Mi"
+
+
+def test_operator_is_not_restarted_for_one_worker_more() -> None:
+    two, three = (kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=pods) for pods in (3, 4))
+    assert two == three
 
 
 def test_operators_run_on_system_nodes(dev: Environment) -> None:
