@@ -76,7 +76,8 @@ class Builds:
 
     def let_succeed(self) -> None:
         """Let the builds that follow do their work."""
-        assert urllib3.request("POST", f"{self._account.endpoint}/_rehearsal/image-build/fault", json={}).status == 200
+        route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
+        assert urllib3.request("POST", route, json={}, headers=self._account.keys.control_headers).status == 200
 
     def jobs(self) -> list[Object]:
         """Return the builds that the cluster has."""

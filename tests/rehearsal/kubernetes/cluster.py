@@ -5,13 +5,14 @@ import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from ops import kuberay
-from rehearsal.kubernetes.api import Api
+from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.waiting import wait_until
@@ -108,11 +109,21 @@ def _discover(api: Api) -> dict[str, _Collection]:
     versions = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
     found: dict[str, _Collection] = {}
     for group in ("/api/v1", *(f"/apis/{version}" for version in versions)):
-        for each in api.get(group)["resources"]:
+        for each in _resources(api, group):
             collection = _Collection(group, each["name"], each["namespaced"])
             for name in (each["name"], each["singularName"], *each.get("shortNames", ())):
                 found.setdefault(name, collection)
     return found
+
+
+def _resources(api: Api, group: str) -> list[Object]:
+    """Return what a group serves: nothing yet, while its definitions are being installed."""
+    try:
+        return list(api.get(group)["resources"])
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return []
 
 
 class _Ending(subprocess.Popen[str]):

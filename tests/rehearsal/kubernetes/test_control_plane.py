@@ -101,17 +101,21 @@ def listening() -> dict[int, str]:
     return {int(row[9]): str(peer(row[1])[0]) for row in rows if row[3] == "0A"}
 
 
-def test_only_the_programs_of_the_documented_table_listen_and_on_localhost(control_plane: ControlPlane) -> None:
+def ports_of_programs(control_plane: ControlPlane) -> dict[str, list[str]]:
+    """Map each program of a control plane that listens to the addresses of its ports."""
     addresses = listening()
     found: dict[str, list[str]] = defaultdict(list)
     for pid, command in processes_below(control_plane.directory).items():
         # Other tests' pods of this control plane have ports for metrics and health.
         if not command.startswith((sys.executable, str(control_plane.binaries["kuberay-operator"]))):
             found[Path(command.split()[0]).name] += [addresses[each] for each in socket_inodes(pid) & addresses.keys()]
+    return {name: each for name, each in found.items() if each}
+
+
+def test_only_the_programs_of_the_documented_table_listen_and_on_localhost(control_plane: ControlPlane) -> None:
     ports = {"etcd": 2, "kube-apiserver": 1, "podserver": 1}
-    assert {name: each for name, each in found.items() if each} == {
-        name: ["127.0.0.1"] * count for name, count in ports.items()
-    }
+    wait_until(lambda: ports.keys() <= ports_of_programs(control_plane).keys(), "all ports")
+    assert ports_of_programs(control_plane) == {name: ["127.0.0.1"] * count for name, count in ports.items()}
 
 
 def test_refused_request_says_why(control_plane: ControlPlane) -> None:

@@ -52,6 +52,16 @@ def resources() -> dict[str, Any]:
         "ResourcesVpcConfig": {"SubnetIds": [{"Ref": "SubnetA"}, {"Ref": "SubnetB"}]},
         "AccessConfig": {"AuthenticationMode": "API"},
     }
+    administrator = {
+        "ClusterName": {"Ref": "Cluster"},
+        "PrincipalArn": "arn:aws:iam::111122223333:role/PlatformAdmin",
+        "AccessPolicies": [
+            {
+                "PolicyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+                "AccessScope": {"Type": "cluster"},
+            }
+        ],
+    }
     return {
         "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
         "SubnetA": subnet(0, "us-west-2a"),
@@ -62,6 +72,7 @@ def resources() -> dict[str, Any]:
         "ClusterRole": role("eks.amazonaws.com", "AmazonEKSClusterPolicy"),
         # Its control plane starts when a function's process is there.
         "Cluster": {"Type": "AWS::EKS::Cluster", "DependsOn": "Custom", "Properties": cluster},
+        "Administrator": {"Type": "AWS::EKS::AccessEntry", "Properties": administrator},
     }
 
 
