@@ -65,7 +65,8 @@ class AwsClis:
                 stdin=orders.fileno(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={"PATH": search_path(), "LANG": "en_US.UTF-8", "TZ": ":UTC", "HOME": str(folder)},
+                # No folder of that name: what is found below it was worked out of the home (aws_server.py).
+                env={"PATH": search_path(), "LANG": "en_US.UTF-8", "TZ": ":UTC", "HOME": str(folder / "home")},
                 pass_fds=[listener.fileno()],
                 start_new_session=True,
             )

@@ -29,10 +29,13 @@ def main(folder: str, listener_number: str) -> None:
     """Load the CLI, then serve calls for ever."""
     sys.path[0] = folder
     _load()
+    paths = _below(_home())
     gc.freeze()
     call = _next_call(socket.socket(fileno=int(listener_number)))
     # From here on this is the process of one call.
     _become(call)
+    for variables, name, rest in paths:
+        variables[name] = _home() + rest
     importlib.reload(sys.modules["awscli"])  # reads and sets environment variables
     program = f"{folder}/aws.layer"
     sys.argv[0] = program
@@ -55,6 +58,20 @@ def _load() -> None:
     session = driver.create_clidriver().session
     for service in _SERVICES:
         session.create_client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106 - no call is signed
+
+
+def _home() -> str:
+    return os.path.expanduser("~")  # noqa: PTH111 - as the CLI's modules do
+
+
+def _below(home: str) -> list[tuple[dict[str, Any], str, str]]:
+    """Return the variables of modules that were set to a path below this home when they were loaded."""
+    return [
+        (vars(module), name, value[len(home) :])
+        for module in [*sys.modules.values()]
+        for name, value in [*vars(module).items()]
+        if isinstance(value, str) and value.startswith(f"{home}/")
+    ]
 
 
 def _next_call(listener: socket.socket) -> socket.socket:

@@ -18,6 +18,7 @@ DRIVER = """
 import atexit, json, os, sys, threading, time
 import botocore.session
 loaded_in = os.getpid()
+DEFAULT_PATH = os.path.expanduser("~/.kube/config")
 calls = 0
 
 class Driver:
@@ -44,6 +45,7 @@ def main():
         time.sleep(600)
     read = botocore.session.Session().create_client(sys.argv[1])
     found = {"arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(), "calls": calls}
+    found["default_path"] = DEFAULT_PATH
     print(json.dumps(found | {"loaded_in": loaded_in, "pid": os.getpid(), "read": read, "input": sys.stdin.read()}))
     print("on stderr", file=sys.stderr)
 """
@@ -115,6 +117,11 @@ def test_calls_share_what_is_loaded_and_nothing_else(layer: Path, clis: AwsClis,
     assert (ones["input"], one.stderr) == ("given", "on stderr\n")
     assert (ones["calls"], twos["calls"]) == (1, 1)
     assert ones["loaded_in"] == twos["loaded_in"] != ones["pid"] != twos["pid"]
+
+
+def test_path_below_the_home_that_a_module_found_when_it_was_loaded_is_the_calls(layer: Path, clis: AwsClis) -> None:
+    called = aws(layer, "eks", HOME="/home/one")
+    assert json.loads(called.stdout)["default_path"] == "/home/one/.kube/config", called.stderr
 
 
 def test_descriptions_of_services_are_read_once(layer: Path, clis: AwsClis) -> None:
