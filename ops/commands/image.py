@@ -28,7 +28,7 @@ def build(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and whether the cluster would take the Job.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Minutes to follow the build; it goes on after them.")] = 130,
+    timeout: Annotated[float, typer.Option(min=0, help="Minutes to follow the build; it continues after them.")] = 130,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="json: one object on stdout at the end, all else on stderr.")
     ] = Output.TEXT,

@@ -6,10 +6,10 @@ service of AWS must be signed with a key that the account has issued; the accoun
 """
 
 import re
-from collections.abc import Iterable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.types import WSGIApplication
 
 from werkzeug.wrappers import Request, Response
 
@@ -27,26 +27,20 @@ def only_own_hosts(account: Account, application: WSGIApplication) -> WSGIApplic
     """Return `application` behind a check of `Host` and `Origin`: no name that points here, no page, gets in."""
     own = re.compile(_NAMES.format(port=account.port))
 
-    def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        host = environ.get("HTTP_HOST", "")
+    def refusal(request: Request) -> Response | None:
+        host = request.headers.get("Host", "")
         if not own.fullmatch(host):
-            return _refused(f"{host!r} is no host of the embedded account")(environ, start_response)
-        if "HTTP_ORIGIN" in environ:
-            return _refused("the embedded account answers no web pages (Origin)")(environ, start_response)
-        return application(environ, start_response)
+            return _refused(f"{host!r} is no host of the embedded account")
+        if "Origin" in request.headers:
+            return _refused("the embedded account answers no web pages (Origin)")
+        return None
 
-    return dispatch
+    return error_responses.guarded(application, refusal)
 
 
 def only_issued_keys(account: Account, application: WSGIApplication) -> WSGIApplication:
     """Return `application` behind a check of signatures."""
-
-    def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if refusal := _refusal(account, Request(environ)):
-            return refusal(environ, start_response)
-        return application(environ, start_response)
-
-    return dispatch
+    return error_responses.guarded(application, partial(_refusal, account))
 
 
 def _refusal(account: Account, request: Request) -> Response | None:

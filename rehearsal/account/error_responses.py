@@ -1,10 +1,12 @@
-"""Errors of AWS's services in the form in which each service's clients read them."""
+"""Requests that are refused before a service sees them, and errors in the form that each service's clients read."""
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Final
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from xml.sax.saxutils import escape
 
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Request, Response
 
 _QUERY: Final = "<ErrorResponse><Error><Type>Sender</Type>{}</Error></ErrorResponse>"
 _XML: Final = {
@@ -12,6 +14,15 @@ _XML: Final = {
     "ec2": "<Response><Errors><Error>{}</Error></Errors></Response>",
     **dict.fromkeys(("autoscaling", "cloudformation", "elasticloadbalancing", "iam", "sns", "sts"), _QUERY),
 }
+
+
+def guarded(application: WSGIApplication, refusal: Callable[[Request], Response | None]) -> WSGIApplication:
+    """Return `application` behind a check: requests for which `refusal` returns a response do not reach it."""
+
+    def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return (refusal(Request(environ)) or application)(environ, start_response)
+
+    return dispatch
 
 
 def make(service: str, code: str, message: str, status: int) -> Response:

@@ -56,7 +56,7 @@ def pod(**state: Any) -> dict[str, Any]:
 
 
 class Clock:
-    """A time that goes on only while it is slept."""
+    """A clock that advances only while somebody sleeps."""
 
     now = 0.0
 

@@ -4,9 +4,9 @@ Simulated: on AWS such a call hangs until the function's time is over; here it i
 """
 
 import re
-from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.types import WSGIApplication
 
 from moto.awslambda.models import lambda_backends
 from moto.ec2.models import ec2_backends
@@ -25,13 +25,7 @@ _ENDPOINTS: Final = {"ecr": "ecr.api", "sagemaker": "sagemaker.api"}
 
 def guarded(account: Account, application: WSGIApplication) -> WSGIApplication:
     """Return `application` with the refusal before it."""
-
-    def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if refusal := _refusal(account, Request(environ)):
-            return refusal(environ, start_response)
-        return application(environ, start_response)
-
-    return dispatch
+    return error_responses.guarded(application, partial(_refusal, account))
 
 
 def why_unreachable(account: Account, function: Any, service: str) -> str:

@@ -62,9 +62,7 @@ class Builds:
 
     def let_fail(self, log: str) -> None:
         """Let the builds that follow fail with this log."""
-        route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
-        headers = self._account.keys.control_headers
-        assert urllib3.request("POST", route, json={"log": log}, headers=headers).status == 200
+        self._set_fault(log=log)
 
     def wait_until(self, ending: str) -> None:
         """Wait until a build has `succeeded` or `failed`."""
@@ -76,8 +74,12 @@ class Builds:
 
     def let_succeed(self) -> None:
         """Let the builds that follow do their work."""
+        self._set_fault()
+
+    def _set_fault(self, **fault: str) -> None:
         route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
-        assert urllib3.request("POST", route, json={}, headers=self._account.keys.control_headers).status == 200
+        headers = self._account.keys.control_headers
+        assert urllib3.request("POST", route, json=fault, headers=headers).status == 200
 
     def jobs(self) -> list[Object]:
         """Return the builds that the cluster has."""
