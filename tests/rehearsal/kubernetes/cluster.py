@@ -169,7 +169,22 @@ def _shortened(definition: Mapping[str, Any]) -> Object:
 def install_definitions(kubectl: Kubectl, binaries: Binaries) -> None:
     """Install KubeRay's kinds, and wait until they are served."""
     kubectl("apply", "--server-side", "-f", "-", stdin="\n".join(map(json.dumps, definitions(binaries))))
-    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
+    wait_until_served(kubectl)
+
+
+def wait_until_served(kubectl: Kubectl) -> None:
+    """Wait for every kind, and for the API server's cache of its objects, which each change of the kind empties.
+
+    A kind that is deleted before goes with the API server's next look at all kinds, after up to five minutes: its
+    second try to empty the kind meets its own note of the first that failed, and is not begun again.
+    """
+    wait_until(lambda: all(map(_is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
+    for definition in kubectl.get("crds")["items"]:
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            objects = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+            # From the cache alone; kubectl asks again while it is being filled.
+            kubectl("get", "--raw", f"{objects}?resourceVersion=0")
 
 
 def operator_objects(binaries: Binaries) -> list[Object]:
@@ -227,7 +242,7 @@ def ray_cluster(name: str, *, workers: int) -> Object:
     }
 
 
-def is_established(definition: Object) -> bool:
+def _is_established(definition: Object) -> bool:
     """Whether a CustomResourceDefinition is served; `kubectl wait` fails on one that has no conditions yet."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)

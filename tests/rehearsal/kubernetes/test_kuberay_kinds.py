@@ -16,9 +16,8 @@ from ops import kuberay
 from ops.kuberay import Kind, Owner
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, definitions, is_established
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, definitions
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.product
 
@@ -157,6 +156,4 @@ def test_another_releases_kinds_are_named_with_it_and_never_adopted(
     kinds = kuberay.look(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
     assert "another Helm release's (default/another)" in said(kinds)[CLUSTERS]
-    # What goes before it is served goes after minutes.
-    wait_until(lambda: all(map(is_established, kubectl.get("crds")["items"])), "KubeRay's kinds")
     helm.uninstall(other)

@@ -21,7 +21,7 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from stacks.constructs.crds_chart import write_crds_chart
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until_served
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -56,6 +56,8 @@ class Deployment:
         self._run("helm", "install", release.name, str(chart), f"--namespace={release.namespace}", f"--values={values}")
 
     def uninstall(self, release: HelmRelease) -> None:
+        if release.only_crds:
+            wait_until_served(self.kubectl)
         self._run("helm", "uninstall", release.name, f"--namespace={release.namespace}", "--wait", KUBECTL_PATIENCE)
 
     def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
