@@ -59,7 +59,8 @@ def end(directory: Path) -> list[str]:
     for pid in killed:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    left = _left_after(_KILL_SECONDS, directory)
+    # By pid: a dying process loses its environment first, and `living` finds it no more.
+    left = _alive_after(_KILL_SECONDS, killed)
     return [*ended, *sorted({name for pid, name in killed.items() if pid not in left})]
 
 
@@ -127,9 +128,17 @@ def living(directory: Path) -> dict[int, str]:
 
 
 def _left_after(seconds: float, directory: Path) -> dict[int, str]:
-    """What still lives when there was so much time to end."""
+    """Return what lives in a folder after so much time to end."""
     deadline = time.monotonic() + seconds
     while (left := living(directory)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
+    """Return which processes are alive after so much time to end."""
+    deadline = time.monotonic() + seconds
+    while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
 

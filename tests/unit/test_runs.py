@@ -89,6 +89,24 @@ def test_what_lives_in_a_run_is_found_by_its_home_and_ended(root: Path) -> None:
         assert not is_alive(pid)
 
 
+def test_a_process_that_lost_its_environment_but_not_yet_its_life_is_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = root / "runs" / "dev"
+    seen: list[int] = []
+
+    def dies_slowly(pid: int) -> bool:
+        seen.append(pid)
+        return len(seen) < 3
+
+    with sleeping({"HOME": str(directory / "account" / "home")}) as pid:
+        monkeypatch.setattr(runs, "living", lambda _: {} if seen else {pid: "sleep"})
+        monkeypatch.setattr(runs, "_SETTLING_SECONDS", 0)
+        monkeypatch.setattr(runs, "is_alive", dies_slowly)
+        assert runs.end(directory) == ["sleep"]
+    assert seen == [pid] * 3
+
+
 def test_a_shell_that_looks_at_a_run_is_none_of_its_processes(root: Path) -> None:
     directory = root / "runs" / "dev"
     looks = {"HOME": "/home/ann", "KUBECONFIG": f"{directory}/admin.kubeconfig", "PWD": str(directory)}
