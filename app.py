@@ -10,14 +10,14 @@ if __name__ == "__main__":
 import aws_cdk as cdk
 
 from config import ConfigError, Environment, available, load
-from stacks.constructs.log_group import declare_function_logs
-from stacks.constructs.policy_exceptions import explain_departures
-from stacks.eks import EksStack
-from stacks.hyperpod import HyperPodStack
-from stacks.network import NetworkStack
-from stacks.platform import PlatformStack
-from stacks.ray import RayStack
-from stacks.storage import StorageStack
+from stacks.eks.stack import EksStack
+from stacks.hyperpod.stack import HyperPodStack
+from stacks.network.stack import NetworkStack
+from stacks.platform.stack import PlatformStack
+from stacks.ray.stack import RayStack
+from stacks.shared.checkov_skips import explain_departures
+from stacks.shared.log_group import declare_function_logs
+from stacks.storage.stack import StorageStack
 
 
 def build(app: cdk.App, environment: Environment) -> None:

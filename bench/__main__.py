@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import commands, noticing, synthesis
-from config import charts_lock
+from config.facts import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, ROOT

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from config.findings import Place
 from config.model import Environment
 from config.model.base import Shape
-from config.partial import model_within
+from config.reading.partial_environment import model_within
 
 _SIMPLE: Final = {
     str: ("text", "some text"),

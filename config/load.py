@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from config import document
-from config.document import Document
 from config.findings import Finding, InvalidEnvironmentError, Severity, place_of
 from config.model import Environment
+from config.reading import strict_yaml
+from config.reading.strict_yaml import Document
 from config.rules import findings, findings_of_part
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "environments"
@@ -70,8 +70,8 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
     if name not in available(directory):
         return Examined(name, file, None, [_unknown(name, file, directory)])
     try:
-        content = document.read(file)
-    except document.NotReadable as error:
+        content = strict_yaml.read(file)
+    except strict_yaml.NotReadable as error:
         return Examined(name, file, None, error.findings)
     except OSError as error:
         said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "look at its permissions"
@@ -93,8 +93,8 @@ def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
     """Return the environments whose values are of the right kind: what one takes is taken, though a rule refuse it."""
     found = []
     for name in available(directory):
-        with suppress(document.NotReadable, OSError, ValidationError):
-            found.append(_typed({"name": name} | document.read(directory / f"{name}{_SUFFIX}").values))
+        with suppress(strict_yaml.NotReadable, OSError, ValidationError):
+            found.append(_typed({"name": name} | strict_yaml.read(directory / f"{name}{_SUFFIX}").values))
     return found
 
 
@@ -120,11 +120,11 @@ def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, l
         environment = _typed(values)
     except ValidationError as error:
         # Only now: a valid file is read in a third of a second, and that is what one waits for after each edit.
-        from config import kinds, partial  # noqa: PLC0415
+        from config.reading import partial_environment, type_errors  # noqa: PLC0415
 
-        refused = kinds.first_hand(error.errors(include_url=False))
-        found += [kinds.kind_finding(item, values) for item in refused]
-        part = partial.known_part(values, [item["loc"] for item in refused])
+        refused = type_errors.first_hand(error.errors(include_url=False))
+        found += [type_errors.kind_finding(item, values) for item in refused]
+        part = partial_environment.known_part(values, [item["loc"] for item in refused])
         return None, found + findings_of_part(part)
     return environment, found + findings(environment)
 

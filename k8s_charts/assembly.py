@@ -9,34 +9,35 @@ from typing import Literal
 
 import cdk8s
 
-from config import Environment, naming, versions
-from k8s_charts import names
-from k8s_charts.base import ProjectChart
-from k8s_charts.flows import IMAGE_BUILD_FLOWS, allowed, ends, operator_flows, ray_flows
-from k8s_charts.fsx_csi import fsx_csi_release
-from k8s_charts.helm import HelmRelease
-from k8s_charts.image_build import ImageBuild, ImageBuildChart
-from k8s_charts.image_context import BUILD_ARGUMENTS, context_files, context_tag
-from k8s_charts.images import copy_of, with_copies
-from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.kuberay import kuberay_crds_release, kuberay_release
-from k8s_charts.limits import IMAGE_BUILD_QUOTA
-from k8s_charts.namespaces import Namespace, NamespaceChart
-from k8s_charts.network_policies import PoliciesChart, RayClusterPoliciesChart
-from k8s_charts.priority_class import PriorityClassChart
-from k8s_charts.ray_cluster import RayClusterChart
-from k8s_charts.ray_clusters import priority_class, ray_cluster
-from k8s_charts.reaper import Reaper, ReaperChart
-from k8s_charts.service_account import ServiceAccount, ServiceAccountChart
-from k8s_charts.storage_class import FileSystemClass, FileSystemClassChart
-from k8s_charts.storage_volumes import (
+from config import Environment, naming
+from config.facts import versions
+from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.controllers.reaper import Reaper, ReaperChart
+from k8s_charts.helm.fsx_csi import fsx_csi_release
+from k8s_charts.helm.images import copy_of, with_copies
+from k8s_charts.helm.kuberay import kuberay_crds_release, kuberay_release
+from k8s_charts.helm.release import HelmRelease
+from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
+from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
+from k8s_charts.ray.cluster import RayClusterChart
+from k8s_charts.ray.from_environment import priority_class, ray_cluster
+from k8s_charts.ray.priority_class import PriorityClassChart
+from k8s_charts.shared import names
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.flows import IMAGE_BUILD_FLOWS, allowed, ends, operator_flows, ray_flows
+from k8s_charts.shared.limits import IMAGE_BUILD_QUOTA
+from k8s_charts.shared.namespaces import Namespace, NamespaceChart
+from k8s_charts.shared.network_policies import PoliciesChart, RayClusterPoliciesChart
+from k8s_charts.shared.service_account import ServiceAccount, ServiceAccountChart
+from k8s_charts.storage.directory_owner import OWN_CLAIM, ClosedNamespaceChart, VolumeOwner, VolumeOwnerChart
+from k8s_charts.storage.storage_class import FileSystemClass, FileSystemClassChart
+from k8s_charts.storage.volumes import (
     FileSystemAddress,
     FileSystemVolume,
     FileSystemVolumeChart,
     ProvisionedClaim,
     ProvisionedClaimChart,
 )
-from k8s_charts.volume_owner import OWN_CLAIM, ClosedNamespaceChart, VolumeOwner, VolumeOwnerChart
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFact
 
 
 def _ray_namespace(environment: Environment) -> Namespace:
-    # The Job that owns the directory of a dynamic claim runs here as root (k8s_charts/volume_owner.py).
+    # The Job that owns the directory of a dynamic claim runs here as root (k8s_charts/storage/directory_owner.py).
     level: Literal["baseline", "restricted"] = "baseline" if environment.fsx.dynamic else "restricted"
     return Namespace(environment.ray.namespace, level, environment.eks.version)
 

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.signers import RequestSigner
 
 from config import Environment, naming
-from ops.refusals import Unreachable, in_plain_words
+from ops.errors import Unreachable, in_plain_words
 
 # Seconds to connect and to read: an address that the allow-list does not hold gets no answer at all.
 REQUEST_TIMEOUT: Final = (10, 30)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
-from config import versions
+from config.facts import versions
 from rehearsal import disk, runs
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory

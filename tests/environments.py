@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 
 import config
-from config.catalogue import InstanceType, catalogue
-from config.daemonsets import system_pods
+from config.facts.daemonsets import system_pods
+from config.facts.instance_types import InstanceType, catalogue
 
 Document = dict[str, Any]
 

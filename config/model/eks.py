@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from config import versions
+from config.facts import versions
 from config.model.base import Model, Name, RoleArn, Shape
 
 SecurityGroupId = Annotated[

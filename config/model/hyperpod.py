@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from config.catalogue import InstanceType, InstanceTypeFacts, instance_type
+from config.facts.instance_types import InstanceType, InstanceTypeFacts, instance_type
 from config.model.base import HyperPodName, LabelKey, LabelValue, Model, Shape, ZoneId
 
 # Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that may be switched on; a rule says why

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from config import versions
+from config.facts import versions
 from config.model.base import (
     AbsolutePath,
     HyperPodName,

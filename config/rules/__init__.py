@@ -20,12 +20,12 @@ from config.rules import (
     lifecycle_scripts,
     network,
     ray,
-    ray_sizes,
+    ray_capacity,
     secrets,
     zones,
 )
+from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
 from config.rules.rule import Rule
-from config.rules.shared import PAIR_RULES, findings_beside, own_blocks
 
 __all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
 
@@ -98,15 +98,15 @@ RULES: Final[tuple[Rule, ...]] = (
     secrets.names_of_secrets,
     ray.mount_paths,
     ray.node_selectors,
-    ray_sizes.requests_fit,
-    ray_sizes.head_size,
-    ray_sizes.workers_have_nodes,
-    ray_sizes.groups_without_nodes,
-    ray_sizes.heads_without_nodes,
-    ray_sizes.heads_have_nodes,
-    ray_sizes.pods_per_node,
-    ray_sizes.head_beside_accelerators,
-    ray_sizes.head_on_one_node,
+    ray_capacity.requests_fit,
+    ray_capacity.head_size,
+    ray_capacity.workers_have_nodes,
+    ray_capacity.groups_without_nodes,
+    ray_capacity.heads_without_nodes,
+    ray_capacity.heads_have_nodes,
+    ray_capacity.pods_per_node,
+    ray_capacity.head_beside_accelerators,
+    ray_capacity.head_on_one_node,
 )
 
 
@@ -132,7 +132,7 @@ def findings(environment: Environment) -> list[Finding]:
 
 
 def findings_of_part(part: Environment) -> list[Finding]:
-    """Return what rules say of `config.partial.known_part`; a rule ends where it needs a value that is not known."""
+    """Return what rules say of `known_part` of an environment; a rule ends where it needs a value that is not known."""
     found = []
     for rule in RULES:
         with suppress(AttributeError):

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network, collapse_addresses
 from typing import Final
 
-from config import naming, versions
+from config import naming
+from config.facts import versions
 from config.model import Environment
+from config.rules.parts import described_twice, groups, repeated, same_names
 from config.rules.rule import Violation, error
-from config.rules.walk import described_twice, groups, repeated, same_names
 
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 # Addresses that no client has at the public endpoint. Not Python's `is_private`, which has the examples' own
@@ -17,7 +18,7 @@ _RESERVED: Final = tuple(
     IPv4Network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
 )
-# Kubernetes' own, those of HyperPod's chart, which fixes their names, and those of k8s_charts/names.py.
+# Kubernetes' own, those of HyperPod's chart, which fixes their names, and those of k8s_charts/shared/names.py.
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
     *("aws-hyperpod", "kubeflow", "mpi-operator", "image-build", "prometheus-system"),
@@ -42,7 +43,7 @@ def kubernetes_version(environment: Environment) -> Iterator[Violation]:
         yield Violation("eks.version", "HyperPod does not list it", known, f'write version: "{latest}"')
     elif abs(int(version.split(".")[1]) - int(versions.KUBECTL_LAYERS[version].removeprefix("v"))) > 1:
         reason = f"no kubectl is within one minor version, only {versions.KUBECTL_LAYERS[version]}"
-        yield Violation("eks.version", reason, known, "correct KUBECTL_LAYERS in config/versions.py")
+        yield Violation("eks.version", reason, known, "correct KUBECTL_LAYERS in config/facts/versions.py")
 
 
 @error("V26")

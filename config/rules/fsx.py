@@ -5,8 +5,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from config.model import Environment
+from config.rules.parts import described_twice, known_groups
 from config.rules.rule import Violation, error, warning
-from config.rules.walk import described_twice, known_groups
 
 _THROUGHPUTS: Final = (125, 250, 500, 1000)
 # GiB of one EFA-enabled server: 38,400 at 125 MB/s per TiB, 4,800 at 1000 (FSx for Lustre guide: "Creating a file

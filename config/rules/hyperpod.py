@@ -7,8 +7,8 @@ from typing import Final
 from config import naming
 from config.model import Environment
 from config.model.hyperpod import SUB_CHARTS
+from config.rules.parts import groups, same_names
 from config.rules.rule import Violation, error
-from config.rules.walk import groups, same_names
 
 # What the other sub-charts of aws/sagemaker-hyperpod-cli (helm_chart/HyperPodHelmChart) would do here.
 _REFUSED_SUB_CHARTS: Final = {

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from config import versions
+from config.facts import versions
 from config.model import Environment
+from config.rules.parts import repeated
 from config.rules.rule import Violation, error
-from config.rules.walk import repeated
 
 REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requirements.txt"
 _CONTINUED: Final = "\0"
@@ -21,7 +21,7 @@ def ray_version(environment: Environment) -> Iterator[Violation]:
     """Require one version of Ray in image and RayCluster, the one that the project is tested with.
 
     Why: a Ray node of another version does not join the head.
-    Source: Ray docs, cluster FAQ; config/versions.py.
+    Source: Ray docs, cluster FAQ; config/facts/versions.py.
     Example: ray.version: 2.43.0
     """
     version = environment.ray.version

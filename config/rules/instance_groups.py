@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from typing import Final
 
-from config.catalogue import catalogue
+from config.facts.instance_types import catalogue
+from config.facts.regions import families, regions, table_date
 from config.model import Environment
-from config.regions import families, regions, table_date
+from config.rules.parts import groups, is_known, repeated
 from config.rules.rule import Violation, error, warning
-from config.rules.walk import groups, is_known, repeated
 
 # Kubernetes, HyperPod and this project label nodes themselves.
 _RESERVED: Final = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "ray-on-hyperpod")
+
+_TABLE: Final = "config/facts/regions.yaml"
 
 # What the plugin tolerates (aws/sagemaker-hyperpod-cli: neuron-device-plugin/templates).
 _NEURON_TAINT: Final = ("aws.amazon.com/neuron", "NoSchedule")
@@ -21,7 +23,7 @@ def known_instance_types(environment: Environment) -> Iterator[Violation]:
     """Require an instance type whose figures are known.
 
     Why: what a type offers decides Ray's requests, subnets and pods. HyperPod's names begin with `ml.`.
-    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; config/instance_types.yaml.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; config/facts/instance_types.yaml.
     Example: hyperpod.instance_groups.0.instance_type: m5.2xlarge
     """
     for key, group in groups(environment):
@@ -46,7 +48,7 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
     """Warn of an instance type that is not known to be offered in the region.
 
     Why: a group of such a type never gets a node, and the deployment says so only after minutes to hours.
-    Source: EC2 API reference, DescribeInstanceTypeOfferings; the table is config/regions.yaml.
+    Source: EC2 API reference, DescribeInstanceTypeOfferings; the table is config/facts/regions.yaml.
     Example: region: eu-south-1
     """
     region = regions().get(environment.region)
@@ -62,12 +64,12 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
             code, day = environment.region, table_date()
             elsewhere = [other for other, each in regions().items() if each.offers(name)]
             reason = f"it is not known to be offered in {code} as of {day}"
-            advised = f"regions that offer it: {', '.join(elsewhere)}" if elsewhere else "types of config/regions.yaml"
+            advised = f"regions that offer it: {', '.join(elsewhere)}" if elsewhere else f"types of {_TABLE}"
             ec2 = name.removeprefix("ml.")
             ask = (
                 f"`aws ec2 describe-instance-type-offerings --region {code} --filters Name=instance-type,Values={ec2}`"
             )
-            yield Violation(key, reason, advised, f"ask {ask}, then add it in config/regions.yaml, or choose another")
+            yield Violation(key, reason, advised, f"ask {ask}, then add it in {_TABLE}, or choose another")
 
 
 @error("V4")

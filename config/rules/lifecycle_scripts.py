@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from config.model import Environment
+from config.rules.parts import groups
 from config.rules.rule import Violation, error
-from config.rules.walk import groups
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENTRY_POINT: Final = "on_create.sh"

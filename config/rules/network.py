@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
+from config.facts.regions import regions, table_date
 from config.model import Environment, ExistingSubnet
-from config.regions import regions, table_date
+from config.rules.parts import described_twice, known_groups, repeated, same_names
 from config.rules.rule import Violation, error, warning
-from config.rules.walk import described_twice, known_groups, repeated, same_names
 
 # AWS docs: VPC CIDR blocks (172.17.0.0/16 is used by some of AWS's own services), and what is no unicast block.
 _UNUSABLE: Final = tuple(
@@ -99,7 +99,7 @@ def known_region(environment: Environment) -> Iterator[Violation]:
     """Require a region that exists.
 
     Why: a region that does not exist is found out only when AWS does not answer.
-    Source: AWS global infrastructure guide, AWS Availability Zones; the table is config/regions.yaml.
+    Source: AWS global infrastructure guide, AWS Availability Zones; the table is config/facts/regions.yaml.
     Example: region: us-west-3
     """
     region = environment.region
@@ -111,9 +111,9 @@ def known_region(environment: Environment) -> Iterator[Violation]:
             "region",
             f"no such region is known as of {table_date()}",
             ", ".join(sorted(regions())),
-            f"{fix} A newer region is added in config/regions.yaml"
+            f"{fix} A newer region is added in config/facts/regions.yaml"
             if fix.endswith("?")
-            else f"{fix}, or add a newer region in config/regions.yaml",
+            else f"{fix}, or add a newer region in config/facts/regions.yaml",
         )
 
 
@@ -139,7 +139,7 @@ def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
         if zone not in region.zones:
             other = next((code for code, row in regions().items() if zone in row.zones), None)
             reason = f"it is a zone of {other}" if other else f"no such zone is known as of {table_date()}"
-            fix = "choose one of them, or add a newer zone in config/regions.yaml"
+            fix = "choose one of them, or add a newer zone in config/facts/regions.yaml"
             yield Violation(key, f"{reason}, and the region is {environment.region}", usable, fix)
         elif for_eks and zone in _WITHOUT_EKS:
             yield Violation(key, "it takes no EKS control plane", usable, "choose another zone")

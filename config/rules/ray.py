@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from config import versions
+from config.facts import versions
 from config.model import Environment
+from config.rules.parts import clusters, groups, ray_pods, repeated, same_names, workers
 from config.rules.rule import Violation, error, warning
-from config.rules.walk import clusters, groups, ray_pods, repeated, same_names, workers
 
-# KubeRay 1.2.0 (controllers/ray/common/pod.go) and k8s_charts/ray_pods.py set these themselves.
+# KubeRay 1.2.0 (controllers/ray/common/pod.go) and k8s_charts/ray/pods.py set these themselves.
 _OWN_VARIABLES: Final = {
     *("RAY_ADDRESS", "RAY_PORT", "RAY_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLOUD_INSTANCE_ID"),
     *("RAY_NODE_TYPE_NAME", "KUBERAY_GEN_RAY_START_CMD", "REDIS_PASSWORD", "NVIDIA_VISIBLE_DEVICES"),
@@ -47,7 +47,7 @@ def known_kuberay(environment: Environment) -> Iterator[Violation]:
     """Require a version of KubeRay whose chart is locked.
 
     Why: only locked charts are installed.
-    Source: config/charts.lock.yaml.
+    Source: config/facts/charts.lock.yaml.
     Example: kuberay.version: 1.6.0
     """
     if environment.kuberay.version not in versions.KUBERAY_VERSIONS:

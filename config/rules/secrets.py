@@ -6,8 +6,8 @@ from typing import Final
 
 from config.findings import HIDDEN
 from config.model import Environment
+from config.rules.parts import clusters
 from config.rules.rule import Violation, error, warning
-from config.rules.walk import clusters
 
 # What issuers document as the form of their secrets, each with what it is.
 _FORMS: Final = tuple(

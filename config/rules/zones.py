@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from config.addresses import subnet_uses
+from config.estimates.addresses import subnet_uses
 from config.model import Environment, InstanceGroup
+from config.rules.parts import by_name, clusters, groups, is_known, workers
 from config.rules.rule import Violation, error, warning
-from config.rules.walk import by_name, clusters, groups, is_known, workers
 
 
 def _zone(environment: Environment, group: InstanceGroup) -> str:

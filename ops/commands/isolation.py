@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from config import versions
+from config.facts import versions
 from ops.cli import EnvName, app, console, fail, load, say, show
 
 if TYPE_CHECKING:
-    from ops.isolation_plan import Connection, Origin
+    from ops.isolation.plan import Connection, Origin
 
 
 @app.command("isolation-check")
@@ -26,11 +26,11 @@ def isolation_check(
     Whoever reaches a head runs code there: Ray 2.42.1 has no authentication. Exit codes: 0 all as it must be,
     1 something is not or could not be tried, 2 bad input or no access, 130 interrupted.
     """
-    from k8s_charts.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
-    from ops import isolation_check as checking  # noqa: PLC0415
+    from k8s_charts.helm.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
     from ops.clients import connect  # noqa: PLC0415
-    from ops.isolation_plan import plan  # noqa: PLC0415
-    from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.isolation import check as checking  # noqa: PLC0415
+    from ops.isolation.plan import plan  # noqa: PLC0415
 
     environment = load(env)
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)

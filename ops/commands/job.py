@@ -12,11 +12,11 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from config import Environment
-from k8s_charts.names import RAY_DIRECTORY
+from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.cli import EnvName, app, console, fail, load, say, show
 
 if TYPE_CHECKING:
-    from ops.job_runs import Request, Run, Runs
+    from ops.jobs.runs import Request, Run, Runs
 
 job_app = typer.Typer(no_args_is_help=True, help="Jobs on a RayCluster.")
 app.add_typer(job_app, name="job")
@@ -73,8 +73,8 @@ def submit(
     A supervisor in the cluster submits it again when the head or a node is lost; a failure of the code is not tried
     again. Ctrl-C only ends the looking. Exit codes: the job's; 1 refused, 2 bad input or no access, 130 detached.
     """
-    from ops.job_package import EntryError, entry  # noqa: PLC0415
-    from ops.job_runs import Request  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.jobs.package import EntryError, entry  # noqa: PLC0415
+    from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
 
     environment = load(env)
     if direct and in_head:
@@ -114,14 +114,15 @@ def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = Fa
 @job_app.command()
 def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
     """Show the output of a run from its beginning, until it is over. Exit code: the job's; 130 interrupted."""
-    from ops import job_direct, job_follow  # noqa: PLC0415
+    from ops.jobs import direct as job_direct  # noqa: PLC0415
+    from ops.jobs import follow  # noqa: PLC0415
 
     environment = load(env)
     with _talking(environment, f"`ops job logs {name} --env {env}` shows it again", direct) as runs:
         if direct:
             code = job_direct.follow(_head(runs, environment, cluster), name, console)
         else:
-            code = job_follow.follow(runs, name, console)
+            code = follow.follow(runs, name, console)
     raise typer.Exit(code)
 
 
@@ -147,7 +148,8 @@ def _submit_as(
     direct: bool,
     in_head: bool,
 ) -> int:
-    from ops import job_direct, job_follow  # noqa: PLC0415
+    from ops.jobs import direct as job_direct  # noqa: PLC0415
+    from ops.jobs import follow  # noqa: PLC0415
 
     say(f"{request.name}: {request.command} on RayCluster {request.cluster} of {environment.name}")
     if in_head:
@@ -162,12 +164,12 @@ def _submit_as(
     if detach:
         say(f"submitted; `ops job logs {request.name} --env {environment.name}` shows its output")
         return 0
-    return job_follow.follow(runs, request.name, console)
+    return follow.follow(runs, request.name, console)
 
 
 def _head(runs: "Runs", environment: Environment, cluster: str | None) -> Any:
-    from ops import job_direct  # noqa: PLC0415
-    from ops.ray_head import Head  # noqa: PLC0415
+    from ops.jobs import direct as job_direct  # noqa: PLC0415
+    from ops.jobs.head_api import Head  # noqa: PLC0415
 
     pod = job_direct.head_of(runs.core, environment.ray.namespace, runs.cluster(cluster))
     return Head(runs.core, environment.ray.namespace, pod)
@@ -177,9 +179,9 @@ def _head(runs: "Runs", environment: Environment, cluster: str | None) -> Any:
 def _talking(environment: Environment, again: str = "", direct: bool = False) -> Iterator["Runs"]:
     """Yield the environment's runs, and say what went wrong; `again` is for whoever interrupts."""
     from ops.clients import connect  # noqa: PLC0415
-    from ops.job_runs import RunError, Runs, as_submitter  # noqa: PLC0415
-    from ops.ray_head import NotTold, RayRefused  # noqa: PLC0415
-    from ops.refusals import Unreachable  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.jobs.head_api import NotTold, RayRefused  # noqa: PLC0415
+    from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
 
     try:
         with connect(environment) as clients, as_submitter():

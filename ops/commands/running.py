@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ops.cli import EnvName, app, console, fail, kuberay_app, load, say, show
-from ops.items import Require, State
+from ops.readiness.item import Require, State
 
 Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")]
@@ -33,10 +33,10 @@ def wait(
     130 interrupted.
     """
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
-    from ops.readiness import observe  # noqa: PLC0415
-    from ops.refusals import Unreachable  # noqa: PLC0415
-    from ops.wait import progress, table  # noqa: PLC0415
-    from ops.wait import wait as wait_for_items  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.readiness.observe import observe  # noqa: PLC0415
+    from ops.readiness.wait import progress, table  # noqa: PLC0415
+    from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
 
     environment = load(env)
     again = f"`ops wait --env {env}` goes on where this stopped"
@@ -65,9 +65,9 @@ def wait(
 def status(env: EnvName = "dev") -> None:
     """Show once what `ops wait` waits for. Exit code 1: something is not ready."""
     from ops.clients import connect  # noqa: PLC0415
-    from ops.readiness import observe  # noqa: PLC0415
-    from ops.refusals import Unreachable  # noqa: PLC0415
-    from ops.wait import progress, table  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.readiness.observe import observe  # noqa: PLC0415
+    from ops.readiness.wait import progress, table  # noqa: PLC0415
 
     environment = load(env)
     try:
@@ -95,11 +95,11 @@ def scale(
     More nodes are the deployment's: raise the count in the environment. An interrupted run is gone on with by the same
     command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input or no access, 130 interrupted.
     """
-    from ops import day_two  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.change import confirm  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
 
     environment = load(env)
     with _changing(f"`ops scale {group} {count} --env {env}` goes on where this stopped"):
-        day_two.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+        confirm.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
 @app.command()
@@ -122,12 +122,12 @@ def rollout(
     interrupted run is gone on with by the same command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input
     or no access, 130 interrupted.
     """
-    from ops import day_two  # noqa: PLC0415
+    from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
     command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
     with _changing(f"`{command}` goes on where this stopped"):
-        day_two.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+        confirm.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
 @app.command("update-software")
@@ -142,11 +142,11 @@ def update_software(
 
     Refused while nodes are in deep health checks. Exit codes: 0 begun, 1 refused, 2 bad input or no access.
     """
-    from ops import day_two  # noqa: PLC0415
+    from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
     with _changing("nothing more was begun"):
-        day_two.update_software(environment, group or [], say, yes=yes, dry_run=dry_run, force=force)
+        confirm.update_software(environment, group or [], say, yes=yes, dry_run=dry_run, force=force)
 
 
 @kuberay_app.command("crds")
@@ -162,13 +162,13 @@ def kuberay_crds(
     The platform stack upgrades them: this says what that will change, and adopts what it would refuse. Exit codes:
     0 a deployment takes them, 1 it would fail on them, 2 bad input or no access.
     """
-    from config.charts_lock import ChartError  # noqa: PLC0415
-    from ops import day_two  # noqa: PLC0415
+    from config.facts.charts_lock import ChartError  # noqa: PLC0415
+    from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
     try:
         with _changing("nothing more was adopted"):
-            taken = day_two.kuberay_crds(environment, say, adopt=adopt, yes=yes)
+            taken = confirm.kuberay_crds(environment, say, adopt=adopt, yes=yes)
     except ChartError as error:
         fail(str(error))
     if not taken:
@@ -178,8 +178,8 @@ def kuberay_crds(
 @contextmanager
 def _changing(again: str) -> Iterator[None]:
     """Say what a command that changes something could not do; `again` is for whoever interrupts it."""
-    from ops.refusals import Unreachable  # noqa: PLC0415
-    from ops.scale import Refused  # noqa: PLC0415
+    from ops.change.scale import Refused  # noqa: PLC0415
+    from ops.errors import Unreachable  # noqa: PLC0415
 
     try:
         yield

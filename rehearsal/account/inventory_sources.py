@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from moto.core.base_backend import BackendDict
 
-from config.charts_lock import STAND_IN_MARKER
+from config.facts.charts_lock import STAND_IN_MARKER
 
 
 class Found(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
+from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
 from rehearsal.story.steps import Broken

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from k8s_charts.ray_pods import LOST_NODE_SECONDS
+from k8s_charts.ray.pods import LOST_NODE_SECONDS
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
 from rehearsal.drills.drill import Drill
 

@@ -4,7 +4,7 @@ import time
 from typing import Final
 
 from config.labels import NODE_HEALTH_LABEL
-from k8s_charts.ray_pods import GRACE_SECONDS
+from k8s_charts.ray.pods import GRACE_SECONDS
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
 from rehearsal.drills.drill import Drill
 

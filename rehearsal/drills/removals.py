@@ -47,7 +47,8 @@ def play(stage: Stage) -> None:
 
     with stage.audited() as auditor:
         auditor.permit("generic-garbage-collector", lambda pod: pod.labels.get("ray.io/cluster") == SECOND)
-        # The operator's memory follows the number of Ray pods (k8s_charts/kuberay.py): its Deployment replaces its pod.
+        # The operator's memory follows the number of Ray pods (k8s_charts/helm/kuberay.py):
+        # its Deployment replaces its pod.
         auditor.permit(DEPLOYMENTS, lambda pod: pod.name.startswith(OPERATOR))
         stage.edit(f"RayCluster {SECOND} removed", _remove_second)
         stage.deploy("ray")

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 
 from config import Environment, naming
-from k8s_charts.names import submitters_group
+from k8s_charts.shared.names import submitters_group
 from rehearsal.account.context import Account
 from rehearsal.account.server import AccountServer, make_account
 from rehearsal.account.services.eks.host import ClusterHost

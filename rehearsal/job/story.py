@@ -16,7 +16,7 @@ from rich.table import Table
 
 import config
 from config import Environment
-from k8s_charts.names import RAY_DIRECTORY
+from k8s_charts.shared.names import RAY_DIRECTORY
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, Cluster
 from rehearsal.drills.cluster.kubectl import rendered

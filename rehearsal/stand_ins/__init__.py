@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from config import charts_lock
-from config.catalogue import catalogue
-from config.daemonsets import Nodes, daemonsets_on
+from config.facts import charts_lock
+from config.facts.daemonsets import Nodes, daemonsets_on
+from config.facts.instance_types import catalogue
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 
 _TEMPLATES: Final = Path(__file__).with_name("charts")

@@ -13,7 +13,8 @@ from typing import Final
 from rich.console import Console
 
 import config
-from config import Environment, charts_lock, naming
+from config import Environment, naming
+from config.facts import charts_lock
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from rehearsal import isolation
 from rehearsal.isolation import child_environment

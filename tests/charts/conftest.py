@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from config import Environment, load
-from config.capacity import Resources
-from config.catalogue import GPU_RESOURCE
+from config.facts.capacity import Resources
+from config.facts.instance_types import GPU_RESOURCE
 from config.model import Autoscaling, ClaimVolume, SecretVariable, Taint
 from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, RayFacts, RayObjects, ray_objects
-from k8s_charts.ray_cluster import Head, RayCluster, RayClusterChart, WorkerGroup
-from k8s_charts.ray_pods import Common, Place
-from k8s_charts.storage_volumes import FileSystemAddress
+from k8s_charts.ray.cluster import Head, RayCluster, RayClusterChart, WorkerGroup
+from k8s_charts.ray.pods import Common, Place
+from k8s_charts.storage.volumes import FileSystemAddress
 from rehearsal import paths
 
 Object = dict[str, Any]

@@ -7,8 +7,8 @@ from itertools import product
 from config import Environment
 from config.model import AwsRay
 from k8s_charts.assembly import platform_objects, ray_objects
-from k8s_charts.base import ProjectChart
-from k8s_charts.names import (
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.names import (
     HYPERPOD_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
     OBSERVABILITY_NAMESPACE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ops.manifests import DIRECTORY
+from ops.render.manifests import DIRECTORY
 from tests.charts.conftest import Object
 from tests.checkov import Finding, check, places
 

@@ -14,8 +14,7 @@ import pytest
 from config import Environment
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from k8s_charts.assembly import image_build, platform_objects, ray_objects
-from k8s_charts.image_build import SCRIPTS, ImageBuild, ImageBuildChart
-from k8s_charts.image_context import (
+from k8s_charts.image_build.context import (
     BUILD_ARGUMENTS,
     FURTHER_REQUIREMENTS,
     RAY_IMAGE_DIRECTORY,
@@ -23,6 +22,7 @@ from k8s_charts.image_context import (
     context_tag,
     write_context,
 )
+from k8s_charts.image_build.job import SCRIPTS, ImageBuild, ImageBuildChart
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
 from tests.waiting import PATIENCE, wait_until
 

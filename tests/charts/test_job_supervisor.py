@@ -7,10 +7,10 @@ from typing import Any
 import cdk8s
 import pytest
 
-from config.versions import PYTHON_IMAGE
+from config.facts.versions import PYTHON_IMAGE
 from controllers import job_supervisor, lease, supervision
-from k8s_charts import names
-from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.shared import names
 
 Object = dict[str, Any]
 

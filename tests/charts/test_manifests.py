@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from config import available, load
-from ops import manifests
+from ops.render import manifests
 
 
 @pytest.mark.parametrize("name", available())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from config import Environment, available, load
-from k8s_charts.limits import NO_PUBLIC_SERVICE
+from k8s_charts.shared.limits import NO_PUBLIC_SERVICE
 from tests.charts.conftest import Object
 from tests.charts.matrix import Matrix
 

@@ -4,8 +4,8 @@ import pytest
 
 from config import available, load
 from config.model import AwsRay
-from k8s_charts.names import CHECKPOINTS_HOST
-from ops.isolation_plan import Head, plan
+from k8s_charts.shared.names import CHECKPOINTS_HOST
+from ops.isolation.plan import Head, plan
 from tests.charts.conftest import Object
 from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
 from tests.charts.policies import Pod, connects

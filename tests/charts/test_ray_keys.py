@@ -11,12 +11,12 @@ import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
 from config import Environment
-from config.capacity import Resources, allocatable, whole_node_pod
-from config.catalogue import catalogue
+from config.facts.capacity import Resources, allocatable, whole_node_pod
+from config.facts.instance_types import catalogue
 from config.model import RayCluster
 from k8s_charts.assembly import RayObjects, ray_objects
-from k8s_charts.flows import Ends, ray_flows
-from k8s_charts.network_policies import PoliciesChart
+from k8s_charts.shared.flows import Ends, ray_flows
+from k8s_charts.shared.network_policies import PoliciesChart
 from tests.charts.conftest import (
     P5,
     RAY_FACTS,

@@ -7,8 +7,8 @@ import pytest
 
 from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling
-from k8s_charts.ray_cluster import Head, RayCluster
-from k8s_charts.ray_pods import Place
+from k8s_charts.ray.cluster import Head, RayCluster
+from k8s_charts.ray.pods import Place
 from tests.charts.conftest import P5, SMALL, Object, a_ray_cluster, a_worker_group, rendered
 
 CLUSTER = a_ray_cluster(a_worker_group(), a_worker_group(name="other-group"))

@@ -10,13 +10,13 @@ import cdk8s
 import pytest
 
 from config import labels
-from config.versions import PYTHON_IMAGE
+from config.facts.versions import PYTHON_IMAGE
 from controllers.decision import LABELS
 from controllers.reaper import NAME, PERMISSIONS, Permission
-from k8s_charts import controller_code
-from k8s_charts.names import REAPER, SUBMITTER_LABEL
-from k8s_charts.ray_pods import LOST_NODE_SECONDS
-from k8s_charts.reaper import Reaper, ReaperChart
+from k8s_charts.controllers import code as controller_code
+from k8s_charts.controllers.reaper import Reaper, ReaperChart
+from k8s_charts.ray.pods import LOST_NODE_SECONDS
+from k8s_charts.shared.names import REAPER, SUBMITTER_LABEL
 
 Object = dict[str, Any]
 

@@ -16,7 +16,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
-from config.hyperpod_permissions import HANDLER_CALLS
+from config.facts.hyperpod_permissions import HANDLER_CALLS
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
@@ -38,7 +38,7 @@ POLL_SECONDS = 15.0
 RESPONSE_BYTES = 4096
 CLOUDFORMATION_SECONDS = 3600.0
 INVOCATION_SECONDS = {"on_event": 180.0, "is_complete": 120.0}
-"""Lambda's limits of one invocation (stacks/constructs/cluster_provider.py)."""
+"""Lambda's limits of one invocation (stacks/hyperpod/provider.py)."""
 # The SDK's own retries sleep for real; the handlers' are what is tested.
 NO_RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 1})
 

@@ -11,7 +11,7 @@ from typing import Any
 import botocore
 import pytest
 
-from stacks.constructs.cluster_provider import SERVICE_MODEL, pack_handlers
+from stacks.hyperpod.provider import SERVICE_MODEL, pack_handlers
 
 NEWER_FIELDS = {
     "CreateClusterRequest": ["NodeProvisioningMode"],

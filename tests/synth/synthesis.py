@@ -10,7 +10,8 @@ import aws_cdk as cdk
 import cdk_nag
 
 import app
-from config import Environment, naming, versions
+from config import Environment, naming
+from config.facts import versions
 
 REPOSITORY = Path(__file__).parents[2]
 PARTS = ("network", "storage", "eks", "hyperpod", "platform", "ray")

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from config import available, charts_lock, naming
+from config import available, naming
+from config.facts import charts_lock
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import PARTS, REPOSITORY, Assembly, Resource, context
 from tests.waiting import PATIENCE

@@ -5,10 +5,10 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from config import charts_lock
-from config.charts_lock import ChartError
-from stacks.constructs.chart_asset import chart_asset
-from stacks.constructs.crds_chart import write_crds_chart
+from config.facts import charts_lock
+from config.facts.charts_lock import ChartError
+from stacks.shared.crds_chart import write_crds_chart
+from stacks.shared.helm_chart_asset import chart_asset
 
 
 def stack(tmp_path: Path, **context: str) -> cdk.Stack:

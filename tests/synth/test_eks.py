@@ -7,10 +7,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from config import available, load, naming, versions
+from config import available, load, naming
+from config.facts import versions
 from config.labels import SYSTEM_NODE_LABEL
 from config.model import AddOn
-from k8s_charts.names import submitters_group
+from k8s_charts.shared.names import submitters_group
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import REPOSITORY, Assembly, synthesise
 
@@ -162,7 +163,7 @@ def test_each_version_has_a_kubectl_at_most_one_minor_version_away(version: str)
 
 def test_only_the_layer_that_is_used_is_imported() -> None:
     """Each is 35 MB that jsii loads."""
-    code = "import stacks.eks, sys; print([name for name in sys.modules if 'lambda_layer_kubectl' in name])"
+    code = "import stacks.eks.stack, sys; print([name for name in sys.modules if 'lambda_layer_kubectl' in name])"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 
 from config import Environment, load
 from config.rules import findings
-from ops.check import plan, said
-from ops.manifests import render
+from ops.environment.check import plan, said
+from ops.render.manifests import render
 from tests.synth.synthesis import synthesise
 
 FOLDER: Final = Path(__file__).parent / "every_key"

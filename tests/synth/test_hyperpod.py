@@ -10,8 +10,8 @@ from aws_cdk import App, FileSystem, Stack
 from aws_cdk import aws_s3 as s3
 
 from config import available
-from stacks.constructs.cluster_provider import HANDLERS, pack_handlers
-from stacks.constructs.lifecycle_scripts import PROJECT, LifecycleScripts
+from stacks.hyperpod.lifecycle_scripts import PROJECT, LifecycleScripts
+from stacks.hyperpod.provider import HANDLERS, pack_handlers
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly, Template
 

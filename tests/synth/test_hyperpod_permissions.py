@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from config.hyperpod_permissions import HANDLER_CALLS, actions_of
+from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
 from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.policies import Decision, Policy, evaluate

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config import load
-from k8s_charts.images import CHARTS
+from k8s_charts.helm.images import CHARTS
 from tests.synth.conftest import Assemblies
 from tests.synth.kubernetes import RELEASE, objects, text
 from tests.synth.synthesis import Assembly, synthesise

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from config import available
-from ops.manifests import render
+from ops.render.manifests import render
 from tests.synth.conftest import Assemblies
 from tests.synth.kubernetes import RELEASE, Object, objects, text
 

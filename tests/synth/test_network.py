@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from config import available, load
-from stacks.constructs.vpc_endpoints import INTERFACE_ENDPOINTS, SIGNED_BY_OWN_ROLES
+from stacks.network.endpoints import INTERFACE_ENDPOINTS, SIGNED_BY_OWN_ROLES
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import Assembly, Template
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ops.lowering import lowered
+from ops.render.losses import lowered
 from rehearsal.account.cloudformation.resource_types import resource_types
 from tests.synth.synthesis import REPOSITORY, Assembly, write_empty_charts
 from tests.waiting import REHEARSAL_PATIENCE

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ops.review_inputs import NOT_READ
+from ops.render.review_inputs import NOT_READ
 from tests.synth.synthesis import REPOSITORY, context, write_empty_charts
 
 # Runs the app, and writes the path of each file that Python opens. Node opens what Python names: the folders of assets.

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config import load
-from config.capacity import EVICTION_MIB, Resources, TooSmall, allocatable, whole_node_pod
-from config.catalogue import GPU_RESOURCE, InstanceType, catalogue
-from config.daemonsets import DAEMONSETS, FLOATING_PODS, daemonsets_on, system_pods
+from config.facts.capacity import EVICTION_MIB, Resources, TooSmall, allocatable, whole_node_pod
+from config.facts.daemonsets import DAEMONSETS, FLOATING_PODS, daemonsets_on, system_pods
+from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
 
 TYPES = [(kind, threads) for kind in catalogue().values() for threads in kind.threads_per_core]
 

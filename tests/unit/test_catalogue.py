@@ -9,9 +9,9 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from config import costs
-from config.catalogue import CATALOGUE_FILE, InstanceType, InstanceTypeFacts, catalogue, instance_type
-from config.tables import read_table
+from config.estimates import costs
+from config.facts.instance_types import CATALOGUE_FILE, InstanceType, InstanceTypeFacts, catalogue, instance_type
+from config.facts.tables import read_table
 
 ALL = list(catalogue().values())
 HYPERPOD_TYPES = set(Loader().load_service_model("sagemaker", "service-2")["shapes"]["ClusterInstanceType"]["enum"])

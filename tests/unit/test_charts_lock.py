@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config import charts_lock, versions
-from config.charts_lock import Archive, ChartError, GitFolder
-from ops import charts
+from config.facts import charts_lock, versions
+from config.facts.charts_lock import Archive, ChartError, GitFolder
+from ops.render import charts
 from rehearsal.kubernetes import kubectl_layer
 
 # Of a sub-chart in both forms: what each renders.

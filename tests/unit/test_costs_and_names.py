@@ -4,7 +4,8 @@ from itertools import combinations
 from typing import Any
 
 import config
-from config import costs, naming
+from config import naming
+from config.estimates import costs
 from config.model import ExistingFileSystem, Fsx
 
 

@@ -13,7 +13,9 @@ import pytest
 import typer
 
 import config
-from config import costs, naming, versions
+from config import naming
+from config.estimates import costs
+from config.facts import versions
 from ops.__main__ import app
 from tests.waiting import PATIENCE
 

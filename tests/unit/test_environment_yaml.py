@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from config import ConfigError, load
-from config.document import MAX_BYTES, read
 from config.findings import InvalidEnvironmentError
 from config.load import DIRECTORY
+from config.reading.strict_yaml import MAX_BYTES, read
 from tests.unit.findings import assert_whole
 
 DEV = (DIRECTORY / "dev.yaml").read_text()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from config import Environment, available, load
-from config.document import read
 from config.findings import InvalidEnvironmentError, Severity
 from config.load import DIRECTORY
+from config.reading.strict_yaml import read
 from config.rules import findings
 from tests.environments import changed_environments, valid_environments
 

@@ -4,13 +4,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from config import Environment, charts_lock, load
-from config.charts_lock import GitFolder
-from k8s_charts.helm import HelmRelease
-from k8s_charts.images import CHARTS, copy_of, public_images, with_copies
-from k8s_charts.kuberay import kuberay_release
+from config import Environment, load
+from config.facts import charts_lock
+from config.facts.charts_lock import GitFolder
+from k8s_charts.helm.images import CHARTS, copy_of, public_images, with_copies
+from k8s_charts.helm.kuberay import kuberay_release
+from k8s_charts.helm.release import HelmRelease
 from ops.__main__ import app
-from ops.images import table
+from ops.render.images import table
 
 REGISTRY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/mirror"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from config import charts_lock
-from config.charts_lock import Archive, GitFolder
+from config.facts import charts_lock
+from config.facts.charts_lock import Archive, GitFolder
 from ops.__main__ import app
 
 CONTENT = b"a chart"

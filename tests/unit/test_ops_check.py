@@ -8,11 +8,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from config import costs
+from config.estimates import costs
 from config.load import DIRECTORY
 from config.rules import ALL_RULES
-from ops import cli, schema
+from ops import cli
 from ops.__main__ import app
+from ops.environment import schema
 from tests.environments import read_from
 from tests.unit.findings import line_of
 from tests.waiting import PATIENCE

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from k8s_charts.image_context import BUILD_ARGUMENTS, context_files, context_tag
-from ops import image_build_log
+from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from ops.__main__ import app
+from ops.change import image_build_log
 from tests.unit.fake_apis import Apis, aws_error
 from tests.unit.running_environment import BUILD_LOG, BUILD_PODS, JOBS, condition
 

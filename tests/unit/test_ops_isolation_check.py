@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.model import AwsRay
-from ops import probe
 from ops.__main__ import app
-from ops.isolation_check import Outcome, verdict
-from ops.isolation_plan import Connection, Head, Origin, plan
+from ops.isolation import probe
+from ops.isolation.check import Outcome, verdict
+from ops.isolation.plan import Connection, Head, Origin, plan
 from tests.unit.fake_apis import Apis
 from tests.unit.running_environment import PODS, condition
 

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops import cli, job_direct, job_follow, job_package
+from ops import cli
 from ops.__main__ import app
-from ops.job_package import EntryError, entry, pack
-from ops.job_runs import Request
+from ops.jobs import direct, follow
+from ops.jobs import package as job_package
+from ops.jobs.package import EntryError, entry, pack
+from ops.jobs.runs import Request
 from tests.unit.fake_apis import Apis
 
 RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
@@ -231,7 +233,7 @@ def test_ctrl_c_ends_the_looking_and_says_how_to_come_back(
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job_follow, "follow", interrupted)
+    monkeypatch.setattr(follow, "follow", interrupted)
     message = refused("submit", str(script), "--name", "train", code=130)
     assert "the job goes on" in message
     assert "`ops job logs train --env dev`" in message
@@ -248,7 +250,7 @@ def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(s
     assert made.package is not None
     request = Request("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1)
     done = subprocess.run(
-        ["/bin/bash", "-c", job_direct.script(request)],
+        ["/bin/bash", "-c", direct.script(request)],
         input=base64.b64encode(made.package.content),
         env={"PATH": f"{bin}:{os.environ['PATH']}"},
         capture_output=True,

@@ -10,7 +10,7 @@ import config
 from config.model import KubeflowPart
 from ops.__main__ import app
 from ops.clients import Clients
-from ops.kubeflow import findings
+from ops.readiness.kubeflow import findings
 from tests.unit.fake_apis import Apis
 
 NAMESPACES, KINDS = "/api/v1/namespaces", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

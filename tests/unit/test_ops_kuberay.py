@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from config import charts_lock
+from config.facts import charts_lock
 from ops.__main__ import app
 from tests.unit.fake_apis import Apis
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops import manifests
 from ops.__main__ import app
+from ops.render import manifests
 
 FILE = Path("dev/ray/account.yaml")
 

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from ops import cluster_config, new
 from ops.__main__ import app
-from ops.new import NewError
+from ops.environment import cluster_config, new
+from ops.environment.new import NewError
 
 US_WEST_2 = ("--account", "111122223333", "--region", "us-west-2", "--zone", "usw2-az2", "--zone", "usw2-az1")
 # The walkthrough's file as it is printed, comma after the last field of the second group included.

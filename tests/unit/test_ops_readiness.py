@@ -10,8 +10,8 @@ import config
 from config.model import Autoscaling
 from config.naming import STAND_IN_IMAGE
 from ops.clients import Clients
-from ops.items import Item, Require, State
-from ops.readiness import observe
+from ops.readiness.item import Item, Require, State
+from ops.readiness.observe import observe
 from tests.unit.fake_apis import Apis, aws_error
 from tests.unit.running_environment import (
     BUILD_LOG,

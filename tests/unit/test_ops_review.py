@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops import review, review_templates
 from ops.__main__ import app
-from ops.review_cdk import ReviewError
+from ops.render import review, review_templates
+from ops.render.review_cdk import ReviewError
 from tests.waiting import PATIENCE
 
 # Copies templates/<environment>/ to the output of `synth`, unless the environment's template is "broken", once the

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.review_inputs import changed
+from ops.render.review_inputs import changed
 
 LIFECYCLE = "hyperpod:\n  instance_groups:\n    - name: workers\n      lifecycle_scripts: {folder}\n"
 
@@ -21,7 +21,13 @@ def write(checkout: Path, path: str, text: str) -> Path:
 def sides(tmp_path: Path) -> tuple[Path, Path]:
     """Two equal checkouts with environments a and b."""
     for side in ("base", "head"):
-        for path in ("app.py", "cdk.json", "stacks/ray.py", "config/versions.py", "lifecycle_scripts/eks/on_create.sh"):
+        for path in (
+            "app.py",
+            "cdk.json",
+            "stacks/ray/stack.py",
+            "config/facts/versions.py",
+            "lifecycle_scripts/eks/on_create.sh",
+        ):
             write(tmp_path / side, path, path)
         for name in ("a", "b"):
             write(tmp_path / side, f"environments/{name}.yaml", f"project: {name}\n")
@@ -47,12 +53,12 @@ SHARED = {
     "the app": "app.py",
     "its settings": "cdk.json",
     "looked-up context": "cdk.context.json",
-    "a stack": "stacks/ray.py",
-    "a stack's construct": "stacks/constructs/new.py",
-    "the configuration": "config/versions.py",
-    "a table of figures": "config/instance_types.yaml",
-    "the pinned charts": "config/charts.lock.yaml",
-    "a Kubernetes chart": "k8s_charts/ray_cluster.py",
+    "a stack": "stacks/ray/stack.py",
+    "a stack's construct": "stacks/ray/new.py",
+    "the configuration": "config/facts/versions.py",
+    "a table of figures": "config/facts/instance_types.yaml",
+    "the pinned charts": "config/facts/charts.lock.yaml",
+    "a Kubernetes chart": "k8s_charts/ray/cluster.py",
     "a controller's code": "controllers/reaper.py",
     "a function's code": "handlers/hyperpod_cluster/index.py",
     "lifecycle scripts": "lifecycle_scripts/eks/on_create.sh",
@@ -72,11 +78,11 @@ def test_a_shared_input_counts_for_all_environments(sides: tuple[Path, Path], pa
 
 
 def remove(checkout: Path) -> None:
-    (checkout / "stacks" / "ray.py").unlink()
+    (checkout / "stacks" / "ray" / "stack.py").unlink()
 
 
 def rename(checkout: Path) -> None:
-    (checkout / "stacks" / "ray.py").rename(checkout / "stacks" / "rays.py")
+    (checkout / "stacks" / "ray" / "stack.py").rename(checkout / "stacks" / "rays.py")
 
 
 def make_executable(checkout: Path) -> None:
@@ -84,7 +90,7 @@ def make_executable(checkout: Path) -> None:
 
 
 def make_a_link(checkout: Path) -> None:
-    file = checkout / "stacks" / "ray.py"
+    file = checkout / "stacks" / "ray" / "stack.py"
     content = file.read_text()
     file.unlink()
     file.symlink_to(write(checkout, "docs/ray.py", content))
@@ -96,7 +102,7 @@ def add_a_broken_link(checkout: Path) -> None:
 
 def move_content(checkout: Path) -> None:
     """Two files' contents are exchanged: the same names, the same bytes all in all."""
-    first, second = checkout / "stacks" / "ray.py", checkout / "config" / "versions.py"
+    first, second = checkout / "stacks" / "ray" / "stack.py", checkout / "config" / "facts" / "versions.py"
     before = first.read_text()
     first.write_text(second.read_text())
     second.write_text(before)
@@ -124,7 +130,14 @@ def test_a_link_to_a_folder_above_ends(sides: tuple[Path, Path]) -> None:
 
 
 NOT_READ = (
-    *("docs/jobs.md", "tests/unit/test.py", "manifests/a/ray.yaml", ".git/index", "ops/check.py", "README.md"),
+    *(
+        "docs/jobs.md",
+        "tests/unit/test.py",
+        "manifests/a/ray.yaml",
+        ".git/index",
+        "ops/environment/check.py",
+        "README.md",
+    ),
     *("node_modules/aws-cdk/bin/cdk", ".venv/pyvenv.cfg", "stacks/__pycache__/ray.pyc", "cdk.out/manifest.json"),
 )
 

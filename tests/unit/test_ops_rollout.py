@@ -7,11 +7,11 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.labels import TEMPLATE_LABEL
-from ops import rollout as rollouts
 from ops.__main__ import app
+from ops.change import rollout as rollouts
 from ops.clients import Clients
-from ops.items import Item, Require, State
-from ops.readiness import observe
+from ops.readiness.item import Item, Require, State
+from ops.readiness.observe import observe
 from tests.unit.fake_apis import Apis
 from tests.unit.running_environment import JOBS, PODS, RAY_CLUSTER, condition, job
 

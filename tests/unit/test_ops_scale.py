@@ -8,10 +8,10 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.labels import INSTANCE_GROUP_LABEL
-from ops import scale as scaling
 from ops.__main__ import app
+from ops.change import scale as scaling
 from ops.clients import Clients
-from ops.environment_file import lowered
+from ops.environment.edits import lowered
 from tests.unit.fake_apis import Apis
 from tests.unit.running_environment import HEAD, NODES, WORKERS, group, nodes
 

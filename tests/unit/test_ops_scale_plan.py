@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from config.labels import INSTANCE_GROUP_LABEL
-from ops.scale_plan import MARK, Plan, plan
+from ops.change.scale_plan import MARK, Plan, plan
 
 GROUP = "worker-group-1"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

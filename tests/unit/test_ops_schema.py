@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import config
 from config.load import DIRECTORY
-from ops import schema
 from ops.__main__ import app
+from ops.environment import schema
 
 
 def test_schema_and_reference_page_are_current() -> None:

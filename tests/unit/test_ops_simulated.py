@@ -6,8 +6,8 @@ import pytest
 from kubernetes.client import ApiException
 from typer.testing import CliRunner, Result
 
-from ops import simulated
 from ops.__main__ import app
+from ops.readiness import simulated
 from tests.unit.fake_apis import Apis
 from tests.unit.running_environment import WORKERS
 from tests.unit.test_ops_job import cluster  # noqa: F401 - a fixture

@@ -8,9 +8,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ops.__main__ import app
-from ops.items import Item, State
-from ops.refusals import NoAnswer
-from ops.wait import wait
+from ops.errors import NoAnswer
+from ops.readiness.item import Item, State
+from ops.readiness.wait import wait
 from tests.unit.fake_apis import Apis, aws_error
 from tests.unit.running_environment import HEAD, JOBS, NODES, WORKERS, condition, group, job, node, nodes, usable_node
 
@@ -66,7 +66,7 @@ def test_without_a_terminal_only_changes_are_printed_each_on_one_line() -> None:
 
 
 def test_without_a_terminal_a_long_silence_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ops.wait.SILENCE_SECONDS", 0)
+    monkeypatch.setattr("ops.readiness.wait.SILENCE_SECONDS", 0)
     _, printed = waited([PENDING, READY], [PENDING, READY], [READY, READY])
     assert printed.splitlines()[2:-1] == ["… 1 of 2 ready after 0 min"]
 
@@ -163,7 +163,7 @@ def test_an_interrupted_wait_says_how_to_go_on(apis: Apis, monkeypatch: pytest.M
     def interrupt(*_: object, **__: object) -> list[Item]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ops.wait.wait", interrupt)
+    monkeypatch.setattr("ops.readiness.wait.wait", interrupt)
     result = run("wait", "--env", "dev")
     assert result.exit_code == 130
     assert result.stderr == "error: interrupted; `ops wait --env dev` goes on where this stopped\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config import versions
-from k8s_charts.image_context import FURTHER_REQUIREMENTS, RAY_IMAGE_DIRECTORY
+from config.facts import versions
+from k8s_charts.image_build.context import FURTHER_REQUIREMENTS, RAY_IMAGE_DIRECTORY
 
 LOCKED = (RAY_IMAGE_DIRECTORY / "requirements.txt").read_text()
 WANTED = (RAY_IMAGE_DIRECTORY / "requirements.in").read_text()

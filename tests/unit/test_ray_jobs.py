@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from k8s_charts.names import RAY_DIRECTORY
+from k8s_charts.shared.names import RAY_DIRECTORY
 from rehearsal.paths import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "ray_jobs").glob("*.py"))

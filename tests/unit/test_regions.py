@@ -9,8 +9,8 @@ import moto
 import pytest
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
-from config.catalogue import catalogue
-from config.regions import regions
+from config.facts.instance_types import catalogue
+from config.facts.regions import regions
 
 OFFERINGS: Final = Path(moto.__file__).parent / "ec2" / "resources" / "instance_type_offerings" / "region"
 RECORDED: Final = sorted(path.name.removesuffix(".json.gz") for path in OFFERINGS.iterdir())

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from config import Environment, examine
 from config.declared import allowed_at
-from config.document import read
 from config.findings import Finding, Place
-from config.partial import model_within
+from config.reading.partial_environment import model_within
+from config.reading.strict_yaml import read
 from tests.unit.findings import assert_whole, line_of, write
 
 # Environments that have every key of the models between them: test_every_key.py sees to that.

@@ -26,9 +26,9 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
     [
         ([], Scope.NONE),
         (["docs/isolation.md", "README.md", "tests/unit/test_docs.py"], Scope.NONE),
-        (["docs/isolation.md", "k8s_charts/reaper.py"], Scope.PRODUCT),
+        (["docs/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
         (["tests/charts/conftest.py"], Scope.PRODUCT),
-        (["k8s_charts/reaper.py", "rehearsal/processes.py"], Scope.ALL),
+        (["k8s_charts/controllers/reaper.py", "rehearsal/processes.py"], Scope.ALL),
         (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
         (["tests/waiting.py"], Scope.ALL),
         (["requirements.txt"], Scope.ALL),
@@ -46,7 +46,7 @@ def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) 
     assert "every test runs" in reason
 
 
-@pytest.mark.parametrize("changed", ["docs/index.md", "ops/wait.py"])
+@pytest.mark.parametrize("changed", ["docs/index.md", "ops/readiness/wait.py"])
 def test_what_is_skipped_is_said_with_the_command_that_runs_it(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     monkeypatch.setattr(tiers, "changed_paths", lambda: ("0123456789abcdef", [changed]))
     _, reason = tiers.choose()

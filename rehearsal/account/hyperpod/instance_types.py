@@ -8,7 +8,7 @@ from functools import cache
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from config.catalogue import GPU_RESOURCE, InstanceType, catalogue
+from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
 
 
 @cache

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from config.catalogue import InstanceType
+from config.facts.instance_types import InstanceType
 from rehearsal.account.hyperpod import instance_types
 
 DEFAULT_THREADS_PER_CORE = 1

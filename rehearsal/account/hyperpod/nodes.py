@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from config.capacity import allocatable
+from config.facts.capacity import allocatable
 from rehearsal.account.hyperpod.model import Cluster, DeepCheck, Group, Health, Node
 
 PREFIX: Final = "sagemaker.amazonaws.com"

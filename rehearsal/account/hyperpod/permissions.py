@@ -1,10 +1,10 @@
-"""Whether a caller may make a HyperPod call: each permission of config.hyperpod_permissions, on the real resources."""
+"""Whether a caller may make a HyperPod call: each of config.facts.hyperpod_permissions, on the real resources."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE, Row
+from config.facts.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE, Row
 from rehearsal.account.hyperpod.policies import Context, Decision, Grants
 
 TABLE: Final[Mapping[str, tuple[Row, ...]]] = {

@@ -5,7 +5,7 @@ The state of the whole cluster is `state`'s; it is told through `on_change` and 
 
 from collections.abc import Callable
 
-from config.catalogue import InstanceType
+from config.facts.instance_types import InstanceType
 from rehearsal.account.hyperpod.instance_checks import InstanceChecks
 from rehearsal.account.hyperpod.model import (
     JOINED,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from config.versions import KUBERNETES_VERSIONS
+from config.facts.versions import KUBERNETES_VERSIONS
 from rehearsal.account.hyperpod import instance_types, permissions
 from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailable
 from rehearsal.account.hyperpod.errors import AlreadyInUse, Busy, LimitExceeded, ValidationFailed
@@ -132,7 +132,7 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
     if unknown:
         raise ValidationFailed(
             f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the types of "
-            "config/instance_types.yaml and the x86-64 types of EC2."
+            "config/facts/instance_types.yaml and the x86-64 types of EC2."
         )
     if not continuous:
         only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from config.hyperpod_permissions import SERVICE_LINKED_ROLE
+from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod import rules
 from rehearsal.account.hyperpod.errors import Busy, not_found
 from rehearsal.account.hyperpod.model import (

@@ -16,7 +16,7 @@ from moto.s3.models import s3_backends
 from moto.sts.models import sts_backends
 from moto.utilities.utils import get_partition
 
-from config.hyperpod_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
+from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from rehearsal.account.background import Background
 from rehearsal.account.hyperpod.errors import AccessDenied
 from rehearsal.account.hyperpod.model import Cluster, Node, Subnet

@@ -22,7 +22,7 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
 from config.naming import STAND_IN_IMAGE
-from k8s_charts.names import IMAGE_BUILD_NAMESPACE
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from rehearsal.account.context import Account
 from rehearsal.account.services.api_model import client
 from rehearsal.account.services.pod_role import PodRole, Rejected, take_role

@@ -2,7 +2,7 @@
 
 from moto.ssm.models import ssm_backends
 
-from config.charts_lock import STAND_IN_MARKER, STAND_IN_MARKER_VALUE
+from config.facts.charts_lock import STAND_IN_MARKER, STAND_IN_MARKER_VALUE
 from rehearsal.account.context import Account
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from rich.console import Console
 
 from config import Environment
-from k8s_charts.base import ProjectChart
-from k8s_charts.names import REAPER
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.names import REAPER
 from rehearsal import stand_ins
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import Auditor

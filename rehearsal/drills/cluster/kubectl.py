@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from k8s_charts.base import ProjectChart
-from k8s_charts.helm import HelmRelease
+from k8s_charts.helm.release import HelmRelease
+from k8s_charts.shared.chart import ProjectChart
 from rehearsal.isolation import search_path
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane

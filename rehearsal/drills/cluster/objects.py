@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from config import Environment, labels
-from config.capacity import allocatable
+from config.facts.capacity import allocatable
 from config.model import InstanceGroup, Taint
 from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, PlatformObjects, RayFacts, RayObjects
 from k8s_charts.assembly import platform_objects as platform_of
 from k8s_charts.assembly import ray_objects as ray_of
-from k8s_charts.storage_volumes import FileSystemAddress
+from k8s_charts.storage.volumes import FileSystemAddress
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.nodes import NodeSpec
 

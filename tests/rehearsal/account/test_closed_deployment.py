@@ -10,7 +10,7 @@ from config import load
 from rehearsal.account.context import Account
 from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 from rehearsal.account.services.eks.host import ClusterHost
-from stacks.constructs.vpc_endpoints import INTERFACE_ENDPOINTS
+from stacks.network.endpoints import INTERFACE_ENDPOINTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import NODE_POLICIES, Eks
 from tests.rehearsal.account.fake_cluster import FakePlane

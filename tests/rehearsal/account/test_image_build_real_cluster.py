@@ -11,7 +11,7 @@ import urllib3
 
 from config import Environment, labels, load, naming
 from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, platform_objects, ray_objects
-from k8s_charts.base import ProjectChart
+from k8s_charts.shared.chart import ProjectChart
 from rehearsal import isolation, paths
 from rehearsal.account.context import Account
 from rehearsal.account.services.eks.host import ClusterHost

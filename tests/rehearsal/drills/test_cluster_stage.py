@@ -11,8 +11,8 @@ from rich.console import Console
 
 from config import Environment
 from k8s_charts.assembly import PlatformObjects
-from k8s_charts.names import REAPER
-from k8s_charts.reaper import REPLICAS
+from k8s_charts.controllers.reaper import REPLICAS
+from k8s_charts.shared.names import REAPER
 from rehearsal import paths
 from rehearsal.drills import node_dies
 from rehearsal.drills.cluster import cluster, kubectl, objects, stage, started

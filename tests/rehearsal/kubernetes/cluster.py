@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from ops import kuberay
+from ops.change import kuberay_crds
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
@@ -155,7 +155,7 @@ def process_of(control_plane: ControlPlane) -> int:
 
 def definitions(binaries: Binaries) -> list[Object]:
     """KubeRay's definitions of its kinds; the two larger ones without what stands in them of RayCluster's."""
-    clusters, *others = kuberay.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")
+    clusters, *others = kuberay_crds.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")
     return [dict(clusters), *map(_shortened, others)]
 
 

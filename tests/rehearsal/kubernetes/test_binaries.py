@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from config import versions
+from config.facts import versions
 from rehearsal import cache_folders
 from rehearsal.kubernetes import binaries, golang, kubectl_layer
 from rehearsal.kubernetes.binaries import Binaries, BinariesError

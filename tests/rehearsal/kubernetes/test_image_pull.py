@@ -7,8 +7,8 @@ import pytest
 
 from config import Environment, labels, load
 from k8s_charts.assembly import ray_objects
-from ops.items import Item, Require, State
-from ops.workloads import ray_clusters
+from ops.readiness.item import Item, Require, State
+from ops.readiness.workloads import ray_clusters
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from tests.charts.conftest import RAY_FACTS

@@ -15,12 +15,12 @@ import kubernetes
 import pytest
 
 from config import Environment, labels, load
-from config.versions import PYTHON_IMAGE
-from k8s_charts.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
-from ops import isolation_check
-from ops.isolation_check import NotTried, Outcome, Prober, enforcement, heads, verdict
-from ops.isolation_plan import LABEL, SUBMITTER, Head, Origin, plan
-from ops.refusals import Unreachable
+from config.facts.versions import PYTHON_IMAGE
+from k8s_charts.shared.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
+from ops.errors import Unreachable
+from ops.isolation import check
+from ops.isolation.check import NotTried, Outcome, Prober, enforcement, heads, verdict
+from ops.isolation.plan import LABEL, SUBMITTER, Head, Origin, plan
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import free_port
@@ -140,7 +140,7 @@ def test_pods_that_find_no_place_say_why_and_are_removed(
         begun = True
         return 0
 
-    monkeypatch.setattr(isolation_check, "time", SimpleNamespace(monotonic=moment, sleep=time.sleep))
+    monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=moment, sleep=time.sleep))
     kubectl("cordon", "probing")
     try:
         with pytest.raises(NotTried, match=r"not tried in \d+ seconds: isolated-ray/isolation-check-submitter-.*nodes"):

@@ -10,8 +10,8 @@ import pytest
 
 from config import Environment, load
 from config.model import KubeflowPart
-from k8s_charts.hyperpod_dependencies import RELEASE, hyperpod_dependencies_release
-from ops.kubeflow import findings
+from k8s_charts.helm.hyperpod_dependencies import RELEASE, hyperpod_dependencies_release
+from ops.readiness.kubeflow import findings
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane

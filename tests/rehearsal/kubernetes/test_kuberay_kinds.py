@@ -10,10 +10,10 @@ from pathlib import Path
 import kubernetes
 import pytest
 
-from k8s_charts.helm import HelmRelease
-from k8s_charts.kuberay import CHART, kuberay_crds_release
-from ops import kuberay
-from ops.kuberay import Kind, Owner
+from k8s_charts.helm.kuberay import CHART, kuberay_crds_release
+from k8s_charts.helm.release import HelmRelease
+from ops.change import kuberay_crds
+from ops.change.kuberay_crds import Kind, Owner
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, definitions
@@ -92,7 +92,7 @@ def said(kinds: list[Kind]) -> list[str]:
 def test_a_cluster_without_them_gets_them_from_a_deployment(
     api: kubernetes.client.ApiClient, wanted: list[Object], kubectl: Kubectl
 ) -> None:
-    kinds = kuberay.look(api, wanted)
+    kinds = kuberay_crds.look(api, wanted)
     assert said(kinds) == [f"{name}: not there yet, a deployment of the platform stack brings it" for name in NAMES]
     assert not any(kind.is_in_the_way for kind in kinds)
     assert kubectl("get", "crd", "-o", "name") == "", "to look changes nothing"
@@ -107,7 +107,7 @@ def test_fields_that_come_and_go_are_counted_and_those_that_go_named(
     # What lies below a field that comes is no field of its own.
     hosts = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
     group |= {"suspend": {"type": "boolean"}, "hosts": hosts}
-    clusters, jobs, _ = said(kuberay.look(api, wanted))
+    clusters, jobs, _ = said(kuberay_crds.look(api, wanted))
     assert f"KubeRay {VERSION}'s differs: 2 fields come, 1 go (v1.spec.workerGroupSpecs[].numOfHosts)" in clusters
     assert f"as in KubeRay {VERSION}" in jobs
 
@@ -116,7 +116,7 @@ def test_a_version_that_objects_are_stored_as_cannot_go(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
 ) -> None:
     wanted[CLUSTERS]["spec"]["versions"][0]["name"] = "v2"
-    clusters = kuberay.look(api, wanted)[CLUSTERS]
+    clusters = kuberay_crds.look(api, wanted)[CLUSTERS]
     assert clusters.is_in_the_way
     assert "the API server refuses" in clusters.said(VERSION)
     assert "storedVersions" in clusters.said(VERSION)
@@ -126,7 +126,7 @@ def test_a_kind_that_only_another_version_has_is_left_alone(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
 ) -> None:
     del wanted[JOBS]
-    jobs = kuberay.look(api, wanted)[-1]
+    jobs = kuberay_crds.look(api, wanted)[-1]
     assert jobs.said(VERSION) == f"rayjobs.ray.io: KubeRay {VERSION} has no such kind; it stays as it is"
     assert not jobs.is_in_the_way
 
@@ -134,14 +134,14 @@ def test_a_kind_that_only_another_version_has_is_left_alone(
 def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
 ) -> None:
-    kinds = kuberay.look(api, wanted)
+    kinds = kuberay_crds.look(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.NOBODY}
     assert all(f"as in KubeRay {VERSION}; nobody's" in line for line in said(kinds))
     with pytest.raises(AssertionError, match="invalid ownership metadata"):
         helm.install(replace(OURS, name="refused"))
 
-    assert list(kuberay.adopt(api, kinds)) == [f"{name}: adopted" for name in NAMES]
-    adopted = kuberay.look(api, wanted)
+    assert list(kuberay_crds.adopt(api, kinds)) == [f"{name}: adopted" for name in NAMES]
+    adopted = kuberay_crds.look(api, wanted)
     assert not any(kind.is_in_the_way for kind in adopted)
     helm.install(OURS)
     helm.uninstall(OURS)
@@ -153,7 +153,7 @@ def test_another_releases_kinds_are_named_with_it_and_never_adopted(
 ) -> None:
     other = HelmRelease(CHART, "another", "default", {}, only_crds=True)
     helm.install(other)
-    kinds = kuberay.look(api, wanted)
+    kinds = kuberay_crds.look(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
     assert "another Helm release's (default/another)" in said(kinds)[CLUSTERS]
     helm.uninstall(other)

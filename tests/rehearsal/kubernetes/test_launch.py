@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from k8s_charts.controller_code import python
+from k8s_charts.controllers.code import python
 from rehearsal.kubernetes.api import Api
 from rehearsal.kubernetes.launch import Launch, prepare
 from rehearsal.kubernetes.programs import Program, containers_query, program_of

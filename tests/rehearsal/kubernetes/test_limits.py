@@ -7,9 +7,9 @@ import kubernetes
 import pytest
 from kubernetes.client import ApiException
 
-from k8s_charts.base import ProjectChart
-from k8s_charts.limits import IMAGE_BUILD_QUOTA, head_budget
-from k8s_charts.namespaces import Namespace, NamespaceChart
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.limits import IMAGE_BUILD_QUOTA, head_budget
+from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 import urllib3
 
-from config.versions import PYTHON_IMAGE
+from config.facts.versions import PYTHON_IMAGE
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from config import Environment, labels, load
-from config.capacity import allocatable
+from config.facts.capacity import allocatable
 from config.model import InstanceGroup
 from k8s_charts.assembly import PlatformObjects, RayObjects, platform_objects, ray_objects
-from k8s_charts.base import ProjectChart
-from k8s_charts.helm import HelmRelease
-from k8s_charts.hyperpod_dependencies import hyperpod_dependencies_release
+from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
+from k8s_charts.helm.release import HelmRelease
+from k8s_charts.shared.chart import ProjectChart
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
-from stacks.constructs.crds_chart import write_crds_chart
+from stacks.shared.crds_chart import write_crds_chart
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until_served
 from tests.waiting import KUBECTL_PATIENCE, wait_until

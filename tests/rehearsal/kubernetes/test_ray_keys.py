@@ -9,12 +9,12 @@ import cdk8s
 import pytest
 
 from config import Environment, labels, load
-from config.capacity import allocatable
+from config.facts.capacity import allocatable
 from config.model import InstanceGroup
 from k8s_charts.assembly import RayObjects, ray_objects
-from k8s_charts.base import ProjectChart
-from k8s_charts.storage_volumes import FileSystemVolume, FileSystemVolumeChart
-from k8s_charts.tolerations import tolerations
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.tolerations import tolerations
+from k8s_charts.storage.volumes import FileSystemVolume, FileSystemVolumeChart
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.charts.conftest import FILE_SYSTEM, RAY_FACTS, with_every_ray_key

@@ -13,10 +13,10 @@ import cdk8s
 import pytest
 
 from config import labels
-from config.versions import PYTHON_IMAGE
-from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.names import REAPER
-from k8s_charts.reaper import REPLICAS, Reaper, ReaperChart
+from config.facts.versions import PYTHON_IMAGE
+from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.controllers.reaper import REPLICAS, Reaper, ReaperChart
+from k8s_charts.shared.names import REAPER
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster

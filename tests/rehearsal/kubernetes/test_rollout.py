@@ -10,15 +10,15 @@ import kubernetes
 import pytest
 
 from config import Environment, labels, load
-from config.capacity import allocatable
+from config.facts.capacity import allocatable
 from k8s_charts.assembly import RayObjects, ray_objects
-from k8s_charts.base import ProjectChart
-from ops import rollout as rollouts
-from ops.items import Item, Require, State
-from ops.jobs import running
-from ops.rollout import Rollout
-from ops.scale import Refused, refuse_jobs
-from ops.workloads import ray_clusters
+from k8s_charts.shared.chart import ProjectChart
+from ops.change import rollout as rollouts
+from ops.change.rollout import Rollout
+from ops.change.scale import Refused, refuse_jobs
+from ops.jobs.running import running
+from ops.readiness.item import Item, Require, State
+from ops.readiness.workloads import ray_clusters
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.charts.conftest import RAY_FACTS

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import kubernetes
 import pytest
 
-from ops import job_direct
-from ops.job_runs import Request, RunError
-from ops.ray_head import Head, NotTold
+from ops.jobs import direct
+from ops.jobs.head_api import Head, NotTold
+from ops.jobs.runs import Request, RunError
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, pod
@@ -41,10 +41,10 @@ def test_its_jobs_cannot_be_asked_for(core: kubernetes.client.CoreV1Api) -> None
 
 def test_no_command_runs_in_it(core: kubernetes.client.CoreV1Api) -> None:
     with pytest.raises(RunError, match=SAID):
-        job_direct.submit_in_head(core, "default", "quiet-head", REQUEST)
+        direct.submit_in_head(core, "default", "quiet-head", REQUEST)
 
 
 def test_no_run_is_begun_on_it(core: kubernetes.client.CoreV1Api) -> None:
     with pytest.raises(RunError, match=SAID):
-        job_direct.refuse_simulated(core, "default", "rayml")
-    job_direct.refuse_simulated(core, "default", "other")
+        direct.refuse_simulated(core, "default", "rayml")
+    direct.refuse_simulated(core, "default", "other")

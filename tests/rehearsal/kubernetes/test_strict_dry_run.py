@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from config import available
-from ops.manifests import DIRECTORY
+from ops.render.manifests import DIRECTORY
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane

@@ -18,14 +18,14 @@ import pytest
 from rich.console import Console
 
 from config import labels
-from config.versions import PYTHON_IMAGE
-from k8s_charts.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.names import RUN_LABEL, submitters_group
-from ops import job_direct, job_follow
-from ops.job_package import Package
-from ops.job_runs import Request, RunError, Runs, as_submitter
-from ops.ray_head import Head, NotTold
-from ops.refusals import Unreachable
+from config.facts.versions import PYTHON_IMAGE
+from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.shared.names import RUN_LABEL, submitters_group
+from ops.errors import Unreachable
+from ops.jobs import direct, follow
+from ops.jobs.head_api import Head, NotTold
+from ops.jobs.package import Package
+from ops.jobs.runs import Request, RunError, Runs, as_submitter
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
@@ -140,7 +140,7 @@ def bob(place: None, control_plane: ControlPlane) -> Runs:
 def followed(runs: Runs, name: str) -> tuple[int, str]:
     """Exit code and output."""
     shown = io.StringIO()
-    return job_follow.follow(runs, name, Console(file=shown, width=400)), shown.getvalue()
+    return follow.follow(runs, name, Console(file=shown, width=400)), shown.getvalue()
 
 
 def test_submitter_submits_follows_and_sees_the_exit_code(ann: Runs, ray: FakeRay) -> None:
@@ -227,15 +227,15 @@ def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: R
     """As the administrator: the client's web sockets leave impersonation out. Who may is in the table below."""
     ray = Head(ann.core, NAMESPACE, pod_of_ray)
     wait_until(lambda: _answers(ray), "Ray")
-    job_direct.submit(ray, request("direct"))
+    direct.submit(ray, request("direct"))
     with pytest.raises(RunError, match="the run name direct is in use"):
-        job_direct.submit(ray, request("direct"))
+        direct.submit(ray, request("direct"))
     shown = io.StringIO()
-    assert job_direct.follow(ray, "direct", Console(file=shown)) == 4
+    assert direct.follow(ray, "direct", Console(file=shown)) == 4
     assert shown.getvalue() == "epoch 1\nepoch 2\n"
-    job_direct.submit(ray, replace(request("lasts"), command="last"))
+    direct.submit(ray, replace(request("lasts"), command="last"))
     ray.stop("lasts")
-    assert job_direct.follow(ray, "lasts", Console(file=shown)) == 130
+    assert direct.follow(ray, "lasts", Console(file=shown)) == 130
 
 
 def _answers(ray: Head) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import config
-from config import Environment, charts_lock
+from config import Environment
+from config.facts import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import Supervisor

@@ -6,7 +6,7 @@ A change is a mapping from keys (`hyperpod.instance_groups.1.count`) to values; 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from config.versions import VPC_CNI
+from config.facts.versions import VPC_CNI
 
 GONE: Final = object()
 Change = dict[str, Any]

@@ -12,12 +12,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from config import Environment, available, examine, load
-from config.document import read
 from config.findings import Severity, place_of
 from config.load import DIRECTORY
+from config.reading.strict_yaml import read
 from config.rules import ALL_RULES, RULES, findings
+from config.rules.across_environments import PAIR_RULES
 from config.rules.rule import Rule
-from config.rules.shared import PAIR_RULES
 from tests.unit.findings import assert_whole, line_of, write
 from tests.unit.rules.cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, Change
 

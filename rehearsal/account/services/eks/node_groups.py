@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from config.capacity import allocatable
-from config.catalogue import GPU_RESOURCE, InstanceType
+from config.facts.capacity import allocatable
+from config.facts.instance_types import GPU_RESOURCE, InstanceType
 from rehearsal.account.context import Account
 from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 from rehearsal.account.services.eks import launch_templates

@@ -31,7 +31,7 @@ import (
 const (
 	idleTimeout     = 4 * time.Hour
 	creationTimeout = 30 * time.Second
-	// What ops/simulated.py looks for.
+	// What ops/readiness/simulated.py looks for.
 	simulated = "is simulated: no program runs in it; `make rehearse-job` runs real Ray"
 )
 

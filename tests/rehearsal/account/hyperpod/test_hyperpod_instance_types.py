@@ -2,8 +2,8 @@
 
 import pytest
 
-from config.capacity import allocatable
-from config.catalogue import catalogue
+from config.facts.capacity import allocatable
+from config.facts.instance_types import catalogue
 from rehearsal.account.hyperpod import instance_types
 
 pytestmark = pytest.mark.product

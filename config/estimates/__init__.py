@@ -1,0 +1,1 @@
+"""What an environment costs, and how many addresses it takes."""

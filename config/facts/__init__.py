@@ -1,0 +1,1 @@
+"""What AWS, HyperPod, Kubernetes and the pinned charts offer: tables, and the functions that read them."""

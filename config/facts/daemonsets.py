@@ -1,0 +1,81 @@
+"""What runs on HyperPod nodes beside Ray: the DaemonSets of the deployed add-ons and charts, and pods without a place.
+
+All of them count against a node's pod cap, those on the host's network too: the kubelet counts pods, not addresses.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from config.facts.instance_types import GPU_RESOURCE, InstanceTypeFacts
+
+
+class Nodes(StrEnum):
+    """Which nodes a DaemonSet runs on. Charts name instance types; these are the catalogue's among them."""
+
+    ALL = "all"
+    ACCELERATED = "accelerated"
+    GPU = "GPU"
+    NEURON = "Neuron"
+    EFA = "EFA"
+
+
+@dataclass(frozen=True)
+class DaemonSet:
+    """One DaemonSet and what one of its pods requests: CPU in millicores, memory in MiB; 0 where it requests none."""
+
+    name: str
+    cpu_millis: int
+    memory_mib: int
+    nodes: Nodes
+    source: str
+
+
+@dataclass(frozen=True)
+class FloatingPods:
+    """Pods of a Deployment that names no nodes, so that the scheduler may put them on any."""
+
+    name: str
+    pods: int
+    source: str
+
+
+_HYPERPOD_CHART: Final = "HyperPodHelmChart 0.1.0 (aws/sagemaker-hyperpod-cli)"
+
+DAEMONSETS: Final = (
+    # Two containers of 25m: aws-node and aws-eks-nodeagent, the one for network policies.
+    DaemonSet("aws-node", 50, 0, Nodes.ALL, "EKS add-on vpc-cni (aws/amazon-vpc-cni-k8s)"),
+    DaemonSet("kube-proxy", 100, 0, Nodes.ALL, "EKS add-on kube-proxy"),
+    DaemonSet("eks-pod-identity-agent", 0, 0, Nodes.ALL, "EKS add-on eks-pod-identity-agent"),
+    # Three containers of 10m: the driver with 40Mi, its registrar and its liveness probe with 32Mi each.
+    DaemonSet("fsx-csi-node", 30, 104, Nodes.ALL, "aws-fsx-csi-driver 1.17.0, values.yaml"),
+    DaemonSet("health-monitoring-agent", 500, 512, Nodes.ACCELERATED, f"{_HYPERPOD_CHART}, health-monitoring-agent"),
+    DaemonSet("nvidia-device-plugin", 0, 0, Nodes.GPU, "nvidia-device-plugin 0.16.1, values.yaml"),
+    DaemonSet("neuron-device-plugin", 0, 0, Nodes.NEURON, f"{_HYPERPOD_CHART}, neuron-device-plugin"),
+    DaemonSet("aws-efa-k8s-device-plugin", 10, 20, Nodes.EFA, "aws-efa-k8s-device-plugin 0.5.20, values.yaml"),
+)
+
+FLOATING_PODS: Final = (
+    FloatingPods("coredns", 2, "EKS add-on coredns"),
+    FloatingPods("training-operator", 1, f"{_HYPERPOD_CHART}, training-operators"),
+    FloatingPods("mpi-operator", 1, f"{_HYPERPOD_CHART}, mpi-operator"),
+)
+
+
+def daemonsets_on(instance_type: InstanceTypeFacts) -> list[DaemonSet]:
+    """Return the DaemonSets that run on HyperPod nodes of this type."""
+    accelerated = instance_type.accelerators > 0
+    gpu = instance_type.accelerator_resource == GPU_RESOURCE
+    kinds = {
+        Nodes.ALL: True,
+        Nodes.ACCELERATED: accelerated,
+        Nodes.GPU: gpu,
+        Nodes.NEURON: accelerated and not gpu,
+        Nodes.EFA: instance_type.efa > 0,
+    }
+    return [each for each in DAEMONSETS if kinds[each.nodes]]
+
+
+def system_pods(instance_type: InstanceTypeFacts) -> int:
+    """Return the most pods, Ray's apart, on a HyperPod node of this type: DaemonSets and all pods without a place."""
+    return len(daemonsets_on(instance_type)) + sum(each.pods for each in FLOATING_PODS)

@@ -1,0 +1,103 @@
+"""The catalogue of HyperPod instance types: nominal figures, read from `instance_types.yaml`."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
+
+from config.facts.tables import read_table
+
+CATALOGUE_FILE: Final = Path(__file__).with_name("instance_types.yaml")
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+
+AcceleratorResource = Literal["nvidia.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"]
+Estimate = Literal[
+    "vcpus", "memory_gib", "threads_per_core", "pod_cap", "ips_per_node", "accelerators", "efa", "hugepages_mib"
+]
+
+
+class InstanceTypeFacts(BaseModel):
+    """Nominal figures of one instance type, without its name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    vcpus: PositiveInt = Field(description="Hardware threads at the largest of `threads_per_core`.")
+    memory_gib: PositiveInt = Field(description="Memory in GiB, a part of a GiB left out.")
+    threads_per_core: tuple[Literal[1, 2], ...] = Field(
+        min_length=1, description="What `threads_per_core` of an instance group may be: EC2's valid threads per core."
+    )
+    pod_cap: PositiveInt = Field(description="The most pods that HyperPod's single network interface allows a node.")
+    ips_per_node: PositiveInt = Field(description="Addresses of its subnet that one node takes.")
+    accelerators: NonNegativeInt = Field(default=0, description="GPUs, or Neuron devices.")
+    accelerator_resource: AcceleratorResource | None = Field(
+        default=None, description="Name under which Kubernetes offers the accelerators; needed where there are any."
+    )
+    cores_per_accelerator: PositiveInt = Field(
+        default=1, description="NeuronCores of a Neuron device as its runtime numbers them; Ray counts cores."
+    )
+    efa: NonNegativeInt = Field(default=0, description="EFA interfaces.")
+    hugepages_mib: NonNegativeInt = Field(default=0, description="Memory in MiB that EFA takes as 2 MiB pages.")
+    unverified: tuple[Estimate, ...] = Field(
+        default=(), description="Figures that are estimates; `ops check` says so where the type is used."
+    )
+    source: str = Field(default="the environment file", description="Where the figures come from.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.accelerators > 0) != (self.accelerator_resource is not None):
+            given = "accelerators" if self.accelerators else "accelerator_resource"
+            raise _disagreement(
+                f"it has {given} alone", "accelerators together with accelerator_resource", "give both or none"
+            )
+        if self.hugepages_mib >= self.memory_gib * 1024:
+            raise _disagreement(
+                f"hugepages_mib {self.hugepages_mib} is no less than memory_gib {self.memory_gib}",
+                f"hugepages_mib of less than {self.memory_gib * 1024}",
+                "lower hugepages_mib",
+            )
+        return self
+
+
+def _disagreement(reason: str, allowed: str, fix: str) -> PydanticCustomError:
+    return PydanticCustomError("facts_disagree", "{reason}", {"reason": reason, "allowed": allowed, "fix": fix})
+
+
+class InstanceType(InstanceTypeFacts):
+    """One instance type: its HyperPod name (`ml.…`) and its nominal figures."""
+
+    name: str
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether HyperPod offers deep health checks and automatic replacement for it (not for CPU types)."""
+        return self.accelerators > 0
+
+    @property
+    def gpus(self) -> int:
+        """Accelerators that are NVIDIA GPUs."""
+        return self.accelerators if self.accelerator_resource == GPU_RESOURCE else 0
+
+    def vcpus_at(self, threads_per_core: int) -> int:
+        """CPUs that the operating system sees with the given threads per core."""
+        return self.vcpus * threads_per_core // max(self.threads_per_core)
+
+
+@cache
+def catalogue() -> dict[str, InstanceType]:
+    """All known instance types by name."""
+    rows = []
+    for family, shared in read_table(CATALOGUE_FILE).items():
+        sizes = shared.pop("sizes")
+        rows += [shared | figures | {"name": f"ml.{family}.{size}"} for size, figures in sizes.items()]
+    # From JSON, because strict models take lists for tuples only there.
+    types = TypeAdapter(list[InstanceType]).validate_json(json.dumps(rows))
+    return {each.name: each for each in types}
+
+
+def instance_type(name: str, facts: InstanceTypeFacts | None) -> InstanceType | None:
+    """Return what is known of a type: the environment's own figures, else the catalogue's, else None."""
+    return InstanceType(name=name, **dict(facts)) if facts else catalogue().get(name)

@@ -1,0 +1,44 @@
+"""Regions, their zones and what they offer, read from `regions.yaml`: a dated table, to which anybody can add."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from config.facts.tables import read_table
+
+REGIONS_FILE: Final = Path(__file__).with_name("regions.yaml")
+
+
+@dataclass(frozen=True)
+class Region:
+    """One region. `types` are families and single types without `ml.`, None where nothing is known of them."""
+
+    zones: tuple[str, ...]
+    types: frozenset[str] | None
+
+    def offers(self, instance_type: str) -> bool:
+        """Whether EC2 is known to offer a type, by its name in EC2 or in HyperPod."""
+        name = instance_type.removeprefix("ml.")
+        return self.types is not None and bool({name, name.split(".")[0]} & self.types)
+
+
+@cache
+def regions() -> dict[str, Region]:
+    """Return the known regions by their codes."""
+    return {
+        code: Region(tuple(row["zones"]), frozenset(row["types"]) if "types" in row else None)
+        for code, row in read_table(REGIONS_FILE)["regions"].items()
+    }
+
+
+@cache
+def families() -> frozenset[str]:
+    """Return the families that the table knows of."""
+    return frozenset(name.split(".")[0] for region in regions().values() for name in region.types or ())
+
+
+def table_date() -> str:
+    """Return the day that the table was compared with its sources."""
+    date: str = read_table(REGIONS_FILE)["date"]
+    return date

@@ -1,0 +1,84 @@
+"""The parts of an environment that rules look at, each with its key."""
+
+from collections.abc import Iterable, Iterator
+
+from config.facts.instance_types import catalogue
+from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
+from config.model.base import Model
+from config.rules.rule import Violation
+
+
+def groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
+    """Each instance group."""
+    for n, group in enumerate(environment.hyperpod.instance_groups):
+        yield f"hyperpod.instance_groups.{n}", group
+
+
+def known_groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
+    """Each instance group whose type and threads per core other rules have not refused."""
+    for key, group in groups(environment):
+        if is_known(group) and group.threads_per_core in group.type.threads_per_core:
+            yield key, group
+
+
+def is_known(group: InstanceGroup) -> bool:
+    """Whether the figures of the group's type are known."""
+    return group.instance_type.startswith("ml.") and bool(group.type_facts or group.instance_type in catalogue())
+
+
+def by_name(environment: Environment) -> dict[str, InstanceGroup]:
+    """The groups of `known_groups` by their names."""
+    return {group.name: group for _, group in known_groups(environment)}
+
+
+def clusters(environment: Environment) -> Iterator[tuple[str, RayCluster]]:
+    """Each RayCluster."""
+    for n, cluster in enumerate(environment.ray.clusters):
+        yield f"ray.clusters.{n}", cluster
+
+
+def heads(environment: Environment) -> Iterator[tuple[str, RayHead]]:
+    """The head of each RayCluster."""
+    for key, cluster in clusters(environment):
+        yield f"{key}.head", cluster.head
+
+
+def workers(environment: Environment) -> Iterator[tuple[str, RayWorkers]]:
+    """Each worker group of each RayCluster."""
+    for key, cluster in clusters(environment):
+        for n, group in enumerate(cluster.workers):
+            yield f"{key}.workers.{n}", group
+
+
+def ray_pods(environment: Environment) -> Iterator[tuple[str, RayHead | RayWorkers]]:
+    """Heads and worker groups."""
+    yield from heads(environment)
+    yield from workers(environment)
+
+
+def described_twice(what: str, path: str, part: Model, keys: Iterable[str]) -> Iterator[Violation]:
+    """Yield those of `keys` that describe a new one although `<path>.existing` is used: nobody would read them."""
+    for key in keys:
+        if key in part.model_fields_set:
+            yield Violation(
+                f"{path}.{key}",
+                f"it describes a new {what}, and {path}.existing uses one as it is",
+                f"{path}.existing without {key}",
+                f"take {key} out, or {path}.existing",
+            )
+
+
+def repeated(names: Iterable[str]) -> dict[str, list[int]]:
+    """Return the names that are listed more than once, with their numbers in the list."""
+    places: dict[str, list[int]] = {}
+    for n, name in enumerate(names):
+        places.setdefault(name, []).append(n)
+    return {name: numbers for name, numbers in places.items() if len(numbers) > 1}
+
+
+def same_names(path: str, names: Iterable[str], key: str = "name") -> Iterator[Violation]:
+    """Yield one violation for each name that several items of the list at `path` have."""
+    for name, (first, second, *_) in repeated(names).items():
+        place = f"{path}.{second}.{key}" if key else f"{path}.{second}"
+        other = f"{path}.{first}"
+        yield Violation(place, f"{other} is the same", "each once", "change or delete one of them", repr(name))

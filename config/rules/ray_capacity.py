@@ -1,0 +1,272 @@
+"""Rules of what Ray's pods ask of their nodes."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from config.facts.capacity import (
+    AUTOSCALER_CPU_MILLIS,
+    AUTOSCALER_MEMORY_MIB,
+    Resources,
+    TooSmall,
+    allocatable,
+    whole_node_pod,
+)
+from config.facts.daemonsets import daemonsets_on, system_pods
+from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
+from config.rules.parts import by_name, clusters, groups, heads, ray_pods, repeated, workers
+from config.rules.rule import Violation, error, warning
+
+
+def _left(group: InstanceGroup) -> Resources | None:
+    """What a node offers beside its DaemonSets, or None where its type is too small for any pod."""
+    try:
+        node = allocatable(group.type, group.threads_per_core)
+    except TooSmall:
+        return None
+    daemonsets = daemonsets_on(group.type)
+    return Resources(
+        cpu_millis=max(0, node.cpu_millis - sum(each.cpu_millis for each in daemonsets)),
+        memory_mib=max(0, node.memory_mib - sum(each.memory_mib for each in daemonsets)),
+        accelerators=node.accelerators,
+        efa=node.efa,
+    )
+
+
+def _beside_the_head(cluster: RayCluster) -> tuple[int, int]:
+    """CPU in millicores and memory in MiB of the autoscaler's container in the head pod."""
+    return (AUTOSCALER_CPU_MILLIS, AUTOSCALER_MEMORY_MIB) if cluster.autoscaling else (0, 0)
+
+
+@error("V13")
+def requests_fit(environment: Environment) -> Iterator[Violation]:
+    """Require that each Ray pod fits on a node of its instance group.
+
+    Why: a pod that asks for more than any node has waits for ever.
+    Source: awslabs/data-on-eks #433; ray-project/kuberay #3079.
+    Example: ray.clusters.0.head.cpu: 64
+    """
+    known = by_name(environment)
+    for place, cluster in clusters(environment):
+        pods: list[tuple[str, RayHead | RayWorkers, int, int]] = [
+            (f"{place}.head", cluster.head, *_beside_the_head(cluster))
+        ]
+        pods += [(f"{place}.workers.{n}", each, 0, 0) for n, each in enumerate(cluster.workers)]
+        for key, pod, other_cpu, other_memory in pods:
+            if group := known.get(pod.instance_group):
+                yield from _excess(key, pod, group, other_cpu, other_memory)
+
+
+def _excess(
+    key: str, pod: RayHead | RayWorkers, group: InstanceGroup, other_cpu: int, other_memory: int
+) -> Iterator[Violation]:
+    left = _left(group)
+    if left is None or (isinstance(pod, RayWorkers) and _too_small(pod, group)):
+        reason = f"its type {group.instance_type} has no room for a Ray pod beside the node's own"
+        yield Violation(f"{key}.instance_group", reason, "groups of a larger type", "choose another group or type")
+        return
+    asked = {
+        "cpu": (pod.cpu, max(0, left.cpu_millis - other_cpu) // 1000),
+        "memory_gib": (pod.memory_gib, max(0, left.memory_mib - other_memory) // 1024),
+    }
+    if isinstance(pod, RayWorkers):
+        asked |= {"accelerators": (pod.accelerators, left.accelerators), "efa": (pod.efa, left.efa)}
+    for name, (amount, most) in asked.items():
+        if amount is not None and amount > most:
+            kind = f"{group.instance_type} with threads_per_core {group.threads_per_core}"
+            reason = f"no node of {kind} can give it to a pod"
+            yield Violation(f"{key}.{name}", reason, f"at most {most}", f"write {most}, or choose a larger type")
+
+
+def _too_small(pod: RayWorkers, group: InstanceGroup) -> bool:
+    if pod.cpu is not None and pod.memory_gib is not None:
+        return False
+    try:
+        whole_node_pod(group.type, group.threads_per_core)
+    except TooSmall:
+        return True
+    return False
+
+
+@error("V52")
+def head_size(environment: Environment) -> Iterator[Violation]:
+    """Require at least 2 CPUs and 8 GiB for a head.
+
+    Why: a head with less loses its probes under load, as the 1 CPU of aws-samples did.
+    Source: ray-project/kuberay #2353, #3468.
+    Example: ray.clusters.0.head.cpu: 1
+    """
+    for key, head in heads(environment):
+        for name, size, least in (("cpu", head.cpu, 2), ("memory_gib", head.memory_gib, 8)):
+            if size < least:
+                reason = "a head with less loses its probes under load"
+                yield Violation(f"{key}.{name}", reason, f"{least} and more", f"write {least}")
+
+
+@error("V53")
+def workers_have_nodes(environment: Environment) -> Iterator[Violation]:
+    """Require a node for each worker.
+
+    Why: workers keep apart from each other, one to a node: the others would wait for ever. `max_replicas` may be more,
+    as the instance group can grow with it.
+    Source: this project, k8s_charts/ray/pods.py.
+    Example: ray.clusters.0.workers.0.replicas: 5
+    """
+    if _has_copies(environment):
+        return
+    nodes = {group.name: group.count for _, group in groups(environment)}
+    together: dict[str, int] = defaultdict(int)
+    for key, group in workers(environment):
+        name = group.instance_group
+        together[name] += group.replicas
+        if nodes.get(name) and group.replicas and together[name] > nodes[name]:
+            yield Violation(
+                f"{key}.replicas",
+                f"{together[name]} workers are then on the {nodes[name]} nodes of {name}, one on each",
+                f"{nodes[name]} workers together",
+                f"lower replicas, or raise the count of {name}",
+            )
+
+
+def _has_copies(environment: Environment) -> bool:
+    """Whether a RayCluster or worker group is listed twice, which another rule refuses."""
+    names = [cluster.name for _, cluster in clusters(environment)]
+    lists = [names, *([group.name for group in cluster.workers] for _, cluster in clusters(environment))]
+    return any(map(repeated, lists))
+
+
+@warning("V54")
+def groups_without_nodes(environment: Environment) -> Iterator[Violation]:
+    """Warn of an instance group at 0 nodes that Ray's pods need.
+
+    Why: a group may be parked at 0 nodes; its Ray pods then wait until it grows. A head's group is an error (V77)
+    until this warning is accepted.
+    Source: SageMaker API reference, ClusterInstanceGroupSpecification: InstanceCount.
+    Example: hyperpod.instance_groups.1.count: 0
+    """
+    parked = _is_said(environment)
+    of_heads = {head.instance_group for _, head in heads(environment)}
+    used = {pod.instance_group for _, pod in ray_pods(environment)}
+    for key, group in groups(environment):
+        if group.count == 0 and group.name in used and (parked or group.name not in of_heads):
+            reason = "the Ray pods on this group wait until it has nodes"
+            yield Violation(
+                f"{key}.count", reason, "1 and more", "raise count, or accept the warning while it is parked"
+            )
+
+
+@error("V77")
+def heads_without_nodes(environment: Environment) -> Iterator[Violation]:
+    """Require a node for the group of a head, unless V54 is accepted.
+
+    Why: without its head a RayCluster takes no job, and its other nodes are paid for nothing.
+    Source: Ray docs, Ray cluster key concepts (head node).
+    Example: hyperpod.instance_groups.0.count: 0
+    """
+    if _is_said(environment):
+        return
+    of_heads = {head.instance_group for _, head in heads(environment)}
+    for key, group in groups(environment):
+        if group.count == 0 and group.name in of_heads:
+            yield Violation(
+                f"{key}.count",
+                "a head runs on this group, and without it a RayCluster takes no job",
+                "1 and more, or 0 beside accepted_warnings: {V54: REASON}",
+                "write count: 1, or say why the environment is parked",
+            )
+
+
+def _is_said(environment: Environment) -> bool:
+    return groups_without_nodes.id in environment.accepted_warnings
+
+
+@error("V55")
+def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
+    """Require a place for each head beside workers that take whole nodes.
+
+    Why: a worker without stated sizes takes all that its node can give, and a head beside it would wait for ever.
+    Source: this project, config/facts/capacity.py.
+    Example: ray.clusters.0.head.instance_group: worker-group-1
+    """
+    if _has_copies(environment):
+        return
+    known, on = by_name(environment), defaultdict(list)
+    for place, cluster in clusters(environment):
+        cpu, memory = _beside_the_head(cluster)
+        sizes = max(1, 1000 * cluster.head.cpu + cpu), max(1, 1024 * cluster.head.memory_gib + memory)
+        on[cluster.head.instance_group].append((f"{place}.head.instance_group", *sizes))
+    for name, placed in on.items():
+        left = _left(known[name]) if name in known else None
+        if left is None or known[name].count == 0:
+            continue
+        on_it = [group for _, group in workers(environment) if group.instance_group == name]
+        nodes = max(0, known[name].count - sum(w.replicas for w in on_it if not (w.cpu and w.memory_gib)))
+        each = min(
+            left.cpu_millis // max(cpu for _, cpu, _ in placed), left.memory_mib // max(memory for *_, memory in placed)
+        )
+        if each and len(placed) > nodes * each:
+            yield Violation(
+                placed[-1][0],
+                f"workers take whole nodes of it, which leaves room for {nodes * each} of {len(placed)} heads",
+                f"at most {nodes * each} heads on {name}",
+                f"raise the count of {name}, or put the head on another group",
+            )
+
+
+@error("V12")
+def pods_per_node(environment: Environment) -> Iterator[Violation]:
+    """Require that a node's addresses suffice for its pods.
+
+    Why: HyperPod nodes have one network interface, whose addresses limit the pods; DaemonSets and add-ons count too.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; awslabs/ai-on-sagemaker-hyperpod #142.
+    Example: hyperpod.instance_groups.0.type_facts.pod_cap: 8
+    """
+    known = by_name(environment)
+    for key, group in groups(environment):
+        if group.name not in known or group.count == 0:
+            continue
+        on_it = [head for _, head in heads(environment) if head.instance_group == group.name]
+        hosts_workers = any(each.instance_group == group.name for _, each in workers(environment))
+        ray = -(-len(on_it) // group.count) + hosts_workers
+        others = system_pods(group.type)
+        if ray and ray + others > group.type.pod_cap:
+            yield Violation(
+                f"{key}.instance_type",
+                f"a node gets {ray} Ray pods and up to {others} others",
+                f"types with addresses for {ray + others} pods; {group.instance_type} has {group.type.pod_cap}",
+                "choose a larger type, or more nodes",
+            )
+
+
+@warning("V15")
+def head_beside_accelerators(environment: Environment) -> Iterator[Violation]:
+    """Warn of a head on nodes with accelerators.
+
+    Why: faults of accelerators drain and replace their nodes, and with the head every job ends.
+    Source: ray-project/kuberay #2153.
+    Example: ray.clusters.0.head.instance_group: spare
+    """
+    known = by_name(environment)
+    for key, head in heads(environment):
+        group = known.get(head.instance_group)
+        if group and group.type.accelerated:
+            reason = "it has accelerators, and their faults would reach the head"
+            fix = "put the head on a group without accelerators"
+            yield Violation(f"{key}.instance_group", reason, "groups without accelerators", fix)
+
+
+@warning("V56")
+def head_on_one_node(environment: Environment) -> Iterator[Violation]:
+    """Warn of a head on a group of one CPU node.
+
+    Why: HyperPod replaces no CPU node by itself, so that its loss needs a person.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites.
+    Example: hyperpod.instance_groups.0.count: 1
+    """
+    known = by_name(environment)
+    for key, head in heads(environment):
+        group = known.get(head.instance_group)
+        if group and group.count == 1 and not group.type.accelerated:
+            reason = "it has one node, which HyperPod does not replace by itself"
+            yield Violation(
+                f"{key}.instance_group", reason, "groups of two and more nodes", f"raise the count of {group.name}"
+            )

@@ -1,0 +1,128 @@
+"""The controller that force-deletes Ray pods which are stuck on lost nodes (`controllers/reaper.py`).
+
+It lives in the operator's namespace: who works in Ray's namespace can neither change its code nor borrow its account.
+Its code is a ConfigMap and its image plain Python, so that recovery never waits for the Ray image.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import cdk8s
+from constructs import Construct
+
+from k8s_charts.controllers.code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
+from k8s_charts.helm.release import on_system_nodes
+from k8s_charts.ray.pods import LOST_NODE_SECONDS
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
+from k8s_charts.shared.flows import REAPER_FLOW
+from k8s_charts.shared.names import METRICS_PORT, REAPER
+
+REPLICAS: Final = 2
+
+_LABELS: Final = dict(REAPER_FLOW.pods)
+_EXCEPTIONS: Final = {
+    "CKV_K8S_11": "a CPU limit would slow down the one that has seconds when many nodes are lost",
+    **PULL_IF_ABSENT,
+    **NEEDS_THE_API,
+    **TAG_UNTIL_SETTLED,
+}
+
+
+@dataclass(frozen=True)
+class Reaper:
+    """A reaper in `namespace` for the Ray pods in `ray_namespace`; `image` is a plain Python."""
+
+    namespace: str
+    ray_namespace: str
+    image: str
+
+
+class ReaperChart(ProjectChart):
+    """The reaper: account, roles, code, two replicas."""
+
+    def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
+        super().__init__(scope, id)
+        self._reaper = reaper
+        code = code_of("reaper")
+        own = reaper.namespace
+        self._add("v1", "ServiceAccount", own, {"automountServiceAccountToken": False})
+        self._add_roles()
+        self._add("v1", "ConfigMap", own, {"data": code})
+        self._add("networking.k8s.io/v1", "NetworkPolicy", own, {"spec": REAPER_FLOW.specification()})
+        disruption = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
+        self._add("policy/v1", "PodDisruptionBudget", own, {"spec": disruption})
+        explain(self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper, code)}), _EXCEPTIONS)
+
+    def _add_roles(self) -> None:
+        """What `controllers.reaper.PERMISSIONS` says, and no more."""
+        name, ray = self._reaper.namespace, self._reaper.ray_namespace
+        nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+        pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]}
+        statuses = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["update"]}
+        events = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
+        rbac = "rbac.authorization.k8s.io/v1"
+        subjects = [{"kind": "ServiceAccount", "name": REAPER, "namespace": name}]
+        for kind, namespace, rules in (("ClusterRole", None, [nodes]), ("Role", ray, [pods, statuses, events])):
+            self._add(rbac, kind, namespace, {"rules": rules})
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": self._name(namespace)}
+            self._add(rbac, f"{kind}Binding", namespace, {"roleRef": reference, "subjects": subjects})
+
+    def _name(self, namespace: str | None) -> str:
+        # Two environments can share a cluster, not an operator's namespace.
+        return REAPER if namespace else f"{self._reaper.namespace}-{REAPER}"
+
+    def _add(self, api_version: str, kind: str, namespace: str | None, body: dict[str, Any]) -> cdk8s.ApiObject:
+        metadata = cdk8s.ApiObjectMetadata(name=self._name(namespace), namespace=namespace)
+        made = cdk8s.ApiObject(self, kind, api_version=api_version, kind=kind, metadata=metadata)
+        for key, value in body.items():
+            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        return made
+
+
+def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
+    annotations = {
+        "ray-on-hyperpod/code": digest(code),
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(METRICS_PORT),
+    }
+    pod = {
+        "serviceAccountName": REAPER,
+        "automountServiceAccountToken": True,
+        "nodeSelector": on_system_nodes(),
+        # Preferred: with one system node left, two replicas there are better than one that waits.
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+            }
+        },
+        "securityContext": POD_SECURITY,
+        "terminationGracePeriodSeconds": 5,
+        "containers": [_container(reaper)],
+        "volumes": [code_volume(REAPER)],
+    }
+    return {
+        "replicas": REPLICAS,
+        "selector": {"matchLabels": _LABELS},
+        "template": {"metadata": {"labels": _LABELS, "annotations": annotations}, "spec": pod},
+    }
+
+
+def _container(reaper: Reaper) -> dict[str, Any]:
+    return {
+        "name": REAPER,
+        "image": reaper.image,
+        **python("reaper"),
+        "args": [
+            f"--namespace={reaper.ray_namespace}",
+            f"--unready-seconds={LOST_NODE_SECONDS}",
+            f"--service-account={SERVICE_ACCOUNT}",
+            f"--listen=:{METRICS_PORT}",
+        ],
+        "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
+        # Seen with 1,000 nodes: 36 MiB.
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+    }

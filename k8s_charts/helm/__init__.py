@@ -1,0 +1,1 @@
+"""The Helm releases: their charts, values and images."""

@@ -1,0 +1,117 @@
+"""Every image that the project takes from a public registry, and its copy in the environment's own.
+
+With `image_registry` each is pulled from there instead: `docker.io/moby/buildkit:v1` becomes
+`<image_registry>/moby/buildkit:v1`. Images of EKS's add-ons and of the health monitoring agent come from AWS's own
+registries in the region, which a closed network reaches through its ECR endpoints: they are not copied.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from config import Environment
+from config.facts import versions
+from k8s_charts.helm import kuberay
+from k8s_charts.helm.release import HelmRelease
+
+
+@dataclass(frozen=True)
+class ChartImage:
+    """An image of a locked chart; `values` leads to the `{repository, tag}` that replaces it.
+
+    Without `values` the chart writes the image into its templates, and nothing replaces it.
+    """
+
+    image: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PublicImage:
+    """An image that an environment pulls; `copied` says whether it can come from the environment's registry."""
+
+    image: str
+    used_by: str
+    copied: bool = True
+
+
+CHARTS: Final[Mapping[tuple[str, str], tuple[ChartImage, ...]]] = {
+    **{
+        (kuberay.CHART, version): (ChartImage(f"quay.io/kuberay/operator:v{version}", ("image",)),)
+        for version in versions.KUBERAY_VERSIONS
+    },
+    ("aws-fsx-csi-driver", "1.17.0"): (
+        ChartImage("public.ecr.aws/fsx-csi-driver/aws-fsx-csi-driver:v1.9.0", ("image",)),
+        ChartImage(
+            "public.ecr.aws/csi-components/livenessprobe:v2.18.0-eksbuild.3", ("sidecars", "livenessProbe", "image")
+        ),
+        ChartImage(
+            "public.ecr.aws/csi-components/csi-node-driver-registrar:v2.16.0-eksbuild.3",
+            ("sidecars", "nodeDriverRegistrar", "image"),
+        ),
+        ChartImage(
+            "public.ecr.aws/csi-components/csi-provisioner:v6.2.0-eksbuild.2", ("sidecars", "provisioner", "image")
+        ),
+        ChartImage("public.ecr.aws/csi-components/csi-resizer:v2.1.0-eksbuild.3", ("sidecars", "resizer", "image")),
+    ),
+    ("HyperPodHelmChart", "011ca927123e02b35a399935bbb3ab1905fe33c7"): (
+        ChartImage("nvcr.io/nvidia/k8s-device-plugin:v0.16.1", ("nvidia-device-plugin", "image")),
+        # The registry of one region, whatever the cluster's: another region's is out of a closed network's reach.
+        ChartImage(
+            "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.13",
+            ("aws-efa-k8s-device-plugin", "image"),
+        ),
+        ChartImage("docker.io/kubeflow/training-operator:v1-855e096", ("training-operators", "image")),
+        ChartImage("docker.io/mpioperator/mpi-operator:0.5", ("mpi-operator", "mpiOperator", "image")),
+        ChartImage("public.ecr.aws/neuron/neuron-device-plugin:2.19.16.0"),
+    ),
+}
+"""By chart and its version or commit of config/facts/charts.lock.yaml, read from its values and templates."""
+
+BUILD: Final = (versions.RAY_BASE_IMAGE, versions.BUILDKIT_IMAGE, versions.AWS_CLI_IMAGE)
+"""Of the image build; an environment with an existing Ray image needs none."""
+
+
+def copy_of(image: str, registry: str | None) -> str:
+    """Return where `image` (registry/path:tag or @digest) is pulled from: its copy in `registry`, if there is one."""
+    return f"{registry}/{image.split('/', 1)[1]}" if registry else image
+
+
+def own_repository(image: str, environment: Environment) -> str | None:
+    """Return the ECR repository, in the environment's own account and region, that `image` lies in, if any."""
+    registry = f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com/"
+    return image.removeprefix(registry).split("@")[0].split(":")[0] if image.startswith(registry) else None
+
+
+def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
+    """Return the release with the images of `registry`, if there is one, in its values."""
+    if not registry:
+        return release
+    values = _copy(release.values)
+    for (chart, version), images in CHARTS.items():
+        for image in images if chart == release.chart and release.version in (None, version) else ():
+            if image.values:
+                repository, tag = copy_of(image.image, registry).rsplit(":", 1)
+                _at(values, image.values).update(repository=repository, tag=tag)
+    return replace(release, values=values)
+
+
+def public_images(environment: Environment) -> Iterator[PublicImage]:
+    """Yield each image that the environment pulls from a public registry, unless told otherwise."""
+    for (chart, version), images in CHARTS.items():
+        for image in images if chart != kuberay.CHART or version == environment.kuberay.version else ():
+            yield PublicImage(image.image, chart, copied=bool(image.values))
+    yield PublicImage(versions.PYTHON_IMAGE, "controllers")
+    if environment.image.uri is None:
+        yield from (PublicImage(image, "image build") for image in BUILD)
+
+
+def _copy(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in values.items()}
+
+
+def _at(values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return the mapping at `path`, made where it is missing."""
+    for key in path:
+        values = values.setdefault(key, {})
+    return values

@@ -1,0 +1,1 @@
+"""The Job that builds the Ray image in the cluster, and its build context."""

@@ -1,0 +1,45 @@
+"""The build context of the Ray image: `ray_image/`, with the environment's further packages in it."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from config.facts import versions
+
+RAY_IMAGE_DIRECTORY: Final = Path(__file__).resolve().parents[2] / "ray_image"
+FURTHER_REQUIREMENTS: Final = "further_requirements.txt"
+BUILD_ARGUMENTS: Final[Mapping[str, str]] = {
+    "BASE_IMAGE": versions.RAY_BASE_IMAGE,
+    "EFA_INSTALLER": versions.EFA_INSTALLER,
+    "EFA_INSTALLER_SHA256": versions.EFA_INSTALLER_SHA256,
+}
+"""What the Dockerfile takes from the table of versions. The base image can come from a copy, and is the same image."""
+
+
+def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> dict[str, bytes]:
+    """Return the content of each file by its path in the context; `pip` are requirements `name==version`."""
+    files = {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+    if pip:
+        files[FURTHER_REQUIREMENTS] = "".join(f"{requirement}\n" for requirement in pip).encode()
+    return files
+
+
+def context_tag(files: Mapping[str, bytes], arguments: Mapping[str, str]) -> str:
+    """Return the tag of the image that a context and build arguments make: 16 hexadecimal digits of a hash."""
+    digest = hashlib.sha256("\0".join(f"{name}={arguments[name]}" for name in sorted(arguments)).encode())
+    for name in sorted(files):
+        digest.update(f"\0{name}\0".encode() + hashlib.sha256(files[name]).digest())
+    return digest.hexdigest()[:16]
+
+
+def write_context(files: Mapping[str, bytes], directory: Path) -> None:
+    """Write the files below an empty directory."""
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

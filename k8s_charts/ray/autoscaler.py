@@ -1,0 +1,49 @@
+"""Ray's autoscaler: a container that KubeRay 1.2.0 puts beside the head's.
+
+KubeRay makes a Role (pods: get, list, watch, patch; rayclusters: get, patch) and binds it to the head's service
+account, which stays the project's own with its IAM role. Whoever has that account's token may thus start any pod in
+the namespace: only this container mounts it, and no Ray job sees it.
+"""
+
+from typing import Any, Final
+
+from config.facts.capacity import AUTOSCALER_CPU_MILLIS, AUTOSCALER_MEMORY_MIB
+from config.model import Autoscaling
+from k8s_charts.ray.pods import CONTAINER_SECURITY
+
+_TOKEN: Final = "kubernetes-token"  # noqa: S105  the name of a volume
+# Where Kubernetes' clients look, Ray's among them (ray/autoscaler/_private/kuberay/node_provider.py).
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  a path
+
+
+def autoscaler_options(settings: Autoscaling, image: str) -> dict[str, Any]:
+    """Return `autoscalerOptions`; the container keeps to Pod Security's `restricted` level as the head's does."""
+    amounts = {"cpu": f"{AUTOSCALER_CPU_MILLIS}m", "memory": f"{AUTOSCALER_MEMORY_MIB}Mi"}
+    return {
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "idleTimeoutSeconds": settings.idle_timeout_seconds,
+        "upscalingMode": settings.upscaling,
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": CONTAINER_SECURITY,
+        "volumeMounts": [{"name": _TOKEN, "mountPath": _TOKEN_PATH, "readOnly": True}],
+    }
+
+
+def give_token(head: dict[str, Any]) -> None:
+    """Add what a pod gets that mounts its account's token, as a volume that no container mounts by itself."""
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+    ]
+    head["volumes"].append({"name": _TOKEN, "projected": {"sources": sources}})
+
+
+def restart_in_place(head: dict[str, Any]) -> None:
+    """Let the kubelet restart the head's containers.
+
+    KubeRay replaces a pod whose Ray container ended, and does not look at the autoscaler's: without restarts a
+    RayCluster would silently scale no more.
+    """
+    head["restartPolicy"] = "Always"

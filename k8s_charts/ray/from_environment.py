@@ -1,0 +1,73 @@
+"""From an environment's RayClusters to KubeRay's: places, resources and what their pods share."""
+
+from dataclasses import replace
+
+from config import Environment
+from config.facts.capacity import Resources, whole_node_pod
+from config.model import RayCluster as RayClusterConfig
+from config.model import RayWorkers
+from k8s_charts.ray.cluster import Head, RayCluster, WorkerGroup
+from k8s_charts.ray.pods import Common, Place
+from k8s_charts.ray.priority_class import PriorityClass
+
+
+def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayCluster:
+    """Return the environment's RayCluster, whose pods run `image`."""
+    head = cluster.head
+    priority = priority_class(environment, cluster)
+    return RayCluster(
+        name=cluster.name,
+        namespace=environment.ray.namespace,
+        ray_version=environment.ray.version,
+        pods=Common(
+            image=image,
+            claim=environment.fsx.claim,
+            mount_path=environment.fsx.mount_path,
+            env=cluster.env,
+            secrets=cluster.secrets,
+            volumes=cluster.volumes,
+            priority_class=priority.name if priority else None,
+        ),
+        head=Head(
+            place=_place(environment, head.instance_group, head.node_selector),
+            resources=Resources(head.cpu * 1000, head.memory_gib * 1024),
+        ),
+        workers=tuple(_worker_group(environment, workers) for workers in cluster.workers),
+        autoscaling=cluster.autoscaling,
+    )
+
+
+def priority_class(environment: Environment, cluster: RayClusterConfig) -> PriorityClass | None:
+    """Return the priority of the RayCluster's pods, None where it states none."""
+    if cluster.priority is None:
+        return None
+    return PriorityClass(cluster.name, environment.ray.namespace, cluster.priority)
+
+
+def worker_resources(environment: Environment, workers: RayWorkers) -> Resources:
+    """Return what one worker pod asks for: what is stated, and of the rest all that a node can give."""
+    group = environment.instance_group(workers.instance_group)
+    room = whole_node_pod(group.type, group.threads_per_core)
+    return replace(
+        room,
+        cpu_millis=room.cpu_millis if workers.cpu is None else workers.cpu * 1000,
+        memory_mib=room.memory_mib if workers.memory_gib is None else workers.memory_gib * 1024,
+        accelerators=room.accelerators if workers.accelerators is None else workers.accelerators,
+        efa=room.efa if workers.efa is None else workers.efa,
+    )
+
+
+def _worker_group(environment: Environment, workers: RayWorkers) -> WorkerGroup:
+    return WorkerGroup(
+        name=workers.name,
+        place=_place(environment, workers.instance_group, workers.node_selector),
+        replicas=workers.replicas,
+        min_replicas=workers.min_replicas,
+        max_replicas=workers.max_replicas,
+        resources=worker_resources(environment, workers),
+        prefer_deep_checked=bool(environment.instance_group(workers.instance_group).deep_health_checks),
+    )
+
+
+def _place(environment: Environment, instance_group: str, node_selector: dict[str, str]) -> Place:
+    return Place(instance_group, node_selector, environment.instance_group(instance_group).taints)

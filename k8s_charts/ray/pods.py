@@ -1,0 +1,208 @@
+"""The pod templates of Ray's head and workers, as plain mappings: a RayCluster embeds them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from config import labels
+from config.facts.capacity import Resources
+from config.model import ClaimVolume, SecretVariable, Taint
+from k8s_charts.shared.names import PROMETHEUS_NAMESPACE, RAY_SERVICE_ACCOUNT
+from k8s_charts.shared.tolerations import tolerations
+
+# The user and group `ray` of the rayproject/ray images (ray-project/ray: docker/base-deps/Dockerfile).
+RAY_USER: Final = 1000
+RAY_GROUP: Final = 100
+
+# What `restricted` wants of every container beside the pod's own settings.
+CONTAINER_SECURITY: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+# How long a Ray pod stays on a node that is lost; Kubernetes' default is five minutes.
+LOST_NODE_SECONDS: Final = 30
+# More than the 16 seconds that `ray stop` gives Ray's processes.
+GRACE_SECONDS: Final = 30
+
+# The dashboard's charts, with the release names of the walkthrough's kube-prometheus stack; Grafana's address for the
+# browser is that of a port-forward.
+DASHBOARD_ENV: Final = {
+    "RAY_GRAFANA_IFRAME_HOST": "http://localhost:3000",
+    "RAY_GRAFANA_HOST": f"http://prometheus-grafana.{PROMETHEUS_NAMESPACE}.svc:80",
+    "RAY_PROMETHEUS_HOST": f"http://prometheus-kube-prometheus-prometheus.{PROMETHEUS_NAMESPACE}.svc:9090",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Nodes of `instance_group` that carry the labels of `node_selector` too; its pods tolerate `taints`."""
+
+    instance_group: str
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all pods of a RayCluster share: they run `image` and mount `claim` at `mount_path`."""
+
+    image: str
+    claim: str
+    mount_path: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[SecretVariable] = ()
+    volumes: Sequence[ClaimVolume] = ()
+    priority_class: str | None = None
+
+
+def pod(
+    common: Common,
+    place: Place,
+    *,
+    name: str,
+    resources: Resources,
+    probe: Mapping[str, Any],
+    env: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the pod spec of a head or a worker; it keeps to Pod Security's `restricted` level.
+
+    `env` is what its role needs; the RayCluster's own variables go before it.
+    """
+    further = [(f"claim-{n}", volume) for n, volume in enumerate(common.volumes)]
+    amounts = _amounts(resources)
+    container = {
+        "name": name,
+        "image": common.image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [*_plain({**_no_gpus(resources), **env, **common.env}), *map(_from_secret, common.secrets)],
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": CONTAINER_SECURITY,
+        "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}},
+        # KubeRay's own probes wait 2 seconds, which a busy head exceeds (kuberay#2353). It adds none beside these.
+        "readinessProbe": {**probe, "initialDelaySeconds": 10, "failureThreshold": 10},
+        "livenessProbe": {**probe, "initialDelaySeconds": 30, "failureThreshold": 120},
+        "volumeMounts": [
+            {"name": "fsx-storage", "mountPath": common.mount_path},
+            {"name": "ray-logs", "mountPath": "/tmp/ray"},  # noqa: S108  in the pod
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108  in the pod
+            *(_mount(name, volume) for name, volume in further),
+        ],
+    }
+    return {
+        "serviceAccountName": RAY_SERVICE_ACCOUNT,
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": RAY_USER,
+            "runAsGroup": RAY_GROUP,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        # A container that ends leaves its pod Failed, which KubeRay replaces, elsewhere if need be. A restart in
+        # place would try again on what may be the sick node.
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        **({"priorityClassName": common.priority_class} if common.priority_class else {}),
+        "nodeSelector": {**place.node_selector, labels.INSTANCE_GROUP_LABEL: place.instance_group},
+        "affinity": {"nodeAffinity": _on_healthy_nodes()},
+        "tolerations": [
+            *(_leave_after(LOST_NODE_SECONDS, condition) for condition in ("not-ready", "unreachable")),
+            *tolerations(place.taints),
+        ],
+        "containers": [container],
+        "volumes": [
+            {"name": "fsx-storage", "persistentVolumeClaim": {"claimName": common.claim}},
+            {"name": "ray-logs", "emptyDir": {}},
+            {
+                "name": "shared-memory",
+                # Ray's object store takes 30 % of the memory and lives here, beside NCCL's and the data loaders'
+                # segments. What is used counts against the container's memory limit.
+                "emptyDir": {"medium": "Memory", "sizeLimit": f"{resources.memory_mib // 2}Mi"},
+            },
+            *({"name": name, "persistentVolumeClaim": {"claimName": volume.claim}} for name, volume in further),
+        ],
+    }
+
+
+def worker_probe() -> dict[str, Any]:
+    """The raylet's health, from its agent."""
+    return _probe("http://localhost:52365/api/local_raylet_healthz")
+
+
+def head_probe() -> dict[str, Any]:
+    """The health of the head's raylet and of the cluster's metadata store."""
+    return _probe("http://localhost:52365/api/local_raylet_healthz", "http://localhost:8265/api/gcs_healthz")
+
+
+def network_env(resources: Resources) -> dict[str, str]:
+    """Environment of NCCL and libfabric for a worker with these resources."""
+    env = {"NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
+    if resources.efa:
+        # Huge pages make os.fork() of data loaders fail, and would have to be requested.
+        env["FI_EFA_USE_HUGE_PAGE"] = "0"
+    return env
+
+
+def one_worker_per_node() -> dict[str, Any]:
+    """Pod anti-affinity of workers, for instance types where two would fit."""
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"ray.io/node-type": "worker"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+
+
+def prefer_deep_checked() -> dict[str, Any]:
+    """Node affinity towards nodes whose deep health checks passed; only preferred, as a check can be running."""
+    passed = {"key": labels.DEEP_HEALTH_LABEL, "operator": "In", "values": [labels.DEEP_HEALTH_PASSED]}
+    return {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "preference": {"matchExpressions": [passed]}}
+        ]
+    }
+
+
+def _plain(env: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in env.items()]
+
+
+def _no_gpus(resources: Resources) -> dict[str, str]:
+    """HyperPod's AMI injects GPUs into every container of a CUDA image: all of the node, and an error without any."""
+    return {} if resources.gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def _from_secret(variable: SecretVariable) -> dict[str, Any]:
+    return {"name": variable.env, "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}}}
+
+
+def _mount(name: str, volume: ClaimVolume) -> dict[str, Any]:
+    return {"name": name, "mountPath": volume.mount_path, **({"readOnly": True} if volume.read_only else {})}
+
+
+def _on_healthy_nodes() -> dict[str, Any]:
+    schedulable = {"key": labels.NODE_HEALTH_LABEL, "operator": "In", "values": [labels.NODE_SCHEDULABLE]}
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [schedulable]}]}
+    }
+
+
+def _leave_after(seconds: int, condition: str) -> dict[str, Any]:
+    return {
+        "key": f"node.kubernetes.io/{condition}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": seconds,
+    }
+
+
+def _probe(*urls: str) -> dict[str, Any]:
+    # One try each: wget repeats 20 times by default, longer than any probe (kuberay#3468).
+    checks = " && ".join(f"wget --tries 1 -T 4 -q -O- {url} | grep -q success" for url in urls)
+    timeout = 5 * len(urls)
+    return {"exec": {"command": ["/bin/sh", "-c", checks]}, "periodSeconds": timeout, "timeoutSeconds": timeout}
+
+
+def _amounts(resources: Resources) -> dict[str, str]:
+    cpu, rest = divmod(resources.cpu_millis, 1000)
+    return {
+        "cpu": f"{resources.cpu_millis}m" if rest else str(cpu),
+        "memory": f"{resources.memory_mib}Mi" if resources.memory_mib % 1024 else f"{resources.memory_mib // 1024}Gi",
+        **{name: str(count) for name, count in resources.devices.items()},
+    }

@@ -1,0 +1,216 @@
+"""Every connection that the NetworkPolicies allow, each with its reason. All else is denied, in both directions.
+
+This is the one table: `k8s_charts/shared/network_policies.py` makes policies of it, `ops schema` writes docs/flows.md.
+Ray 2.42.1 has no authentication: a port that is reached is a shell (CVE-2023-48022). `kubectl port-forward` and probes
+arrive from the node, which no policy keeps out; the mount of the file system is the node's traffic too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from config import Environment
+from k8s_charts.shared.names import (
+    CHECKPOINTS_PORT,
+    DASHBOARD_PORT,
+    HYPERPOD_NAMESPACE,
+    JOB_MONITORING_PORT,
+    METRICS_PORT,
+    OBSERVABILITY_NAMESPACE,
+    PROMETHEUS_NAMESPACE,
+    RAY_NODE,
+    REAPER,
+    SUBMITTER_LABEL,
+    SYSTEM_NAMESPACE,
+)
+
+Labels = Mapping[str, str]
+AwsRayKey = Literal["hang_detection", "tiered_checkpoints", "metrics"]
+
+_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+_RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
+_SUBMITTER: Final[Labels] = MappingProxyType({SUBMITTER_LABEL: "true"})
+# As its chart labels its pods.
+_OPERATOR: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "kuberay-operator"})
+_ALL: Final[Labels] = MappingProxyType({})
+# Prometheus; Grafana's container, and its Service: the VPC CNI looks before a Service's address is translated (EKS
+# user guide, network policies: "the service port must be the same as the container port").
+_CHARTS_PORTS: Final = (9090, 3000, 80)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other end of a flow, and how people call it.
+
+    It is the pods of `namespace` (None: the policy's own) that carry `labels`, or else the addresses of `block`.
+    """
+
+    said: str
+    namespace: str | None = None
+    labels: Labels | None = None
+    block: str | None = None
+    left_out: tuple[str, ...] = ()
+
+    def specification(self) -> dict[str, Any]:
+        """Return it as Kubernetes' NetworkPolicyPeer."""
+        if self.block:
+            return {"ipBlock": {"cidr": self.block, **({"except": list(self.left_out)} if self.left_out else {})}}
+        peer: dict[str, Any] = {}
+        if self.namespace is not None:
+            peer["namespaceSelector"] = {"matchLabels": {_NAMESPACE_LABEL: self.namespace}}
+        if self.labels is not None:
+            peer["podSelector"] = {"matchLabels": dict(self.labels)}
+        return peer
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Connections of the `pods` of a namespace, called `said`, from (`in`) or to (`out`) the peers.
+
+    They use TCP `ports` (none: every port), and UDP on the same ones where `udp` says so. With a `key` the flow is
+    allowed only where the environment's `aws_ray` switches it on.
+    """
+
+    name: str
+    said: str
+    pods: Labels
+    direction: Literal["in", "out", "both"]
+    peers: tuple[Peer, ...]
+    reason: str
+    ports: tuple[int, ...] = ()
+    udp: bool = False
+    key: AwsRayKey | None = None
+
+    def specification(self) -> dict[str, Any]:
+        """Return it as Kubernetes' NetworkPolicySpec."""
+        protocols = ("TCP", "UDP") if self.udp else ("TCP",)
+        ports = [{"port": port, "protocol": protocol} for port in self.ports for protocol in protocols]
+        peers = [peer.specification() for peer in self.peers]
+        spec: dict[str, Any] = {"podSelector": {"matchLabels": dict(self.pods)} if self.pods else {}, "policyTypes": []}
+        for direction, kind, side in (("in", "Ingress", "from"), ("out", "Egress", "to")):
+            if self.direction in (direction, "both"):
+                spec["policyTypes"].append(kind)
+                spec[kind.lower()] = [{side: peers, **({"ports": ports} if ports else {})}]
+        return spec
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What differs between environments: two namespaces, and the address blocks of the nodes' subnets."""
+
+    ray_namespace: str
+    operator_namespace: str
+    node_blocks: tuple[str, ...]
+
+
+def ends(environment: Environment) -> Ends:
+    """Return the environment's."""
+    network = environment.network
+    blocks = tuple(str(network.node_subnet(n)) for n in range(len(network.node_zones)))
+    return Ends(environment.ray.namespace, environment.kuberay.namespace, blocks)
+
+
+def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
+    """Return the flows without those that the environment's `aws_ray` leaves off."""
+    return tuple(flow for flow in flows if flow.key is None or getattr(environment.aws_ray, flow.key))
+
+
+# But not the link-local addresses, where instance metadata gives a node's credentials to who asks.
+_ANYWHERE: Final = Peer("any address but instance metadata", block="0.0.0.0/0", left_out=("169.254.0.0/16",))
+_DNS: Final = Peer("CoreDNS", SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})
+_MONITORING: Final = Peer(f"namespace `{PROMETHEUS_NAMESPACE}`", PROMETHEUS_NAMESPACE)
+_COLLECTOR: Final = Peer(f"namespace `{OBSERVABILITY_NAMESPACE}`", OBSERVABILITY_NAMESPACE)
+_CHECKPOINTS: Final = Peer(f"namespace `{HYPERPOD_NAMESPACE}`", HYPERPOD_NAMESPACE)
+
+_SCRAPED: Final = "Prometheus scrapes them"
+_KUBERNETES_API: Final = "the Kubernetes API, whose addresses no policy knows"
+
+
+def _names_and_https(said: str, pods: Labels, https: str) -> tuple[Flow, Flow]:
+    return (
+        Flow("dns", said, pods, "out", (_DNS,), "names are resolved", (53,), udp=True),
+        Flow("https", said, pods, "out", (_ANYWHERE,), https, (443,)),
+    )
+
+
+def ray_flows(ends: Ends) -> tuple[Flow, ...]:
+    """Return the flows of Ray's namespace."""
+    heads, submitters = Peer("heads", labels=_RAY_HEAD), Peer("submitters", labels=_SUBMITTER)
+    operator = Peer("the operator", ends.operator_namespace, _OPERATOR)
+    https = "AWS's APIs, the Kubernetes API and package indexes: a policy knows no host names"
+    charts = "the dashboard embeds Grafana's panels of Prometheus' series"
+    code = "submitting a job runs code: only who is labelled for it may"
+    status = "KubeRay asks for a RayJob's status"
+    return (
+        *_names_and_https("all pods", _ALL, https),
+        Flow("metrics", "Ray's pods", RAY_NODE, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),
+        Flow("dashboard-charts", "heads", _RAY_HEAD, "out", (_MONITORING,), charts, _CHARTS_PORTS),
+        Flow("submitted-jobs", "heads", _RAY_HEAD, "in", (submitters,), code, (DASHBOARD_PORT,)),
+        Flow("submit-jobs", "submitters", _SUBMITTER, "out", (heads,), code, (DASHBOARD_PORT,)),
+        Flow("operator", "heads", _RAY_HEAD, "in", (operator,), status, (DASHBOARD_PORT,)),
+        *_aws_ray_flows(ends),
+    )
+
+
+def _aws_ray_flows(ends: Ends) -> tuple[Flow, ...]:
+    """Return those that AWS's own features for Ray need."""
+    nodes = tuple(Peer("addresses of the nodes' subnets", block=block) for block in ends.node_blocks)
+    return (
+        Flow(
+            "hang-detection",
+            "Ray's pods",
+            RAY_NODE,
+            "out",
+            nodes,
+            "a job gives its rules of hang detection to the monitoring agent on its node",
+            (JOB_MONITORING_PORT,),
+            key="hang_detection",
+        ),
+        Flow(
+            "tiered-checkpoints",
+            "Ray's pods",
+            RAY_NODE,
+            "out",
+            (_CHECKPOINTS,),
+            "HyperPod's checkpoint daemons hold checkpoints in the nodes' memory",
+            (CHECKPOINTS_PORT,),
+            key="tiered_checkpoints",
+        ),
+        _collected("Ray's pods", RAY_NODE),
+    )
+
+
+def ray_cluster_flows(cluster: str) -> tuple[Flow, ...]:
+    """Return the flows of one RayCluster: its pods reach each other, and never those of another."""
+    members = {"ray.io/cluster": cluster}
+    said = "pods of one RayCluster"
+    reason = "Ray's processes use random ports of each other"
+    return (Flow(f"inside-{cluster}", said, members, "both", (Peer(said, labels=members),), reason),)
+
+
+def operator_flows(ends: Ends) -> tuple[Flow, ...]:
+    """Return the flows of the operator's namespace: nothing in but metrics. The reaper brings its own."""
+    heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
+    status = "it asks for a RayJob's status"
+    return (
+        *_names_and_https("the operator", _OPERATOR, _KUBERNETES_API),
+        Flow("metrics", "all pods", _ALL, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),
+        Flow("ray-jobs", "the operator", _OPERATOR, "out", (heads,), status, (DASHBOARD_PORT,)),
+        _collected("the operator", _OPERATOR),
+    )
+
+
+def _collected(said: str, pods: Labels) -> Flow:
+    reason = "the observability add-on's collector scrapes them"
+    return Flow("aws-metrics", said, pods, "in", (_COLLECTOR,), reason, (METRICS_PORT,), key="metrics")
+
+
+_REAPER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": REAPER})
+REAPER_FLOW: Final = Flow(REAPER, "the reaper", _REAPER_PODS, "out", (_ANYWHERE,), _KUBERNETES_API, (443,))
+
+_ARCHIVES: Final = "Ubuntu's archives are signed and served without TLS: EFA's installer takes what it needs from there"
+IMAGE_BUILD_FLOWS: Final = (
+    *_names_and_https("the image build", _ALL, "registries and package indexes"),
+    Flow("http", "the image build", _ALL, "out", (_ANYWHERE,), _ARCHIVES, (80,)),
+)

@@ -1,0 +1,1 @@
+"""Commands that change what runs: fewer nodes, new software, rollouts, image builds, KubeRay's kinds."""

@@ -1,0 +1,158 @@
+"""Commands that change what runs: each says first what it will do, asks, and tells every step."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import typer
+
+from config import Environment
+from config.load import DIRECTORY
+from ops.change import kuberay_crds as crds
+from ops.change import rollout as rollouts
+from ops.change import scale as scaling
+from ops.change import update_software as software
+from ops.change.kuberay_crds import Owner
+from ops.change.scale import Refused, refuse_jobs
+from ops.clients import Clients, connect
+from ops.environment.edits import lowered
+from ops.errors import in_plain_words
+from ops.jobs.running import running
+
+Print = Callable[[str], None]
+
+
+def scale(
+    environment: Environment,
+    group: str,
+    count: int,
+    say: Print,
+    *,
+    yes: bool,
+    dry_run: bool,
+    force: bool,
+    timeout: float,
+    interval: float = 5,
+) -> None:
+    """Lower the group to `count` nodes; `timeout` in seconds. Raises Refused and Unreachable."""
+    with _connected(environment) as clients:
+        made = scaling.look(environment, clients, group, count)
+        if made.leaving or made.replicas:
+            _tell(scaling.describe(made), say)
+            if not force:
+                refuse_jobs(made.clusters, partial(running, clients.kubernetes))
+            if dry_run:
+                say("dry run: nothing was changed")
+            else:
+                _confirm("Go on?", yes)
+                cluster = environment.hyperpod.cluster_name
+                scaling.carry_out(made, clients, cluster, say, timeout=timeout, interval=interval)
+        now = made.target if dry_run else scaling.count_now(clients.sagemaker, environment.hyperpod.cluster_name, group)
+        say(f"HyperPod's count of {group} is {now}")
+        _advise(environment, group, count, {(c.cluster, c.group): c.after for c in made.replicas}, say)
+
+
+def update_software(
+    environment: Environment,
+    groups: Iterable[str],
+    say: Print,
+    *,
+    yes: bool,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    """Begin a software update of the groups (all when none is named). Raises Refused and Unreachable."""
+    with _connected(environment) as clients:
+        update = software.look(environment, clients, list(groups))
+        say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
+        say("their root volumes are wiped and the lifecycle scripts run again; what runs on them ends")
+        if not force:
+            refuse_jobs(set(update.ray_clusters), partial(running, clients.kubernetes))
+        if dry_run:
+            say("dry run: nothing was changed")
+            return
+        _confirm("Go on?", yes)
+        software.begin(update, clients.sagemaker)
+        say(f"begun, it takes up to an hour; `ops wait --env {environment.name}` follows it")
+
+
+def rollout(
+    environment: Environment,
+    cluster: str | None,
+    say: Print,
+    *,
+    yes: bool,
+    dry_run: bool,
+    force: bool,
+    timeout: float,
+    interval: float = 2,
+) -> None:
+    """Give the RayCluster (None: each) pods of its current template; `timeout` in seconds.
+
+    Raises Refused and Unreachable.
+    """
+    with _connected(environment) as clients:
+        plans = rollouts.look(environment, clients.kubernetes, cluster)
+        _tell((line for made in plans for line in rollouts.describe(made)), say)
+        needed = [made for made in plans if made.is_needed]
+        if needed and not force:
+            if any(made.outdated.old for made in needed):
+                rollouts.refuse_missing_image(environment, clients)
+            refuse_jobs({(made.namespace, made.name) for made in needed}, partial(running, clients.kubernetes))
+        if needed and dry_run:
+            say("dry run: nothing was changed")
+        elif needed:
+            _confirm("Go on?", yes)
+            for made in needed:
+                rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
+
+
+def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> bool:
+    """Show KubeRay's kinds in the cluster, and adopt those that are nobody's; return whether a deployment takes them.
+
+    Raises ChartError where the environment's chart is not in the cache, Refused and Unreachable.
+    """
+    version = environment.kuberay.version
+    wanted = crds.definitions(version)
+    with _connected(environment) as clients:
+        kinds = crds.look(clients.kubernetes, wanted)
+        _tell((kind.said(version) for kind in kinds), say)
+        orphans = [kind for kind in kinds if kind.is_in_the_way and kind.owner is Owner.NOBODY and not kind.refusal]
+        if adopt and orphans:
+            say("adopted kinds go with the platform stack, and with them every object of theirs in the cluster")
+            _confirm("Go on?", yes)
+            _tell(crds.adopt(clients.kubernetes, orphans), say)
+            kinds = crds.look(clients.kubernetes, wanted)
+        elif orphans:
+            say(f"a deployment refuses kinds that are nobody's: `ops kuberay crds --adopt --env {environment.name}`")
+    return not any(kind.is_in_the_way for kind in kinds)
+
+
+def _advise(environment: Environment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print) -> None:
+    """Without these lines the next deployment brings everything back."""
+    # A run that was gone on with finds Ray's replicas lowered already: the file may not be.
+    for cluster in environment.ray.clusters:
+        for workers in cluster.workers:
+            if workers.instance_group == group and (cluster.name, workers.name) not in replicas:
+                replicas[cluster.name, workers.name] = min(workers.replicas, count)
+    file = DIRECTORY / f"{environment.name}.yaml"
+    if lines := lowered(file, group, count, replicas):
+        say(f"now change environments/{file.name}, else the next deployment raises it again:")
+        _tell(map(str, lines), say)
+        say(f"then `cdk deploy --all -c environment={environment.name}`, which moves no node")
+
+
+@contextmanager
+def _connected(environment: Environment) -> Iterator[Clients]:
+    with connect(environment) as clients, in_plain_words():
+        yield clients
+
+
+def _tell(lines: Iterable[str], say: Print) -> None:
+    for line in lines:
+        say(f"  {line}")
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if not yes and not typer.confirm(question):
+        raise Refused("not confirmed: nothing was changed")

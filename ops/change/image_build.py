@@ -1,0 +1,134 @@
+"""`ops image build`: the deployed build of the Ray image once more, and its log to its end.
+
+The new Job is the deployed one's manifest under another name, and belongs to it: it goes with the deployed Job, when
+the ray stack is destroyed or brings another build. Nothing is deleted before, so an interruption loses nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from config import Environment
+from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
+from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.errors import in_plain_words
+from ops.readiness.item import State, clock
+from ops.readiness.one_off_jobs import newest, progress, pushed, variables
+
+# Group, version, namespace and resource.
+_JOBS: Final = ("batch", "v1", IMAGE_BUILD_NAMESPACE, "jobs")
+# What the API server, its controllers and kubectl add to a Job.
+_SERVERS: Final = {
+    *("controller-uid", "batch.kubernetes.io/controller-uid"),
+    *("job-name", "batch.kubernetes.io/job-name"),
+    *("batch.kubernetes.io/job-tracking", "kubectl.kubernetes.io/last-applied-configuration"),
+}
+
+
+class BuildError(Exception):
+    """The image is not built again; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The Job that would be created; or None, where the registry has the image of `tag`, which `said` tells."""
+
+    tag: str
+    job: Mapping[str, Any] | None
+    said: str
+
+
+def plan(environment: Environment, clients: Clients) -> Plan:
+    """Return what has to be done. Raises BuildError where nothing may be, and Unreachable."""
+    repository = environment.image.repository
+    if repository is None:
+        raise BuildError(f"image.uri is set to {environment.image.uri}: nothing is built")
+    with in_plain_words():
+        last = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
+        if last is None:
+            raise BuildError("there is no build Job to repeat: deploy the ray stack, which starts one")
+        name, tag = last.metadata.name, variables(last)["TAG"]
+        _refuse_another_image(environment, tag)
+        state, told = progress(clients.kubernetes, last, running="building")
+        if state is State.WAITING:
+            raise BuildError(
+                f"Job {IMAGE_BUILD_NAMESPACE}/{name} has not ended ({'; '.join(told)}), since "
+                f"{clock(last.metadata.creation_timestamp)}: `ops wait --env {environment.name}` shows how far it is"
+            )
+        if found := pushed(repository, tag, clients.ecr):
+            return Plan(tag, None, f"the registry has the image: {found}")
+        job = _repeated(_jobs(clients.kubernetes), name)
+    ended = "complete, and the registry lacks its tag" if state is State.READY else told[0]
+    return Plan(tag, job, f"Job {name} is {ended}; Job {job['metadata']['name']} builds {repository}:{tag} again")
+
+
+def create(clients: Clients, job: Mapping[str, Any], *, dry_run: bool) -> None:
+    """Create the Job, or ask the API server whether it would. Raises BuildError and Unreachable."""
+    options = {"dry_run": "All"} if dry_run else {}
+    with in_plain_words():
+        try:
+            _untyped(clients.kubernetes).create_namespaced_custom_object(
+                *_JOBS, job, field_validation="Strict", _request_timeout=REQUEST_TIMEOUT, **options
+            )
+        except ApiException as error:
+            if error.status != 409:
+                raise
+            raise BuildError(f"somebody else has just started Job {job['metadata']['name']}") from error
+
+
+def _untyped(api: kubernetes.client.ApiClient) -> kubernetes.client.CustomObjectsApi:
+    """Return a client that takes and gives objects as they are: typed ones lose or refuse fields of newer versions."""
+    return kubernetes.client.CustomObjectsApi(api)
+
+
+def _refuse_another_image(environment: Environment, deployed: str) -> None:
+    tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
+    if tag != deployed:
+        raise BuildError(
+            f"the deployed build makes tag {deployed}, and this checkout's files make {tag}: deploy the ray stack, "
+            "which starts the build of that"
+        )
+
+
+def _jobs(api: kubernetes.client.ApiClient) -> list[dict[str, Any]]:
+    listed = _untyped(api).list_namespaced_custom_object(*_JOBS, _request_timeout=REQUEST_TIMEOUT)
+    jobs: list[dict[str, Any]] = listed["items"]
+    return jobs
+
+
+def _repeated(jobs: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the manifest of a Job that repeats that of the name, and belongs to the one that was deployed."""
+    by_name = {job["metadata"]["name"]: job for job in jobs}
+    last = by_name[name]
+    owners = last["metadata"].get("ownerReferences") or [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": last["metadata"]["uid"]}
+    ]
+    deployed = owners[0]["name"]
+    number = 2
+    while f"{deployed}-{number}" in by_name:
+        number += 1
+    spec = {key: value for key, value in last["spec"].items() if key != "selector"}
+    template = spec["template"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"{deployed}-{number}",
+            "namespace": IMAGE_BUILD_NAMESPACE,
+            **_own(last["metadata"]),
+            "ownerReferences": owners,
+        },
+        "spec": {**spec, "template": {**template, "metadata": _own(template.get("metadata") or {})}},
+    }
+
+
+def _own(metadata: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return labels and annotations without those that others added."""
+    return {
+        part: {key: value for key, value in (metadata.get(part) or {}).items() if key not in _SERVERS}
+        for part in ("labels", "annotations")
+    }

@@ -1,0 +1,156 @@
+"""Follows a build of the Ray image: its log as it comes, and what it waits for."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import kubernetes
+import urllib3
+from kubernetes.client import ApiException
+
+from config import Environment
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
+from ops.change.image_build import BuildError
+from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.errors import NoAnswer, in_plain_words
+from ops.jobs.follow import lines_of
+from ops.readiness.item import State
+from ops.readiness.one_off_jobs import end_of_log, progress, pushed, variables
+from ops.readiness.simulated import said_of
+
+# Of the build's pod, in the order in which they run; the third, `report`, says nothing that these do not.
+_CONTAINERS: Final = ("prepare", "build")
+# Seconds without a line after which the time is said.
+_SILENCE: Final = 60
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a build ended, READY or FAILED, and after how many seconds."""
+
+    state: State
+    detail: str
+    seconds: float
+
+
+@dataclass
+class Follower:
+    """Shows a build's log as it comes, through `say`; looks every `interval` seconds, for `timeout` at most."""
+
+    environment: Environment
+    clients: Clients
+    say: Say
+    timeout: float
+    interval: float = 2.0
+    _shown: dict[tuple[str, str], int] = field(default_factory=dict)
+    _whole: set[tuple[str, str]] = field(default_factory=set)
+    _refusals: set[str] = field(default_factory=set)
+
+    def follow(self, name: str) -> Outcome:
+        """Return how the Job ended. Raises BuildError when it has not in time, and Unreachable."""
+        started = said_at = time.monotonic()
+        before = ""
+        while True:
+            lines = 0
+            try:
+                with in_plain_words():
+                    job, state, told = self._look(name)
+                    lines = self._show(name)
+                    if state is not State.WAITING:
+                        return self._outcome(job, state, told, time.monotonic() - started)
+                text = "; ".join(told)
+            except NoAnswer as error:
+                text = f"no answer, trying again: {error}"
+            now = time.monotonic()
+            said_at = now if lines else said_at
+            if text != before or now - said_at >= _SILENCE:
+                self.say(f"── {elapsed(now - started)}: {text}")
+                before, said_at = text, now
+            if now - started >= self.timeout:
+                raise BuildError(
+                    f"Job {name} has not ended after {elapsed(now - started)}: {text}; it continues, "
+                    f"`ops wait --env {self.environment.name}` shows how far it is"
+                )
+            time.sleep(self.interval)
+
+    def _look(self, name: str) -> tuple[Any, State, list[str]]:
+        api = self.clients.kubernetes
+        read = kubernetes.client.BatchV1Api(api).read_namespaced_job
+        job = read(name, IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT)
+        return job, *progress(api, job, running="building")
+
+    def _outcome(self, job: Any, state: State, told: list[str], seconds: float) -> Outcome:
+        build, repository = variables(job), str(self.environment.image.repository)
+        if state is State.FAILED:
+            return Outcome(state, "; ".join([*told, end_of_log(build, self.clients.s3)]), seconds)
+        found = pushed(repository, build["TAG"], self.clients.ecr)
+        if found is None:
+            return Outcome(State.FAILED, f"complete, but the registry has no tag {build['TAG']}", seconds)
+        return Outcome(state, found, seconds)
+
+    def _show(self, name: str) -> int:
+        """Show what the Job's pods have written since the last time; return how many lines."""
+        core = kubernetes.client.CoreV1Api(self.clients.kubernetes)
+        selector = f"batch.kubernetes.io/job-name={name}"
+        pods = core.list_namespaced_pod(
+            IMAGE_BUILD_NAMESPACE, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
+        ).items
+        return sum(
+            self._show_container(core, pod.metadata.name, status)
+            for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp)
+            for status in _in_order(pod)
+        )
+
+    def _show_container(self, core: kubernetes.client.CoreV1Api, pod: str, status: Any) -> int:
+        key = pod, status.name
+        if key in self._whole or not (status.state.running or status.state.terminated):
+            return 0
+        known = self._shown.get(key, 0)
+        try:
+            for number, line in enumerate(_log(core, pod, status.name)):
+                if number >= known:
+                    self.say(line)
+                    self._shown[key] = number + 1
+            if status.state.terminated:
+                self._whole.add(key)
+        except (ApiException, urllib3.exceptions.HTTPError) as error:
+            self._cannot_show(key, error)
+        return self._shown.get(key, 0) - known
+
+    def _cannot_show(self, key: tuple[str, str], error: Exception) -> None:
+        """Silence and an ended connection are for the next look; what a rehearsal says is said once."""
+        if isinstance(error, ApiException) and error.status in (401, 403):
+            raise error
+        if simulated := said_of(error):
+            self._whole.add(key)
+            if simulated not in self._refusals:
+                self.say(f"── {simulated}")
+                self._refusals.add(simulated)
+
+
+def elapsed(seconds: float) -> str:
+    """Say how long that is."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _in_order(pod: Any) -> list[Any]:
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    by_name = {status.name: status for status in statuses}
+    return [by_name[name] for name in _CONTAINERS if name in by_name]
+
+
+def _log(core: kubernetes.client.CoreV1Api, pod: str, container: str) -> Iterator[str]:
+    """Yield a container's lines from the first on as they come, until it ends or the connection does."""
+    answer = core.read_namespaced_pod_log(
+        pod,
+        IMAGE_BUILD_NAMESPACE,
+        container=container,
+        follow=True,
+        _preload_content=False,
+        _request_timeout=REQUEST_TIMEOUT,
+    )
+    yield from lines_of(answer.stream())

@@ -1,0 +1,89 @@
+"""Fewer replicas in a worker group, without the end of a worker that runs."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from ops.change.drain import Say
+from ops.change.scale_plan import Replicas
+from ops.clients import REQUEST_TIMEOUT
+
+
+class NotLowered(Exception):
+    """A worker group did not get smaller in time, or was changed by somebody else; the message says which."""
+
+
+def lower(change: Replicas, api: kubernetes.client.ApiClient, say: Say, *, deadline: float, interval: float) -> None:
+    """Lower the group's replicas one by one, each time taking away a pod that no node has room for.
+
+    The pods' nodes are drained already, so that KubeRay has made such pods. KubeRay 1.2.0 cannot be given a lower
+    number at once: a pod of `workersToDelete` that has ended, and that its cache still has, counts as running, and it
+    then deletes another one "randomly" (raycluster_controller.go, reconcilePods; seen in the drill scale-down). With
+    one pod that runs nowhere and ends at once, cache and number agree. Raises NotLowered.
+    """
+    core = kubernetes.client.CoreV1Api(api)
+    for replicas in range(change.before, change.after, -1):
+        waiting = _settled(core, change, replicas, deadline=deadline, interval=interval)
+        if not waiting:
+            say(f"{change}: {replicas} replicas stay, their pods found room")
+            return
+        _patch(api, change, replicas, waiting[0])
+        say(f"{change}: {replicas - 1} replicas, without {waiting[0]}")
+    _settled(core, change, change.after, deadline=deadline, interval=interval)
+
+
+def _settled(
+    core: kubernetes.client.CoreV1Api, change: Replicas, replicas: int, *, deadline: float, interval: float
+) -> Sequence[str]:
+    """Wait until there are so many pods, none ending and each with a place or without hope of one; name the latter."""
+    selector = f"ray.io/cluster={change.cluster},ray.io/group={change.group},ray.io/node-type=worker"
+    while True:
+        pods = core.list_namespaced_pod(
+            change.namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
+        ).items
+        waiting = sorted(pod.metadata.name for pod in pods if _is_unschedulable(pod))
+        decided = len(waiting) + sum(bool(pod.spec.node_name) for pod in pods)
+        ending = [pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp]
+        if len(pods) == decided == replicas and not ending:
+            return waiting
+        if time.monotonic() >= deadline:
+            still = f", {', '.join(ending)} still ending" if ending else ""
+            raise NotLowered(f"{change} has {len(pods)} pods instead of {replicas}{still}")
+        time.sleep(interval)
+
+
+def _is_unschedulable(pod: Any) -> bool:
+    return not pod.spec.node_name and any(
+        condition.type == "PodScheduled" and condition.reason == "Unschedulable"
+        for condition in pod.status.conditions or []
+    )
+
+
+def _patch(api: kubernetes.client.ApiClient, change: Replicas, replicas: int, pod: str) -> None:
+    path = f"/spec/workerGroupSpecs/{change.index}"
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": f"{path}/groupName", "value": change.group},
+        {"op": "test", "path": f"{path}/replicas", "value": replicas},
+        {"op": "add", "path": f"{path}/scaleStrategy", "value": {"workersToDelete": [pod]}},
+        {"op": "add", "path": f"{path}/minReplicas", "value": min(change.minimum, replicas - 1)},
+        {"op": "replace", "path": f"{path}/replicas", "value": replicas - 1},
+    ]
+    if change.autoscaled:
+        # Ray's autoscaler would ask for the nodes again. The CRD takes no maximum below 1.
+        patch.append({"op": "add", "path": f"{path}/maxReplicas", "value": max(1, replicas - 1)})
+    custom = kubernetes.client.CustomObjectsApi(api)
+    try:
+        custom.patch_namespaced_custom_object(
+            *("ray.io", "v1", change.namespace, "rayclusters", change.cluster),
+            patch,
+            # The client would call it a merge patch.
+            _content_type="application/json-patch+json",
+            _request_timeout=REQUEST_TIMEOUT,
+        )
+    except ApiException as error:
+        if error.status != 422:
+            raise
+        raise NotLowered(f"{change} was changed meanwhile") from error

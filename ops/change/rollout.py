@@ -1,0 +1,210 @@
+"""`ops rollout`: pods of the current template for a RayCluster, and none of groups that are gone.
+
+KubeRay 1.2.0 replaces no pod whose template has changed. A RayCluster that is suspended loses all of its pods, orphans
+too, and gets new ones when it is resumed; its services stay. `spec.suspend` is in no manifest, so that a deployment
+in between (kubectl apply) leaves it as it is.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from config import Environment
+from ops.change.drain import Say
+from ops.change.scale import Refused
+from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.errors import NoAnswer, in_plain_words
+from ops.readiness.conditions import is_ready_to_stay
+from ops.readiness.item import State
+from ops.readiness.one_off_jobs import image
+from ops.readiness.outdated_pods import Json, Outdated, counted, is_suspended, outdated
+
+_KIND: Final = ("ray.io", "v1")
+_PLURAL: Final = "rayclusters"
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What one RayCluster needs; `pods` are all that it has."""
+
+    namespace: str
+    name: str
+    suspended: bool
+    pods: Sequence[Any]
+    outdated: Outdated
+
+    @property
+    def restarts(self) -> bool:
+        """Whether all of its pods go."""
+        return self.suspended or bool(self.outdated.old)
+
+    @property
+    def is_needed(self) -> bool:
+        return self.restarts or bool(self.outdated.orphans)
+
+    def __str__(self) -> str:
+        return f"RayCluster {self.namespace}/{self.name}"
+
+
+def look(environment: Environment, api: kubernetes.client.ApiClient, name: str | None) -> list[Rollout]:
+    """Plan the rollout of the RayCluster, or of all of them. Raises Refused where it is not there."""
+    names = [cluster.name for cluster in environment.ray.clusters]
+    if name is not None and name not in names:
+        raise Refused(f"{environment.name} has no RayCluster {name}; it has {', '.join(names)}")
+    return [_plan(api, environment.ray.namespace, each) for each in ([name] if name else names)]
+
+
+def _plan(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Rollout:
+    try:
+        cluster, pods = _cluster(api, namespace, name), _pods(api, namespace, name)
+    except ApiException as error:
+        if error.status != 404:
+            raise
+        raise Refused(f"RayCluster {namespace}/{name} does not exist: deploy the ray stack") from None
+    return Rollout(namespace, name, is_suspended(cluster), pods, outdated(cluster, pods))
+
+
+def refuse_missing_image(environment: Environment, clients: Clients) -> None:
+    """Refused while new pods could not start: no deployment waits for the image that the cluster builds."""
+    item = image(environment, clients)
+    if item.state is not State.READY:
+        raise Refused(
+            f"the Ray image {item.name} is not there ({item.detail}), and new pods could not start: wait for it "
+            f"(`ops wait --env {environment.name}`); --force goes on without it"
+        )
+
+
+def describe(made: Rollout) -> Iterator[str]:
+    """What will be done, one line a step."""
+    if not made.is_needed:
+        yield f"{made}: no pod has an old template, none a group that is gone"
+        return
+    yield from (f"{made}: {line}" for line in made.outdated.said())
+    if made.suspended:
+        yield f"{made}: is suspended; it will be resumed"
+    elif made.restarts:
+        yield f"{made}: suspend until its {counted(made.pods)} are gone, resume: jobs that run there end"
+    else:
+        yield f"{made}: the latter are deleted, all others stay"
+
+
+def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, timeout: float, interval: float) -> None:
+    """Do it, each step told; a run that is stopped is gone on with by the same command.
+
+    Raises Refused when a step is not done in `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    if not made.restarts:
+        _remove(made, api, say, deadline=deadline, interval=interval)
+        return
+    try:
+        _suspend(api, made, True)
+        say(f"{made}: suspended")
+        left = _until(lambda: _still_there(api, made) or _resume(api, made), say, deadline=deadline, interval=interval)
+        if left:
+            raise Refused(f"{made}: {left}; does KubeRay's operator run? Run this command again when that is mended")
+    except BaseException:
+        # Its pods are gone or going, and nothing but a resumption brings them back: however this ends, it says so.
+        say(f"{made} may be suspended now, as `ops status` shows; the same command goes on and resumes it")
+        raise
+    say(f"{made}: resumed")
+    left = _until(lambda: _not_ready(api, made), say, deadline=deadline, interval=interval)
+    if left:
+        raise Refused(f"{made}: {left}, which needs nothing more of this command: `ops wait` shows the rest")
+    say(f"{made}: every pod is ready and has the current template")
+
+
+def _remove(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, deadline: float, interval: float) -> None:
+    core = kubernetes.client.CoreV1Api(api)
+    for pod in made.outdated.orphans:
+        try:
+            core.delete_namespaced_pod(pod.metadata.name, made.namespace, _request_timeout=REQUEST_TIMEOUT)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+        say(f"{made}: {pod.metadata.name} ends")
+    names = {pod.metadata.name for pod in made.outdated.orphans}
+
+    def ending() -> str:
+        left = [pod for pod in _pods(api, made.namespace, made.name) if pod.metadata.name in names]
+        return f"{counted(left)} of a group that is gone still ending" if left else ""
+
+    if left := _until(ending, say, deadline=deadline, interval=interval):
+        raise Refused(f"{made}: {left}; run this command again, or see docs/recovery.md if their node is lost")
+    say(f"{made}: no pod of a group that is gone is left")
+
+
+def _still_there(api: kubernetes.client.ApiClient, made: Rollout) -> str:
+    """The pods that must go before it is resumed: KubeRay counts one that is ending as one that lives."""
+    if pods := _pods(api, made.namespace, made.name):
+        return f"{counted(pods)} still ending"
+    state = _cluster(api, made.namespace, made.name).get("status", {}).get("state")
+    return "" if state == "suspended" else "its operator has not seen yet that all pods are gone"
+
+
+def _resume(api: kubernetes.client.ApiClient, made: Rollout) -> str:
+    _suspend(api, made, None)
+    return ""
+
+
+def _not_ready(api: kubernetes.client.ApiClient, made: Rollout) -> str:
+    cluster, pods = _cluster(api, made.namespace, made.name), _pods(api, made.namespace, made.name)
+    stale = outdated(cluster, pods)
+    current = [pod for pod in pods if not any(pod is each for each in (*stale.old, *stale.orphans))]
+    ready = sum(map(is_ready_to_stay, current))
+    wanted = 1 + sum(map(_replicas, cluster["spec"].get("workerGroupSpecs", [])))
+    return "" if ready >= wanted and len(current) == len(pods) else f"{ready} of {wanted} pods are ready"
+
+
+def _replicas(group: Json) -> int:
+    """Within the group's bounds, as KubeRay takes them (utils.GetWorkerGroupDesiredReplicas)."""
+    return int(min(max(group.get("replicas", 0), group["minReplicas"]), group["maxReplicas"]))
+
+
+def _until(missing: Callable[[], str], say: Say, *, deadline: float, interval: float) -> str:
+    """Ask what is missing until nothing is, or `deadline` (of `time.monotonic`); return the last answer.
+
+    An API server that does not answer for a while is asked again: a suspended RayCluster is no place to give up.
+    """
+    told = ""
+    while True:
+        try:
+            with in_plain_words():
+                answer = missing()
+        except NoAnswer as error:
+            answer = f"no answer, trying again: {error}"
+        if not answer or time.monotonic() >= deadline:
+            return answer
+        if answer != told:
+            told = answer
+            say(answer)
+        time.sleep(interval)
+
+
+def _cluster(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Mapping[str, Any]:
+    custom = kubernetes.client.CustomObjectsApi(api)
+    read = custom.get_namespaced_custom_object
+    found: Mapping[str, Any] = read(*_KIND, namespace, _PLURAL, name, _request_timeout=REQUEST_TIMEOUT)
+    return found
+
+
+def _pods(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Sequence[Any]:
+    core = kubernetes.client.CoreV1Api(api)
+    selector = f"ray.io/cluster={name}"
+    listed = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT)
+    items: Sequence[Any] = listed.items
+    return items
+
+
+def _suspend(api: kubernetes.client.ApiClient, made: Rollout, suspend: bool | None) -> None:
+    """Set or, with None, take away `spec.suspend`."""
+    kubernetes.client.CustomObjectsApi(api).patch_namespaced_custom_object(
+        *(*_KIND, made.namespace, _PLURAL, made.name),
+        {"spec": {"suspend": suspend}},
+        _content_type="application/merge-patch+json",
+        _request_timeout=REQUEST_TIMEOUT,
+    )

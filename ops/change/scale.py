@@ -1,0 +1,188 @@
+"""`ops scale`: fewer nodes in an instance group, without a pod that ends on a node somebody switched off.
+
+A plain deployment that lowers a count lets HyperPod choose the nodes, and HyperPod does not drain. This chooses, and
+goes in order: no new pod on the nodes that go, drain, Ray's replicas, BatchDeleteClusterNodes. The replicas come after
+the drain, because KubeRay 1.2.0 would delete workers that are to stay (`ops.change.ray_workers`). The last call lowers
+the group's count with each node (a node that merely ended would be replaced), so that UpdateCluster is not called: it
+is the deployment's, and with the lowered environment file it finds nothing to change.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import kubernetes
+from botocore.exceptions import ClientError
+
+from config import Environment
+from config.labels import INSTANCE_GROUP_LABEL
+from ops.change.drain import NotDrained, Say, cordon, drain
+from ops.change.ray_workers import NotLowered, lower
+from ops.change.scale_plan import MARK, Plan, plan
+from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.jobs.head_api import NotTold
+from ops.jobs.running import Jobs
+from ops.readiness.nodes import CHECKING, list_nodes
+
+NODES_PER_CALL: Final = 99
+"""BatchDeleteClusterNodes takes 3,000 ids, and more than 99 only after a word with AWS Support (API reference)."""
+
+
+RAY_PODS: Final = "ray.io/is-ray-node=yes"
+"""KubeRay's label of heads and workers."""
+
+_PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
+
+
+class Refused(Exception):
+    """It must not be done, or not now; the message says why and what to do instead."""
+
+
+def look(environment: Environment, clients: Clients, group: str, wanted: int) -> Plan:
+    """Plan what brings the group to `wanted` nodes. Raises Refused for what is not this command's."""
+    _refuse_what_the_environment_forbids(environment, group, wanted)
+    cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
+    live = next((each for each in cluster["InstanceGroups"] if each["InstanceGroupName"] == group), None)
+    if live is None:
+        raise Refused(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
+    if wanted > live["TargetCount"]:
+        raise Refused(
+            f"{group} has {live['TargetCount']} nodes: to have more is the deployment's. Raise its count in "
+            f"environments/{environment.name}.yaml and run `cdk deploy --all -c environment={environment.name}`"
+        )
+    nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
+    refuse_deep_checks(nodes)
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    custom = kubernetes.client.CustomObjectsApi(clients.kubernetes)
+    made = plan(
+        group=group,
+        wanted=wanted,
+        target=live["TargetCount"],
+        nodes=nodes,
+        kubernetes_nodes=core.list_node(label_selector=f"{INSTANCE_GROUP_LABEL}={group}", **_PATIENCE).items,
+        pods=core.list_pod_for_all_namespaces(label_selector=RAY_PODS, **_PATIENCE).items,
+        ray_clusters=custom.list_cluster_custom_object("ray.io", "v1", "rayclusters", **_PATIENCE)["items"],
+    )
+    heads = [head for node in made.leaving for head in node.heads]
+    if heads and not wanted:
+        raise Refused(
+            f"{group} runs {', '.join(heads)}, and a head could run nowhere else: delete the RayClusters first"
+        )
+    return made
+
+
+def _refuse_what_the_environment_forbids(environment: Environment, group: str, wanted: int) -> None:
+    configured = next((each for each in environment.hyperpod.instance_groups if each.name == group), None)
+    if configured is None:
+        names = ", ".join(each.name for each in environment.hyperpod.instance_groups)
+        raise Refused(f"{environment.name} has no instance group {group}; it has {names}")
+    if wanted < (configured.min_count or 0):
+        raise Refused(f"{group} has min_count {configured.min_count}: lower it in the environment and deploy, first")
+
+
+def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
+    """DescribeCluster's answer; Refused while the cluster is in another change, or does not exist."""
+    try:
+        cluster: Mapping[str, Any] = sagemaker.describe_cluster(ClusterName=name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFound":
+            raise
+        raise Refused(f"there is no HyperPod cluster {name}: deploy the hyperpod stack") from None
+    if cluster["ClusterStatus"] != "InService":
+        raise Refused(f"HyperPod cluster {name} is {cluster['ClusterStatus']}: wait until it is InService (`ops wait`)")
+    return cluster
+
+
+def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Refused while a node is in deep health checks: HyperPod takes no change then (API reference, UpdateCluster)."""
+    checked = [node for node in nodes if node["InstanceStatus"]["Status"] == CHECKING]
+    if checked:
+        groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
+        raise Refused(
+            f"{len(checked)} nodes are in deep health checks ({groups}), and HyperPod takes no change meanwhile: "
+            "wait until they have passed (`ops wait`)"
+        )
+
+
+def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
+    """Refused when a job runs on one of the RayClusters (namespace, name), or its head does not say so."""
+    for namespace, name in sorted(clusters):
+        try:
+            found = jobs(namespace, name)
+        except NotTold as error:
+            raise Refused(f"{error}; --force goes on without knowing") from error
+        if found:
+            raise Refused(
+                f"on RayCluster {namespace}/{name} runs {', '.join(found)}: wait for its end or stop it; "
+                "--force takes its workers away"
+            )
+
+
+def describe(made: Plan) -> Iterator[str]:
+    """What will be done, one line a step."""
+    yield f"{made.group}: {made.target} nodes become {made.wanted}"
+    for node in made.leaving:
+        runs = [f"worker {name}" for name in node.workers] + [f"HEAD {name}" for name in node.heads]
+        yield f"node {node.name}: cordon, drain, delete ({', '.join(runs) or 'no Ray pod'})"
+    for change in made.replicas:
+        yield f"{change}: {change.before} replicas become {change.after}"
+    if made.never_launched:
+        yield (
+            f"{made.never_launched} nodes were never launched, and no call can delete them: the deployment of the "
+            "lowered count takes them back"
+        )
+
+
+def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: float, interval: float) -> None:
+    """Do what the plan says, each step told; a run that is stopped is gone on with by the same command.
+
+    Raises Refused when a step is not done in `timeout` seconds, or HyperPod refuses to delete a node.
+    """
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    deadline = time.monotonic() + timeout
+    for node in made.leaving:
+        cordon(core, node.name, MARK)
+        say(f"cordoned {node.name}")
+    try:
+        for node in made.leaving:
+            drain(core, node.name, say, deadline=deadline, interval=interval)
+            say(f"drained {node.name}")
+        for change in made.replicas:
+            lower(change, clients.kubernetes, say, deadline=deadline, interval=interval)
+    except (NotDrained, NotLowered) as error:
+        raise Refused(f"{error}: look why, then run this command again") from error
+    for instances in _slices([node.instance for node in made.leaving]):
+        _delete(clients.sagemaker, cluster, instances)
+        say(f"BatchDeleteClusterNodes: {', '.join(instances)}")
+    _wait_until_gone(made, clients.sagemaker, cluster, say, deadline=deadline, interval=interval)
+
+
+def _slices(instances: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(instances), NODES_PER_CALL):
+        yield instances[first : first + NODES_PER_CALL]
+
+
+def _delete(sagemaker: Any, cluster: str, instances: Sequence[str]) -> None:
+    answer = sagemaker.batch_delete_cluster_nodes(ClusterName=cluster, NodeIds=list(instances))
+    if failed := answer.get("Failed", []):
+        reasons = "; ".join(f"{each['NodeId']}: {each['Code']}: {each['Message']}" for each in failed)
+        raise Refused(f"HyperPod does not delete {reasons}. Run this command again when that is mended")
+
+
+def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float) -> None:
+    leaving = {node.instance for node in made.leaving}
+    told = -1
+    while left := leaving & {node["InstanceId"] for node in list_nodes(sagemaker, cluster)}:
+        if len(left) != told:
+            told = len(left)
+            say(f"{told} of {len(leaving)} nodes are still shutting down")
+        if time.monotonic() >= deadline:
+            raise Refused(f"{told} nodes are still shutting down, which needs nothing more: `ops wait` shows the rest")
+        time.sleep(interval)
+    say("the nodes are gone")
+
+
+def count_now(sagemaker: Any, cluster: str, group: str) -> int:
+    """The group's TargetCount."""
+    groups = sagemaker.describe_cluster(ClusterName=cluster)["InstanceGroups"]
+    return int(next(each["TargetCount"] for each in groups if each["InstanceGroupName"] == group))

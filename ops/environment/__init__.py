@@ -1,0 +1,1 @@
+"""Commands on environment files: new, import, check, explain, schema."""

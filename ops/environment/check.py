@@ -1,0 +1,135 @@
+"""`ops check`: what an environment will be, before anything is made, and what is worth a second look."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from config import Environment
+from config.estimates import costs
+from config.estimates.addresses import subnet_uses
+from config.facts import capacity
+from config.findings import Finding
+from config.model import RayWorkers
+
+
+def plan(environment: Environment) -> Group:
+    """Draw nodes, Ray's pods, subnets, storage and cost per hour of the environment."""
+    parts = (_nodes, _ray, _subnets, _storage, _costs)
+    return Group(*(line for part in parts for line in (part(environment), "")))
+
+
+def said(warnings: Iterable[Finding]) -> Iterator[Text]:
+    """Yield a line for each warning; last and dim those that the environment accepts with a reason."""
+    for warning in sorted(warnings, key=lambda each: bool(each.accepted)):
+        if warning.accepted:
+            yield Text(f"accepted: {warning}: {warning.accepted}", style="dim")
+        else:
+            yield Text.assemble(("warning: ", "bold yellow"), str(warning))
+
+
+def _nodes(environment: Environment) -> Group:
+    drawn = _table("instance group", "type", "zone", numbers=("nodes", "vCPUs", "accel.", "EFA", "IPs"))
+    notes = []
+    for group in environment.hyperpod.instance_groups:
+        kind, count = group.type, group.count
+        each = (1, kind.vcpus_at(group.threads_per_core), kind.accelerators, kind.efa, kind.ips_per_node)
+        zone = group.zone or environment.network.node_zones[0]
+        drawn.add_row(group.name, kind.name, zone, *(f"{count * number:,}" for number in each))
+        if group.type_facts:
+            notes.append(f"{kind.name}: figures from {kind.source}")
+        if kind.unverified:
+            notes.append(f"{kind.name}: estimated: {', '.join(kind.unverified)}")
+    system = environment.eks.system_nodes
+    drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
+    if existing := environment.eks.existing:
+        notes.append(f"in EKS cluster {existing.name}, which exists, with VPC CNI {existing.vpc_cni}")
+    return Group(drawn, *map(_note, dict.fromkeys(notes)))
+
+
+def _ray(environment: Environment) -> Group:
+    drawn = _table("RayCluster", "group", numbers=("pods", "CPU", "GiB", "accel.", "EFA"))
+    for cluster in environment.ray.clusters:
+        head = cluster.head
+        drawn.add_row(cluster.name, "head", "1", str(head.cpu), str(head.memory_gib), "0", "0")
+        for workers in cluster.workers:
+            pods = str(workers.replicas)
+            if cluster.autoscaling:
+                pods = f"{workers.min_replicas} to {workers.max_replicas}"
+            drawn.add_row(cluster.name, workers.name, pods, *(f"{size:,}" for size in _pod(environment, workers)))
+    return Group(drawn, _note("CPU, memory, accelerators (GPUs, Neuron devices) and EFA interfaces of one pod"))
+
+
+def _pod(environment: Environment, workers: RayWorkers) -> tuple[int, int, int, int]:
+    group = environment.instance_group(workers.instance_group)
+    node = capacity.whole_node_pod(group.type, group.threads_per_core)
+    return (
+        workers.cpu or node.cpu_millis // 1000,
+        workers.memory_gib or node.memory_mib // 1024,
+        node.accelerators if workers.accelerators is None else workers.accelerators,
+        node.efa if workers.efa is None else workers.efa,
+    )
+
+
+def _subnets(environment: Environment) -> Group:
+    drawn = _table("subnet", "zone", "block", numbers=("addresses used", "of"))
+    for use in subnet_uses(environment):
+        drawn.add_row("nodes", use.zone, str(use.block), f"{use.used:,}", f"{use.free:,}")
+    network = environment.network
+    if vpc := network.existing:
+        for subnet in vpc.control_plane_subnets:
+            drawn.add_row("EKS's own interfaces", subnet.zone, str(subnet.cidr))
+        return Group(drawn, _note(f"in {vpc.id} ({vpc.cidr}), which exists"))
+    for n, zone in enumerate(network.zones[:2]):
+        drawn.add_row("EKS's own interfaces", zone, str(network.control_plane_subnet(n)))
+    ways = {"one": "one NAT gateway", "one-per-zone": "a NAT gateway in each zone", "none": "no way to the internet"}
+    return Group(drawn, _note(f"in a new VPC, {network.vpc_cidr}; {ways[network.nat_gateways]}"))
+
+
+def _storage(environment: Environment) -> Group:
+    fsx = environment.fsx
+    drawn = _table("data and image", "", numbers=())
+    if fsx.existing:
+        drawn.add_row("FSx for Lustre", f"{fsx.existing.id}, which exists")
+    else:
+        maker = "made for its claim" if fsx.dynamic else "new"
+        throughput = fsx.throughput_mbps_per_tib * fsx.capacity_gib // 1024
+        size = f"{fsx.capacity_gib:,} GiB, {throughput:,} MB/s{', EFA' if fsx.efa else ''}"
+        drawn.add_row("FSx for Lustre", f"{maker}, {size}; claim {fsx.claim} at {fsx.mount_path}")
+    for repository in fsx.data_repositories:
+        drawn.add_row("data repository", f"{repository.path} mirrors {repository.prefix}/ of the data bucket")
+    image = environment.image
+    drawn.add_row("Ray image", image.uri or f"built into {image.repository}")
+    return Group(drawn)
+
+
+def _costs(environment: Environment) -> Group:
+    drawn = _table("cost", numbers=("US$ per hour",))
+    lines = costs.estimate(environment)
+    for line in lines:
+        drawn.add_row(line.what, "no price" if line.usd_per_hour is None else f"{line.usd_per_hour:,.2f}")
+    drawn.add_section()
+    total = sum(line.usd_per_hour or 0 for line in lines)
+    unknown = any(line.usd_per_hour is None for line in lines)
+    drawn.add_row("together", f"{'more than ' if unknown else ''}{total:,.2f}", style="bold")
+    table = costs.prices()
+    note = (
+        f"On-demand prices of {table['region']} as of {table['date']}; traffic and storage of logs and images not in it"
+    )
+    if environment.region != table["region"]:
+        note += f"; {environment.region} has other prices"
+    return Group(drawn, _note(note))
+
+
+def _table(*names: str, numbers: tuple[str, ...]) -> Table:
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        drawn.add_column(name, no_wrap=True)
+    for name in numbers:
+        drawn.add_column(name, justify="right", no_wrap=True)
+    return drawn
+
+
+def _note(text: str) -> Text:
+    return Text(text, style="dim")

@@ -1,0 +1,55 @@
+"""The page docs/flows.md: every connection that the NetworkPolicies allow, with its reason."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from k8s_charts.shared.flows import (
+    IMAGE_BUILD_FLOWS,
+    REAPER_FLOW,
+    Ends,
+    Flow,
+    operator_flows,
+    ray_cluster_flows,
+    ray_flows,
+)
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
+
+_INTRODUCTION: Final = """# Allowed connections
+
+Every connection that the NetworkPolicies allow, and why. Generated from `k8s_charts/shared/flows.py` by `ops schema`.
+All else is denied, in both directions. [docs/isolation.md](isolation.md) has the same as a table of pods, which a
+test evaluates.
+
+A flow with a key is allowed only where [`aws_ray`](environment.md#aws_ray) switches it on.
+"""
+
+
+def page() -> str:
+    """Return the page: a table for each namespace."""
+    ends = Ends("RAY", "KUBERAY", ("NODES",))
+    sections = (
+        ("`ray.namespace`", (*ray_flows(ends), *ray_cluster_flows("RAYCLUSTER"))),
+        ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW)),
+        (f"`{IMAGE_BUILD_NAMESPACE}`", IMAGE_BUILD_FLOWS),
+    )
+    return "\n".join([_INTRODUCTION, *(line for title, flows in sections for line in _section(title, flows))])
+
+
+def _section(title: str, flows: tuple[Flow, ...]) -> Iterator[str]:
+    yield from (f"## Namespace {title}", "", "| from | to | ports | key | because |", "|---|---|---|---|---|")
+    # Both ends of a connection inside the namespace allow it: one row.
+    yield from dict.fromkeys(map(_row, flows))
+    yield ""
+
+
+def _row(flow: Flow) -> str:
+    peers = ", ".join(dict.fromkeys(peer.said for peer in flow.peers))
+    source, target = (peers, flow.said) if flow.direction == "in" else (flow.said, peers)
+    key = f"`{flow.key}`" if flow.key else ""
+    return f"| {source} | {target} | {_ports(flow)} | {key} | {flow.reason} |"
+
+
+def _ports(flow: Flow) -> str:
+    if not flow.ports:
+        return "every"
+    return ", ".join(str(port) for port in sorted(flow.ports)) + (" TCP and UDP" if flow.udp else "")

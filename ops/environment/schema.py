@@ -1,0 +1,131 @@
+"""The environment file's keys as a JSON schema for editors; keys, rules and allowed connections as pages for people."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from config import Environment
+from ops.environment import explain, flows
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+SCHEMA: Final = _ROOT / "environments" / "schema.json"
+REFERENCE: Final = _ROOT / "docs" / "environment.md"
+RULES: Final = _ROOT / "docs" / "rules.md"
+FLOWS: Final = _ROOT / "docs" / "flows.md"
+_INTRODUCTION: Final = """# The environment file
+
+One YAML file in `environments/` is all that most people edit. Generated from `config/model/` by `ops schema`.
+
+`ops new NAME` writes a new one, `ops check --env NAME` says all that is wrong with one, and editors that read
+`environments/schema.json` complete its keys. Every key is listed; any other is refused. Keys in bold must be given.
+What values mean together is checked by [rules](rules.md), which `ops explain ID` explains.
+"""
+
+_Schema = dict[str, Any]
+
+
+def json_schema() -> str:
+    """Return the schema of an environment file."""
+    schema = Environment.model_json_schema()
+    # The file's own name is the environment's.
+    schema["required"].remove("name")
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def reference() -> str:
+    """Return the page: a section for each mapping of the file, a row for each of its keys."""
+    schema = json.loads(json_schema())
+    return "\n".join([_INTRODUCTION, *_sections(schema, schema["$defs"], "")]) + "\n"
+
+
+def stale() -> list[Path]:
+    """Return the files that differ from the models."""
+    return list(_stale())
+
+
+def write() -> list[Path]:
+    """Bring the files up to date; return those that were written."""
+    changed = _stale()
+    for path, text in changed.items():
+        path.write_text(text)
+    return list(changed)
+
+
+def _stale() -> dict[Path, str]:
+    """The text that each file which differs should have."""
+    files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
+    return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
+
+
+def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterator[str]:
+    yield from (f"## `{path}`", "") if path else ("## Top level", "")
+    yield from ("\n".join(line.strip() for line in schema["description"].splitlines()), "")
+    yield from ("| key | value | default | meaning |", "|---|---|---|---|")
+    below = []
+    for key, field in schema["properties"].items():
+        required = key in schema.get("required", [])
+        name = f"**`{key}`**" if required else f"`{key}`"
+        default = "" if required else _default(field)
+        # pydantic leaves out a description that the model's own repeats.
+        meaning, kind = field.get("description", ""), _kind(field)
+        if model := _model(field):
+            here = f"{path}.{key}" if path else key
+            here += "[]" if "items" in _plain(field) else ""
+            below.append((models[model], here))
+            meaning = meaning or models[model]["description"].splitlines()[0]
+            kind = f"[{kind}](#{''.join(c for c in here if c.isalnum() or c in '_-')})"
+        yield f"| {name} | {kind} | {default} | {_cell(meaning)} |"
+    yield ""
+    for model_schema, here in below:
+        yield from _sections(model_schema, models, here)
+
+
+def _plain(field: _Schema) -> _Schema:
+    """The field's schema without the alternative `null`, which an absent key stands for."""
+    alternatives = [option for option in field.get("anyOf", []) if option.get("type") != "null"]
+    return alternatives[0] if alternatives else field
+
+
+def _model(field: _Schema) -> str | None:
+    plain = _plain(field)
+    for place in (plain, plain.get("items", {}), plain.get("additionalProperties") or {}):
+        if isinstance(place, dict) and "$ref" in place:
+            return str(place["$ref"]).rsplit("/", 1)[1]
+    return None
+
+
+def _kind(field: _Schema) -> str:
+    plain = _plain(field)
+    if "$ref" in plain:
+        return "mapping"
+    values = field.get("enum") or plain.get("enum")
+    if values:
+        return ", ".join(f"`{value}`" for value in values if value is not None)
+    if plain.get("type") == "array":
+        return "list of mappings" if "$ref" in plain["items"] else f"list of {_kind(plain['items'])}"
+    if plain.get("type") == "integer":
+        return "number" + _bounds(plain)
+    if plain.get("format") == "ipv4network":
+        return "address block"
+    return {"object": "mapping of names to values", "boolean": "`true`, `false`"}.get(plain["type"], "text")
+
+
+def _bounds(plain: _Schema) -> str:
+    least = plain.get("minimum", plain.get("exclusiveMinimum", -1) + 1 if "exclusiveMinimum" in plain else None)
+    most = plain.get("maximum")
+    if least is not None and most is not None:
+        return f", {least:,} to {most:,}"
+    return f", {least:,} and more" if least is not None else ""
+
+
+def _default(field: _Schema) -> str:
+    value = field.get("default")
+    if value is None or value in ([], {}) or isinstance(value, dict):
+        return ""
+    return f"`{json.dumps(value) if isinstance(value, bool) else value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,1 @@
+"""Verifies network isolation with probe pods."""

@@ -1,0 +1,227 @@
+"""Proves on a live cluster who reaches a RayCluster's head: pods that try, and are removed again.
+
+A NetworkPolicy that nothing enforces looks like one that is enforced; only a connection tells.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from config import Environment
+from k8s_charts.shared.names import SYSTEM_NAMESPACE
+from ops.clients import REQUEST_TIMEOUT
+from ops.errors import in_plain_words
+from ops.isolation import probe
+from ops.isolation.plan import SUBMITTER, Connection, Head, Origin, job
+from ops.readiness.conditions import is_ready_to_stay
+from ops.readiness.workloads import hindrance
+
+# Seconds. A policy reaches a new pod of the VPC CNI one to two seconds after its start (aws-network-policy-agent#345),
+# more on a busy node.
+SETTLE: Final = 10
+_REMOVAL: Final = 20
+_DEADLINE_AFTER: Final = 60
+
+_NODE_AGENT: Final = "aws-eks-nodeagent"
+_ENFORCES: Final = "--enable-network-policy=true"
+_SAID: Final = {
+    probe.CONNECTED: "open",
+    probe.TIMED_OUT: "closed: no answer",
+    probe.REFUSED: "closed: refused",
+    probe.NO_SUCH_NAME: "closed: the name is not known",
+    probe.NO_WAY: "closed: no way there",
+}
+
+Say = Callable[[str], None]
+
+
+class NotTried(Exception):
+    """The connections could not be tried; the message says why."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a connection: an exit code of the probe."""
+
+    connection: Connection
+    code: int
+
+    @property
+    def open(self) -> bool:
+        """Whether it could be opened."""
+        return self.code == probe.CONNECTED
+
+    @property
+    def said(self) -> str:
+        """It in words."""
+        return _SAID[self.code]
+
+    @property
+    def expected(self) -> bool:
+        """Whether it is as it must be."""
+        return self.open is self.connection.open
+
+
+@dataclass(frozen=True)
+class Prober:
+    """Starts the pods with `image`; each waits `settle` seconds before it tries, and all have `timeout` seconds."""
+
+    api: kubernetes.client.ApiClient
+    image: str
+    timeout: float
+    settle: float = SETTLE
+    interval: float = 1.0
+
+    def rehearse(self, origins: list[Origin]) -> None:
+        """Ask the API server whether it would take the Jobs. Raises Unreachable with what it refuses."""
+        with in_plain_words():
+            for origin in origins:
+                self._create(origin, "dry-run", dry_run="All")
+
+    def try_all(self, origins: list[Origin], say: Say) -> list[Outcome]:
+        """Start the pods, return what came of each connection, and remove the pods, whatever happens.
+
+        Raises NotTried when a pod does not run to its end in time, Unreachable when the API refuses.
+        """
+        run = uuid.uuid4().hex[:6]
+        with in_plain_words(), self._removed(origins, run, say):
+            for origin in origins:
+                self._create(origin, run)
+                say(f"{origin.namespace}/{_name(origin, run)} tries {len(origin.connections)} connections")
+            return self._outcomes(origins, run)
+
+    @property
+    def _batch(self) -> kubernetes.client.BatchV1Api:
+        return kubernetes.client.BatchV1Api(self.api)
+
+    def _create(self, origin: Origin, run: str, **options: str) -> None:
+        deadline = self.timeout + _DEADLINE_AFTER
+        made = job(origin, name=_name(origin, run), image=self.image, settle=self.settle, timeout=deadline)
+        self._batch.create_namespaced_job(
+            origin.namespace, made, field_validation="Strict", _request_timeout=REQUEST_TIMEOUT, **options
+        )
+
+    def _outcomes(self, origins: list[Origin], run: str) -> list[Outcome]:
+        deadline = time.monotonic() + self.timeout
+        waiting, found = list(origins), list[Outcome]()
+        while waiting:
+            for origin in list(waiting):
+                pods = self._pods(origin, run)
+                codes = _exit_codes(pods[0]) if pods else {}
+                if len(codes) == len(origin.connections):
+                    waiting.remove(origin)
+                    found += [_outcome(connection, codes[connection.container]) for connection in origin.connections]
+            if waiting and time.monotonic() >= deadline:
+                raise NotTried(
+                    f"not tried in {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}"
+                )
+            if waiting:
+                time.sleep(self.interval)
+        return found
+
+    def _waits(self, origin: Origin, run: str) -> str:
+        reasons = [hindrance(pod) for pod in self._pods(origin, run)] or ["its pod was not made"]
+        return f"{origin.namespace}/{_name(origin, run)}: {reasons[0] or 'its pod runs'}"
+
+    def _pods(self, origin: Origin, run: str) -> list[Any]:
+        core = kubernetes.client.CoreV1Api(self.api)
+        selector = f"job-name={_name(origin, run)}"
+        listed = core.list_namespaced_pod(origin.namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT)
+        return list(listed.items)
+
+    @contextmanager
+    def _removed(self, origins: list[Origin], run: str, say: Say) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            for origin in origins:
+                self._remove(origin, run)
+            deadline = time.monotonic() + _REMOVAL
+            left = origins
+            while left := [origin for origin in left if self._pods(origin, run)]:
+                if time.monotonic() >= deadline:
+                    say(f"still ending: {', '.join(f'{o.namespace}/{_name(o, run)}' for o in left)}")
+                    break
+                time.sleep(min(self.interval, 1))
+            else:
+                say("the pods are removed")
+
+    def _remove(self, origin: Origin, run: str) -> None:
+        try:
+            self._batch.delete_namespaced_job(
+                _name(origin, run), origin.namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
+            )
+        except ApiException as error:
+            if error.status != 404:
+                raise
+
+
+def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
+    """Return each RayCluster's head. Raises NotTried for one without a ready head."""
+    core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
+    found: dict[str, Head] = {}
+    for cluster in environment.ray.clusters:
+        selector = f"ray.io/cluster={cluster.name},ray.io/node-type=head"
+        pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+        ready = [Head(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
+        if not ready:
+            raise NotTried(
+                f"RayCluster {namespace}/{cluster.name} has no ready head, and a port that nobody listens on is closed "
+                f"to all: see `ops status --env {environment.name}`"
+            )
+        found[cluster.name] = ready[0]
+    return found
+
+
+def enforcement(api: kubernetes.client.ApiClient) -> str:
+    """Say what the VPC CNI says of itself. It is no proof: the connections are."""
+    read = kubernetes.client.AppsV1Api(api).read_namespaced_daemon_set
+    try:
+        daemonset = read("aws-node", SYSTEM_NAMESPACE, _request_timeout=REQUEST_TIMEOUT)
+    except ApiException as error:
+        if error.status not in (403, 404):
+            raise
+        why = "there is no DaemonSet aws-node" if error.status == 404 else "the DaemonSet aws-node may not be read"
+        return f"{why}: whether the cluster's CNI enforces policies is not known"
+    containers = {container.name: container for container in daemonset.spec.template.spec.containers}
+    agent = containers.get(_NODE_AGENT)
+    if agent and _ENFORCES in (agent.args or []):
+        return f"the VPC CNI enforces policies ({_NODE_AGENT} {_ENFORCES})"
+    return 'the VPC CNI does not enforce policies: give the add-on vpc-cni {"enableNetworkPolicy": "true"}'
+
+
+def verdict(outcomes: list[Outcome]) -> list[str]:
+    """Return what is wrong, in sentences; nothing when all is as it must be."""
+    forbidden = [each for each in outcomes if not each.connection.open and each.connection.origin != SUBMITTER]
+    if forbidden and all(outcome.open for outcome in forbidden):
+        return ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
+    return [_wrong(outcome) for outcome in outcomes if not outcome.expected]
+
+
+def _wrong(outcome: Outcome) -> str:
+    connection = outcome.connection
+    what = f"{connection.origin} → {connection.target}:{connection.port} is {outcome.said}"
+    return f"{what}, and must be {'open' if connection.open else 'closed'}"
+
+
+def _name(origin: Origin, run: str) -> str:
+    # The VPC CNI's agent keeps policies by the pod's name without its last part: no two origins share one.
+    return f"isolation-check-{origin.name}-{run}"
+
+
+def _exit_codes(pod: Any) -> Mapping[str, int]:
+    """Of the containers that have ended, by name."""
+    statuses = pod.status.container_statuses or []
+    return {status.name: status.state.terminated.exit_code for status in statuses if status.state.terminated}
+
+
+def _outcome(connection: Connection, code: int) -> Outcome:
+    if code not in _SAID:
+        raise NotTried(f"the probe {connection.container} of {connection.origin} ended with code {code}")
+    return Outcome(connection, code)

@@ -1,0 +1,1 @@
+"""Submits, follows, lists and stops training jobs."""

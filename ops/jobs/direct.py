@@ -1,0 +1,131 @@
+"""The walkthrough's two ways to submit a job, without a supervisor: Ray's API through a port-forward, and in the head.
+
+A job that is submitted so is lost with the head: nobody submits it again.
+"""
+
+import base64
+import json
+import shlex
+import sys
+from typing import Any, Final
+
+import kubernetes
+import yaml
+from kubernetes.client import ApiException
+from kubernetes.stream import stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
+from rich.console import Console
+
+from ops.jobs.head_api import ENDED, Head, heads
+from ops.jobs.runs import Request, RunError
+from ops.readiness.simulated import said_of, said_of_pod
+
+_STOPPED: Final = 130
+_SUBMIT: Final = ("ray", "job", "submit", "--address", "http://127.0.0.1:8265")
+
+
+def head_of(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> str:
+    """Return the head pod of a RayCluster. Raises RunError when none runs."""
+    found = heads(core, namespace, cluster)
+    if not found:
+        raise RunError(f"RayCluster {cluster} has no head that runs; `ops status` shows why")
+    return found[0]
+
+
+def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> None:
+    """Raise RunError when the RayCluster's head is a rehearsal's, in which no Ray runs: no job would ever begin."""
+    for pod in heads(core, namespace, cluster):
+        if simulated := said_of_pod(core, namespace, pod):
+            raise RunError(f"no job can run on RayCluster {cluster}: {simulated}")
+
+
+def submit(head: Head, request: Request) -> None:
+    """Submit a job under the run's name. Raises RunError, NotTold and RayRefused."""
+    if any(job.get("submission_id") == request.name for job in head.jobs()):
+        raise RunError(f"the run name {request.name} is in use: Ray knows a job of that name")
+    runtime_env: dict[str, Any] = {"env_vars": _variables(request)}
+    if request.package:
+        head.upload(request.package.name, request.package.content)
+        runtime_env["working_dir"] = request.package.uri
+    head.submit({"submission_id": request.name, "entrypoint": request.command, "runtime_env": runtime_env})
+
+
+def follow(head: Head, name: str, console: Console) -> int:
+    """Show a job's output until it is over; return its exit code. Raises NotTold and RayRefused."""
+    shown = 0
+    while True:
+        told = 0
+        for text in head.tail(name):
+            told += len(text)
+            new = text[max(0, len(text) - (told - shown)) :] if told > shown else ""
+            console.print(new, end="", soft_wrap=True, markup=False, highlight=False)
+            shown = max(shown, told)
+        job = head.job(name)
+        if job["status"] in ENDED:
+            break
+    if job["status"] == "SUCCEEDED":
+        return 0
+    if job["status"] == "STOPPED":
+        return _STOPPED
+    if job.get("driver_exit_code") is None:
+        console.print(str(job.get("message") or ""), soft_wrap=True, markup=False, highlight=False)
+    code = int(job.get("driver_exit_code") or 1)
+    return code if code > 0 else 128 - code
+
+
+def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: Request) -> int:
+    """Run `ray job submit` in the head pod, show what it prints, return its exit code. Raises RunError."""
+    package = request.package
+    try:
+        shell = stream(
+            core.connect_get_namespaced_pod_exec,
+            pod,
+            namespace,
+            command=["/bin/bash", "-lc", script(request)],
+            stdin=True,
+            stdout=True,
+            stderr=True,
+            tty=False,
+            _preload_content=False,
+        )
+    except ApiException as error:
+        if simulated := said_of(error):
+            raise RunError(f"the head {namespace}/{pod} does not run it: {simulated}") from error
+        raise
+    if package:
+        shell.write_stdin(base64.b64encode(package.content).decode())
+    while shell.is_open():
+        shell.update(timeout=1)
+        if shell.peek_stdout():
+            sys.stdout.write(shell.read_stdout())
+        if shell.peek_stderr():
+            sys.stderr.write(shell.read_stderr())
+        sys.stdout.flush()
+    status = yaml.safe_load(shell.read_channel(ERROR_CHANNEL)) or {}
+    if status.get("reason") == "NonZeroExitCode":
+        return int(status["details"]["causes"][0]["message"])
+    if status.get("status") != "Success":
+        message = str(status.get("message") or "the connection ended")
+        raise RunError(f"the head {namespace}/{pod} does not run it: {said_of(message) or message}")
+    return 0
+
+
+def script(request: Request) -> str:
+    """A line for the head's shell; the package comes in at its standard input, whose end exec cannot tell."""
+    variables = {"env_vars": _variables(request)}
+    words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(variables)]
+    if not request.package:
+        return shlex.join([*words, "--", *shlex.split(request.command)])
+    size = len(base64.b64encode(request.package.content))
+    unpack = (
+        "folder=$(mktemp -d)",
+        f'head -c {size} | base64 -d > "$folder/package.zip"',
+        'python -m zipfile -e "$folder/package.zip" "$folder/work"',
+        'cd "$folder/work"',
+    )
+    submitted = shlex.join([*words, "--working-dir", ".", "--", *shlex.split(request.command)])
+    return " && ".join((*unpack, submitted))
+
+
+def _variables(request: Request) -> dict[str, str]:
+    return {"RUN_NAME": request.name, "RUN_ATTEMPT": "1", "RUN_STORAGE": request.storage}

@@ -1,0 +1,144 @@
+"""Ray's own API on the head of a RayCluster, through a port-forward as a person would: no other way in is open."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, Final
+
+import kubernetes
+import websocket
+from kubernetes.client import ApiException
+from kubernetes.stream import portforward
+
+from ops.clients import REQUEST_TIMEOUT
+from ops.readiness.simulated import said_of
+
+_DASHBOARD: Final = 8265
+_UPLOAD_SECONDS: Final = 300
+# Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
+_HEADERS: Final = {"Content-Type": "application/json", "Connection": "close", "User-Agent": "ray-on-hyperpod"}
+
+ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
+"""Ray's JobStatus of a job that is over; RayJob's jobStatus uses the same words."""
+
+
+class NotTold(Exception):
+    """The head of a RayCluster does not answer; the message says why."""
+
+
+class RayRefused(Exception):
+    """Ray refuses a request; `status` is HTTP's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"Ray answers {status}: {message}")
+        self.status = status
+
+
+def heads(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> list[str]:
+    """Return the pods that are the RayCluster's head and run: one, or none."""
+    selector = f"ray.io/cluster={cluster},ray.io/node-type=head"
+    found = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    return [
+        str(pod.metadata.name) for pod in found if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
+    ]
+
+
+class Head:
+    """Requests to one head pod. Every method raises NotTold and RayRefused."""
+
+    def __init__(self, core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> None:
+        self._core = core
+        self._namespace = namespace
+        self._pod = pod
+        self.name = f"{namespace}/{pod}"
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Ray's JobDetails of all jobs."""
+        listed: list[dict[str, Any]] = self._json("GET", "/api/jobs/")
+        return listed
+
+    def job(self, submission_id: str) -> dict[str, Any]:
+        """Ray's JobDetails of one."""
+        details: dict[str, Any] = self._json("GET", f"/api/jobs/{submission_id}")
+        return details
+
+    def submit(self, request: dict[str, Any]) -> None:
+        """Start a job; Ray refuses a submission id that it knows."""
+        self._json("POST", "/api/jobs/", json.dumps(request).encode())
+
+    def stop(self, submission_id: str) -> None:
+        """Ask for a job's end."""
+        self._json("POST", f"/api/jobs/{submission_id}/stop")
+
+    def upload(self, package: str, content: bytes) -> None:
+        """Bring a package (`name.zip`) there, unless it is."""
+        path = f"/api/packages/gcs/{package}"
+        try:
+            self._request("GET", path)
+        except RayRefused as error:
+            if error.status != 404:
+                raise
+            self._request("PUT", path, content, seconds=_UPLOAD_SECONDS)
+
+    def tail(self, submission_id: str) -> Iterator[str]:
+        """Yield a job's output from its beginning as it comes, until its end or that of the connection."""
+        # The library has no types for what is called.
+        client: Any = websocket.WebSocket()
+        with self._forwarded("tell more", websocket.WebSocketException) as connection:
+            connection.settimeout(REQUEST_TIMEOUT[1])
+            client.connect(
+                f"ws://localhost/api/jobs/{submission_id}/logs/tail",
+                socket=connection,
+                header={"User-Agent": _HEADERS["User-Agent"]},
+            )
+        connection.settimeout(None)
+        try:
+            while text := client.recv():
+                yield str(text)
+        except (websocket.WebSocketException, OSError):
+            # It ends with the answer to Ray's farewell, which Ray does not wait for.
+            return
+        finally:
+            client.shutdown()
+
+    def _json(self, method: str, path: str, body: bytes | None = None) -> Any:
+        text = self._request(method, path, body)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise NotTold(f"the head {self.name} answers {text[:100]!r}") from error
+
+    def _request(self, method: str, path: str, body: bytes | None = None, seconds: float = REQUEST_TIMEOUT[1]) -> bytes:
+        with self._forwarded("say which jobs run", HTTPException) as forwarded:
+            connection = HTTPConnection("localhost", timeout=seconds)
+            connection.sock = forwarded
+            connection.sock.settimeout(seconds)
+            connection.request(method, path, body, _HEADERS)
+            answer: HTTPResponse = connection.getresponse()
+            content = answer.read()
+        if answer.status >= 400:
+            lines = content.decode(errors="replace").strip().splitlines()
+            raise RayRefused(answer.status, lines[-1].strip() if lines else "no reason given")
+        return content
+
+    @contextmanager
+    def _forwarded(self, what: str, failure: type[Exception]) -> Iterator[Any]:
+        """Yield a connection with the head's dashboard; raise NotTold, that it does not do `what`, when it fails."""
+        forward: Any = None
+        try:
+            connect = self._core.connect_get_namespaced_pod_portforward
+            forward = portforward(connect, self._pod, self._namespace, ports=str(_DASHBOARD))
+            yield forward.socket(_DASHBOARD)
+        except (ApiException, OSError, failure) as error:
+            # The node's own words come on a channel of their own, before the connection ends.
+            said = forward.error(_DASHBOARD) if forward else None
+            raise NotTold(f"the head {self.name} does not {what}: {_reason(said or error)}") from error
+
+
+def _reason(error: Exception | str) -> str:
+    if simulated := said_of(error):
+        return simulated
+    told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
+    # The web socket's own text goes on with the answer's headers.
+    return told.partition(" -+-+- ")[0]

@@ -1,0 +1,45 @@
+"""Which jobs run on a RayCluster: RayJob objects, and what the head itself says."""
+
+from collections.abc import Callable
+
+import kubernetes
+
+from ops.clients import REQUEST_TIMEOUT
+from ops.jobs.head_api import ENDED, Head, NotTold, RayRefused, heads
+
+Jobs = Callable[[str, str], list[str]]
+"""Takes a RayCluster's namespace and name, returns the jobs that run there."""
+
+
+def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
+    """Jobs that run or wait on the RayCluster: RayJobs by name, others by what they were submitted as.
+
+    Raises NotTold when there is a head and it does not answer.
+    """
+    found = [f"RayJob {name}" for name in _ray_jobs(api, namespace, cluster)]
+    core = kubernetes.client.CoreV1Api(api)
+    for pod in heads(core, namespace, cluster):
+        found += [f"job {job}" for job in _submitted(Head(core, namespace, pod))]
+    return found
+
+
+def _ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
+    custom = kubernetes.client.CustomObjectsApi(api)
+    listed = custom.list_namespaced_custom_object(
+        "ray.io", "v1", namespace, "rayjobs", _request_timeout=REQUEST_TIMEOUT
+    )
+    return [
+        job["metadata"]["name"]
+        for job in listed["items"]
+        if (status := job.get("status", {})).get("rayClusterName") == cluster
+        and status.get("jobStatus") not in ENDED
+        and not status.get("endTime")
+    ]
+
+
+def _submitted(head: Head) -> list[str]:
+    try:
+        jobs = head.jobs()
+    except RayRefused as error:
+        raise NotTold(str(error)) from error
+    return [str(job.get("submission_id") or job.get("job_id")) for job in jobs if job["status"] not in ENDED]

@@ -1,0 +1,250 @@
+"""Supervised runs: each is a Kubernetes Job, made from the template that the ray stack deployed."""
+
+import base64
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from k8s_charts.shared.names import JOB_SUPERVISOR, RUN_CLUSTER_LABEL, RUN_LABEL, RUN_STATE, RUN_STOP
+from ops.clients import REQUEST_TIMEOUT
+from ops.errors import in_plain_words
+from ops.jobs.package import Package
+
+_PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
+_ENTRY: Final = "ray-on-hyperpod/entrypoint"
+_CONFLICT_SECONDS: Final = 30
+# To connect, and until a job that says nothing is asked for anew.
+_SILENCE: Final = (REQUEST_TIMEOUT[0], 3600)
+_DONE: Final = {"Complete", "Failed"}
+
+as_submitter: Final = partial(in_plain_words, "access.submitters")
+"""`in_plain_words` for what those who submit may do."""
+
+
+class RunError(Exception):
+    """It cannot be done; the message says why, and nothing was submitted."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run that is wanted; `storage` is what RUN_STORAGE tells the job."""
+
+    name: str
+    cluster: str
+    command: str
+    storage: str
+    package: Package | None
+    max_attempts: int
+    max_stalled: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is there; `state` is what its supervisor wrote down last, empty before it began."""
+
+    name: str
+    cluster: str
+    command: str
+    created: Any
+    finished: bool
+    state: Mapping[str, Any]
+
+    @property
+    def phase(self) -> str:
+        """What it does, in a word or two."""
+        return str(self.state.get("phase") or ("failed" if self.finished else "starting"))
+
+
+class Runs:
+    """The runs of a namespace; every method raises ApiException."""
+
+    def __init__(self, api: kubernetes.client.ApiClient, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._batch = kubernetes.client.BatchV1Api(api)
+        self.core = kubernetes.client.CoreV1Api(api)
+        self._leases = kubernetes.client.CoordinationV1Api(api)
+
+    def cluster(self, wanted: str | None) -> str:
+        """Return the RayCluster that is meant. Raises RunError when none is, or several can be."""
+        custom = kubernetes.client.CustomObjectsApi(self._api)
+        listed = custom.list_namespaced_custom_object(
+            "ray.io", "v1", self._namespace, "rayclusters", _request_timeout=REQUEST_TIMEOUT
+        )
+        names = sorted(item["metadata"]["name"] for item in listed["items"])
+        if not names:
+            raise RunError(f"there is no RayCluster in namespace {self._namespace}: deploy the ray stack")
+        if wanted is None and len(names) > 1:
+            raise RunError(f"there are several RayClusters, choose one: --cluster {' | '.join(names)}")
+        if wanted is not None and wanted not in names:
+            raise RunError(f"there is no RayCluster {wanted} in namespace {self._namespace}; there: {', '.join(names)}")
+        return wanted or names[0]
+
+    def create(self, request: Request, *, again: bool) -> None:
+        """Make the run's Job. `again` goes on with one of this name that is over. Raises RunError."""
+        first = self._make_room(request.name, again=again)
+        job = self._job(request, first)
+        try:
+            made = self._batch.create_namespaced_job(self._namespace, job, _request_timeout=REQUEST_TIMEOUT)
+        except ApiException as error:
+            if error.status == 409:
+                raise RunError(f"the run name {request.name} is in use: choose another with --name") from error
+            raise
+        if request.package:
+            try:
+                self._bring(request.name, request.package, made.metadata.uid)
+            except BaseException:
+                self.delete(request.name)
+                raise
+
+    def get(self, name: str) -> Run:
+        """Return a run. Raises RunError when there is none of this name."""
+        try:
+            job = self._batch.read_namespaced_job(name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            job = None
+        if job is None or (job.metadata.labels or {}).get(RUN_LABEL) != name:
+            raise RunError(f"there is no run {name} in namespace {self._namespace}; `ops job list` shows those there")
+        return _run(job, self._state(name))
+
+    def all(self) -> list[Run]:
+        """Return the runs, oldest first."""
+        jobs = self._batch.list_namespaced_job(
+            self._namespace, label_selector=RUN_LABEL, _request_timeout=REQUEST_TIMEOUT
+        ).items
+        leases = self._leases.list_namespaced_lease(self._namespace, _request_timeout=REQUEST_TIMEOUT).items
+        states = {lease.metadata.name: _state_of(lease) for lease in leases}
+        jobs.sort(key=lambda job: job.metadata.creation_timestamp)
+        return [_run(job, states.get(job.metadata.name, {})) for job in jobs]
+
+    def stop(self, name: str) -> None:
+        """Ask for the end of a run: its supervisor stops what Ray runs of it. Raises RunError."""
+        if self.get(name).finished:
+            raise RunError(f"the run {name} is over")
+        body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
+        self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
+
+    def delete(self, name: str) -> None:
+        """Delete a run's Job, and with it all that belongs to it."""
+        self._batch.delete_namespaced_job(
+            name, self._namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
+        )
+
+    def pods(self, name: str) -> list[Any]:
+        """Return the pods of a run's supervisors, oldest first."""
+        selector = f"batch.kubernetes.io/job-name={name}"
+        pods: list[Any] = self.core.list_namespaced_pod(
+            self._namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
+        ).items
+        return sorted(pods, key=lambda pod: pod.metadata.creation_timestamp)
+
+    def log(self, pod: str) -> Iterable[bytes]:
+        """Follow what a supervisor prints; yields pieces until its end."""
+        response = self.core.read_namespaced_pod_log(
+            pod, self._namespace, follow=True, _preload_content=False, _request_timeout=_SILENCE
+        )
+        pieces: Iterable[bytes] = response.stream()
+        return pieces
+
+    def _make_room(self, name: str, *, again: bool) -> int:
+        """Return the number of the first attempt."""
+        try:
+            run = self.get(name)
+        except RunError:
+            return 1
+        if not run.finished:
+            raise RunError(f"the run {name} is in use ({run.phase}): `ops job logs {name}` shows it")
+        if not again:
+            raise RunError(f"the run {name} is over ({run.phase}): --again goes on with it, or choose another --name")
+        self.delete(name)
+        return int(run.state.get("attempt", 0)) + 1
+
+    def _job(self, request: Request, first_attempt: int) -> dict[str, Any]:
+        try:
+            template = self._batch.read_namespaced_cron_job(
+                JOB_SUPERVISOR, self._namespace, _request_timeout=REQUEST_TIMEOUT
+            )
+        except ApiException as error:
+            if error.status == 404:
+                raise RunError(
+                    "the environment has no job supervisor: deploy the ray stack, or use --direct"
+                ) from error
+            raise
+        spec: dict[str, Any] = self._api.sanitize_for_serialization(template.spec.job_template.spec)
+        pod = spec["template"]["spec"]
+        [container] = pod["containers"]
+        container["args"] += [
+            f"--run={request.name}",
+            f"--cluster={request.cluster}",
+            f"--entrypoint={request.command.replace('$(', '$$(')}",
+            f"--storage={request.storage}",
+            f"--first-attempt={first_attempt}",
+            f"--max-attempts={request.max_attempts}",
+            f"--max-stalled={request.max_stalled}",
+        ]
+        if request.package:
+            container["args"].append(f"--package={_PACKAGE_MOUNT}/{request.package.name}")
+            container["volumeMounts"].append({"name": "package", "mountPath": _PACKAGE_MOUNT, "readOnly": True})
+            pod["volumes"].append({"name": "package", "configMap": {"name": _config_map(request.name)}})
+        labels = {RUN_LABEL: request.name, RUN_CLUSTER_LABEL: request.cluster}
+        metadata = {"name": request.name, "labels": labels, "annotations": {_ENTRY: request.command}}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+    def _bring(self, name: str, package: Package, uid: str) -> None:
+        """Put the package where the supervisor's pod waits for it; it goes with the Job."""
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
+        body = {
+            "metadata": {"name": _config_map(name), "ownerReferences": [owner]},
+            "binaryData": {package.name: base64.b64encode(package.content).decode()},
+            "immutable": True,
+        }
+        deadline = time.monotonic() + _CONFLICT_SECONDS
+        while True:
+            try:
+                self.core.create_namespaced_config_map(self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
+                return
+            except ApiException as error:
+                # That of a run which went just now is there until it is collected.
+                if error.status != 409 or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
+
+    def _state(self, name: str) -> Mapping[str, Any]:
+        try:
+            return _state_of(
+                self._leases.read_namespaced_lease(name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
+            )
+        except ApiException as error:
+            if error.status == 404:
+                return {}
+            raise
+
+
+def _run(job: Any, state: Mapping[str, Any]) -> Run:
+    conditions = {c.type for c in job.status.conditions or [] if c.status == "True"}
+    return Run(
+        name=job.metadata.name,
+        cluster=job.metadata.labels.get(RUN_CLUSTER_LABEL, ""),
+        command=(job.metadata.annotations or {}).get(_ENTRY, ""),
+        created=job.metadata.creation_timestamp,
+        finished=bool(conditions & _DONE),
+        state=state,
+    )
+
+
+def _state_of(lease: Any) -> Mapping[str, Any]:
+    text = (lease.metadata.annotations or {}).get(RUN_STATE)
+    state: Mapping[str, Any] = json.loads(text) if text else {}
+    return state
+
+
+def _config_map(run: str) -> str:
+    return f"run-{run}"

@@ -1,0 +1,86 @@
+"""What an existing EKS cluster has of Kubeflow, which HyperPod's chart would bring a second time.
+
+Helm takes over nothing that is not its own: such an installation fails, and changes nothing. What the release brought
+itself is not looked at: it goes with the release.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import kubernetes
+
+from config import Environment
+from config.findings import Finding, Severity, in_words
+from config.model import KubeflowPart
+from k8s_charts.helm.hyperpod_dependencies import RELEASE
+from k8s_charts.shared.names import SYSTEM_NAMESPACE
+from ops.clients import REQUEST_TIMEOUT
+from ops.errors import in_plain_words
+
+KEY: Final = "eks.existing.kubeflow"
+_OURS: Final = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": SYSTEM_NAMESPACE}
+_NAMESPACES: Final[Mapping[str, KubeflowPart]] = {"kubeflow": "namespace", "mpi-operator": "mpi-operator"}
+_LEFT_OUT: Final[Mapping[KubeflowPart, str]] = {
+    "namespace": "the release then leaves out that namespace",
+    "training-operator": "the release then leaves out its training operator and the namespace `kubeflow`",
+    "mpi-operator": "the release then leaves out its MPI operator; the pinned chart has no switch for its "
+    "namespace alone",
+}
+# Those of the chart's `crds/` carry no mark of their release; the MPI operator's is one of its templates.
+_KINDS: Final[Mapping[str, KubeflowPart]] = {
+    "mxjobs.kubeflow.org": "training-operator",
+    "paddlejobs.kubeflow.org": "training-operator",
+    "pytorchjobs.kubeflow.org": "training-operator",
+    "tfjobs.kubeflow.org": "training-operator",
+    "xgboostjobs.kubeflow.org": "training-operator",
+    "mpijobs.kubeflow.org": "mpi-operator",
+}
+# Definitions with their schemas would be megabytes.
+_ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+
+_Metadata = Mapping[str, Any]
+
+
+def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Finding]:
+    """Yield a warning for each part that the cluster has and the environment does not list. Raises Unreachable."""
+    existing = environment.eks.existing
+    if existing is None:
+        return
+    with in_plain_words():
+        found = _foreign(api)
+    for part, things in found.items():
+        if part not in existing.kubeflow:
+            yield Finding(
+                *(KEY, in_words(existing.kubeflow)),
+                f"EKS cluster {existing.name} has {', '.join(things)}, which HyperPod's chart would bring: its "
+                "installation would fail",
+                "what the cluster has of Kubeflow (docs/existing-eks.md)",
+                f"add {part} to {KEY}: {_LEFT_OUT[part]}",
+                severity=Severity.WARNING,
+            )
+
+
+def _foreign(api: kubernetes.client.ApiClient) -> dict[KubeflowPart, list[str]]:
+    """Return what is not of our release, by part."""
+    namespaces = _metadata(kubernetes.client.CoreV1Api(api).list_namespace)
+    kinds = _metadata(kubernetes.client.ApiextensionsV1Api(api).list_custom_resource_definition)
+    found: dict[KubeflowPart, list[str]] = {}
+    installed = any(_is_ours(each) for each in namespaces if each["name"] in _NAMESPACES)
+    for what, parts, listed in (("namespace", _NAMESPACES, namespaces), ("kind", _KINDS, kinds)):
+        for each in listed:
+            part = parts.get(each["name"])
+            # Kinds without a mark are those of our release, where it is installed.
+            if part and not _is_ours(each) and not (part == "training-operator" and installed):
+                found.setdefault(part, []).append(f"{what} {each['name']}")
+    return found
+
+
+def _is_ours(metadata: _Metadata) -> bool:
+    return (metadata.get("annotations") or {}).items() >= _OURS.items()
+
+
+def _metadata(list_all: Any) -> Sequence[_Metadata]:
+    answer = list_all(_preload_content=False, _headers=_ONLY_METADATA, _request_timeout=REQUEST_TIMEOUT)
+    # An empty list of metadata is null.
+    return [item["metadata"] for item in json.loads(answer.data)["items"] or ()]

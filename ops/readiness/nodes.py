@@ -1,0 +1,144 @@
+"""The HyperPod cluster, its instance groups, and their nodes as Kubernetes sees them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import kubernetes
+from botocore.exceptions import ClientError
+
+from config import Environment
+from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
+from config.model import InstanceGroup
+from ops.clients import REQUEST_TIMEOUT
+from ops.readiness.conditions import is_ready
+from ops.readiness.events import last_word
+from ops.readiness.item import Item, Require, State, clock, counts, spoken
+
+Answer = Mapping[str, Any]
+
+_LOST: Final = "not Ready"
+# Of BatchReplaceClusterNodes, in one call.
+_MOST_IDS: Final = 25
+
+CHECKING: Final = "DeepHealthCheckInProgress"
+"""InstanceStatus of a node in deep health checks."""
+
+
+def hyperpod(environment: Environment, sagemaker: Any, require: Require) -> Iterator[Item]:
+    """The cluster, then each of its groups."""
+    name = environment.hyperpod.cluster_name
+    try:
+        cluster = sagemaker.describe_cluster(ClusterName=name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFound":
+            raise
+        yield Item("HyperPod cluster", name, State.WAITING, "does not exist: deploy the hyperpod stack")
+        return
+    status = cluster["ClusterStatus"]
+    state = {"InService": State.READY, "Failed": State.FAILED}.get(status, State.WAITING)
+    failure = cluster.get("FailureMessage")
+    yield Item("HyperPod cluster", name, state, f"{status}: {failure}" if failure else status)
+    nodes = list_nodes(sagemaker, name)
+    groups = {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
+    for wanted in environment.hyperpod.instance_groups:
+        group = groups.get(wanted.name)
+        if group is None:
+            yield Item("instance group", wanted.name, State.WAITING, "not in the cluster: deploy the hyperpod stack")
+        else:
+            mine = [node for node in nodes if node["InstanceGroupName"] == wanted.name]
+            yield _group(wanted, cluster, group, nodes=mine, sagemaker=sagemaker, require=require)
+
+
+def list_nodes(sagemaker: Any, cluster: str) -> list[Answer]:
+    """Every node of the cluster, as ListClusterNodes tells it."""
+    pages = sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster)
+    return [node for page in pages for node in page["ClusterNodeSummaries"]]
+
+
+def _group(
+    wanted: InstanceGroup,
+    cluster: Answer,
+    group: Answer,
+    *,
+    nodes: Sequence[Answer],
+    sagemaker: Any,
+    require: Require,
+) -> Item:
+    """The group's count, its nodes' states, and the last word of its events while nodes are missing.
+
+    CurrentCount counts nodes in deep health checks too, so that it alone does not say ready.
+    """
+    current, target = group["CurrentCount"], group["TargetCount"]
+    statuses = Counter(node["InstanceStatus"]["Status"] for node in nodes)
+    least = least_nodes(wanted) if require is Require.MIN else wanted.count
+    required = f" ({least} required)" if least < wanted.count and current != target else ""
+    told = [f"{current} of {target} nodes{required}" + (f": {counts(statuses)}" if nodes else "")]
+    told += _since(nodes)
+    told += spoken({node["InstanceId"]: node["InstanceStatus"].get("Message", "") for node in nodes})
+    update = group.get("SoftwareUpdateStatus", "Succeeded")
+    if update not in {"Succeeded", "RollbackComplete"}:
+        told.append(f"software update: {update}")
+    if target != wanted.count:
+        told.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
+    if current != target:
+        told += filter(None, [last_word(sagemaker, cluster, wanted.name)])
+    everything = current == target == wanted.count == statuses["Running"]
+    done = statuses["Running"] >= least if require is Require.MIN else everything
+    return Item("instance group", wanted.name, State.READY if done else State.WAITING, "; ".join(told))
+
+
+def least_nodes(group: InstanceGroup) -> int:
+    """How many nodes `--require min` asks for."""
+    return min(group.count, group.min_count or 1)
+
+
+def _since(nodes: Sequence[Answer]) -> list[str]:
+    """When the node that has been on its way longest was launched: deep health checks may take hours."""
+    underway = [n["LaunchTime"] for n in nodes if n["InstanceStatus"]["Status"] in {"Pending", CHECKING}]
+    return [f"launched from {clock(min(underway))}"] if underway else []
+
+
+def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
+    """Each group's nodes that pods can run on."""
+    core = kubernetes.client.CoreV1Api(api)
+    for group in environment.hyperpod.instance_groups:
+        selector = f"{INSTANCE_GROUP_LABEL}={group.name}"
+        nodes = core.list_node(label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+        hindered = {node.metadata.name: hindrance for node in nodes if (hindrance := _hindrance(node))}
+        hindrances = Counter(hindered.values())
+        usable = len(nodes) - hindrances.total()
+        detail = f"{usable} of {group.count} Ready and {NODE_SCHEDULABLE}"
+        least = least_nodes(group) if require is Require.MIN else group.count
+        if usable < group.count and least < group.count:
+            detail += f" ({least} required)"
+        if hindrances:
+            detail += f"; {counts(hindrances)}"
+        if lost := [name for name, hindrance in hindered.items() if hindrance == _LOST]:
+            detail += f"; {_replacement(environment, group, lost)}"
+        done = usable >= least if require is Require.MIN else usable == group.count
+        yield Item("Kubernetes nodes", group.name, State.READY if done else State.WAITING, detail)
+
+
+def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[str]) -> str:
+    """How lost nodes come back (AWS docs, sagemaker-hyperpod-eks-prerequisites: no CPU node does so by itself)."""
+    by_itself = environment.hyperpod.node_recovery == "Automatic" and group.type.accelerators
+    ids = " ".join(name.removeprefix("hyperpod-") for name in lost[:_MOST_IDS])
+    command = f"aws sagemaker batch-replace-cluster-nodes --cluster-name {environment.hyperpod.cluster_name}"
+    lead = "HyperPod replaces it by itself, or at once" if by_itself else "HyperPod does not replace it by itself"
+    return f"{lead}: `{command} --node-ids {ids}`"
+
+
+def _hindrance(node: Any) -> str:
+    """What keeps pods from a node; empty when nothing does."""
+    labels = node.metadata.labels
+    if labels.get(DEEP_HEALTH_LABEL) == "InProgress":
+        return "in deep health checks"
+    if labels.get(DEEP_HEALTH_LABEL) == "Failed":
+        return "failed deep health checks"
+    if not is_ready(node):
+        return _LOST
+    health = labels.get(NODE_HEALTH_LABEL, "without a health status")
+    if health != NODE_SCHEDULABLE:
+        return str(health)
+    return "cordoned" if node.spec and node.spec.unschedulable else ""

@@ -1,0 +1,30 @@
+"""What an environment is made of when it runs, item by item, with the reason for each that is not ready.
+
+CloudFormation does not wait for nodes, deep health checks, capacity or the image (docs/adr/0002): this does.
+"""
+
+from config import Environment
+from ops.clients import Clients
+from ops.errors import in_plain_words
+from ops.readiness.item import Item, Require
+from ops.readiness.nodes import hyperpod, kubernetes_nodes
+from ops.readiness.one_off_jobs import directory, image
+from ops.readiness.workloads import claim, ray_clusters, reaper
+
+
+def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
+    """Return the state of the HyperPod cluster and its groups, of the image, the volume, the reaper, the RayClusters.
+
+    `require` says what an item needs to be ready; NONE asks like ALL. Raises Unreachable when one of the APIs
+    refuses, and NoAnswer when asking again may help.
+    """
+    with in_plain_words():
+        return [
+            *hyperpod(environment, clients.sagemaker, require),
+            *kubernetes_nodes(environment, clients.kubernetes, require),
+            image(environment, clients),
+            claim(environment, clients.kubernetes),
+            directory(environment, clients.kubernetes),
+            reaper(environment, clients.kubernetes, require),
+            *ray_clusters(environment, clients.kubernetes, require),
+        ]

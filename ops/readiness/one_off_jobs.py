@@ -1,0 +1,106 @@
+"""The Jobs that a deployment starts and does not wait for: the build of the Ray image, the owner of its directory."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import kubernetes
+from botocore.exceptions import ClientError
+
+from config import Environment
+from config.naming import STAND_IN_IMAGE, volume_namespace
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, RAY_DIRECTORY, RAY_DIRECTORY_JOB
+from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.readiness.item import Item, State, clock, spoken
+from ops.readiness.workloads import hindrance
+
+LOG_LINES: Final = 20
+
+
+def image(environment: Environment, clients: Clients) -> Item:
+    """The newest build of the Ray image; a changed image is another Job. One that exists is not looked at."""
+    name = environment.image.repository
+    if name is None:
+        return Item("Ray image", str(environment.image.uri), State.READY, "exists: nothing is built")
+    job = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
+    if job is None:
+        return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
+    state, told = progress(clients.kubernetes, job, running="building")
+    if state is State.READY:
+        tag = variables(job)["TAG"]
+        if found := pushed(name, tag, clients.ecr):
+            return Item("Ray image", name, State.READY, found)
+        gone = f"built, but the registry has no tag {tag}"
+        return Item("Ray image", name, State.FAILED, f"{gone}; {_again(environment)}")
+    if state is State.FAILED:
+        told += [_again(environment), end_of_log(variables(job), clients.s3)]
+    return Item("Ray image", name, state, "; ".join(told))
+
+
+def _again(environment: Environment) -> str:
+    return f"`ops image build --env {environment.name}` builds it again"
+
+
+def directory(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
+    """The directory of the file system that belongs to Ray's user."""
+    path = f"{environment.fsx.mount_path}/{RAY_DIRECTORY}"
+    job = newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)
+    if job is None:
+        return Item("directory", path, State.WAITING, "no Job: deploy the ray stack")
+    state, told = progress(api, job, running="its Job runs")
+    return Item("directory", path, state, "; ".join(told) if told else "belongs to Ray's user")
+
+
+def newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -> Any:
+    """Return the newest Job of the namespace whose name begins with the prefix; None where there is none."""
+    listed = kubernetes.client.BatchV1Api(api).list_namespaced_job(namespace, _request_timeout=REQUEST_TIMEOUT).items
+    jobs = [job for job in listed if job.metadata.name.startswith(prefix)]
+    return max(jobs, key=lambda job: job.metadata.creation_timestamp, default=None)
+
+
+def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tuple[State, list[str]]:
+    """Return how far a Job is, and why it is no further; nothing is told of one that is complete."""
+    conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
+    if "Complete" in conditions:
+        return State.READY, []
+    name, namespace = job.metadata.name, job.metadata.namespace
+    logs = f"see `kubectl logs -n {namespace} job/{name} --all-containers`"
+    if failed := conditions.get("Failed"):
+        return State.FAILED, [failed.message or failed.reason, logs]
+    told = [running if job.status.active else "not started"]
+    if job.status.failed:
+        told.append(f"{job.status.failed} failed before, {logs}")
+    core, selector = kubernetes.client.CoreV1Api(api), f"batch.kubernetes.io/job-name={name}"
+    pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    told += spoken({pod.metadata.name: hindrance(pod) for pod in pods if pod.status.phase == "Pending"})
+    return State.WAITING, told
+
+
+def pushed(repository: str, tag: str, ecr: Any) -> str | None:
+    """Say what the image of that tag in the registry is; None where the registry has none."""
+    try:
+        [found] = ecr.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ImageNotFoundException":
+            raise
+        return None
+    what = "the rehearsal's stand-in of" if found.get("imageManifestMediaType") == STAND_IN_IMAGE else "built:"
+    return f"{what} {tag}"
+
+
+def end_of_log(build: Mapping[str, str], s3: Any) -> str:
+    """Return the last lines of a failed build, which its report has put to S3."""
+    address = build["LOG"]
+    bucket, _, key = address.removeprefix("s3://").partition("/")
+    try:
+        found = s3.get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        return f"no log at {address} ({error.response['Error']['Code']})"
+    lines = found["Body"].read().decode(errors="replace").splitlines()[-LOG_LINES:]
+    return "\n| ".join([f"the end of {address}, of {clock(found['LastModified'])}:", *lines])
+
+
+def variables(job: Any) -> dict[str, str]:
+    """Return the variables of a Job's containers."""
+    spec = job.spec.template.spec
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    return {entry.name: entry.value for each in containers for entry in each.env or ()}

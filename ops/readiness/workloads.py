@@ -1,0 +1,132 @@
+"""What runs on the nodes: the volume, the reaper, the RayClusters."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from config import Environment
+from config.model import RayCluster
+from k8s_charts.shared.names import REAPER
+from ops.clients import REQUEST_TIMEOUT
+from ops.readiness.conditions import is_ready
+from ops.readiness.item import Item, Require, State, spoken
+from ops.readiness.outdated_pods import is_suspended, outdated
+
+
+def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
+    """The claim of the file system that Ray's pods mount, with the newest event while it is not bound."""
+    name, namespace = environment.fsx.claim, environment.ray.namespace
+    core = kubernetes.client.CoreV1Api(api)
+    read = core.read_namespaced_persistent_volume_claim
+    found = _or_none(partial(read, name, namespace, _request_timeout=REQUEST_TIMEOUT))
+    title = f"{namespace}/{name}"
+    if found is None:
+        return Item("volume claim", title, State.WAITING, "does not exist: deploy the ray stack")
+    if found.status.phase == "Bound":
+        return Item("volume claim", title, State.READY, "Bound")
+    told = _newest_event(core, namespace, name)
+    return Item("volume claim", title, State.WAITING, "; ".join([found.status.phase, *told]))
+
+
+def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str) -> list[str]:
+    selector = f"involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
+    listed = core.list_namespaced_event(namespace, field_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    by_time = sorted(listed, key=lambda event: str(event.last_timestamp or event.metadata.creation_timestamp))
+    return [str(event.message) for event in by_time[-1:] if event.message]
+
+
+def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Item:
+    """The controller that frees Ray pods from lost nodes; one replica does its work."""
+    namespace = environment.kuberay.namespace
+    title = f"{namespace}/{REAPER}"
+    read = kubernetes.client.AppsV1Api(api).read_namespaced_deployment
+    found = _or_none(partial(read, REAPER, namespace, _request_timeout=REQUEST_TIMEOUT))
+    if found is None:
+        return Item("reaper", title, State.WAITING, "does not exist: deploy the ray stack")
+    wanted, available = found.spec.replicas, found.status.available_replicas or 0
+    told = [f"{available} of {wanted} replicas"]
+    if available >= (1 if require is Require.MIN else wanted):
+        return Item("reaper", title, State.READY, told[0])
+    core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={REAPER}"
+    pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+    told += spoken({pod.metadata.name: hindrance(pod) for pod in pods})
+    told.append(f"see `kubectl logs -n {namespace} -l {selector}`")
+    return Item("reaper", title, State.WAITING, "; ".join(told))
+
+
+def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
+    """Each RayCluster, with what keeps its waiting pods."""
+    custom = kubernetes.client.CustomObjectsApi(api)
+    namespace = environment.ray.namespace
+    for wanted in environment.ray.clusters:
+        read = partial(custom.get_namespaced_custom_object, "ray.io", "v1", namespace, "rayclusters", wanted.name)
+        found = _or_none(partial(read, _request_timeout=REQUEST_TIMEOUT))
+        if found is None:
+            detail = "does not exist: deploy the ray stack"
+            yield Item("RayCluster", f"{namespace}/{wanted.name}", State.WAITING, detail)
+        else:
+            core, selector = kubernetes.client.CoreV1Api(api), f"ray.io/cluster={wanted.name}"
+            pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
+            yield _ray_cluster(environment, wanted, found, pods, require)
+
+
+def _ray_cluster(
+    environment: Environment, wanted: RayCluster, found: Mapping[str, Any], pods: Sequence[Any], require: Require
+) -> Item:
+    name = f"{environment.ray.namespace}/{wanted.name}"
+    status = found.get("status", {})
+    replicas = sum(group.replicas for group in wanted.workers)
+    if wanted.autoscaling:
+        # The autoscaler writes its own number into the object, and KubeRay adds the groups' up.
+        replicas = status.get("desiredWorkerReplicas", replicas)
+    # availableWorkerReplicas counts Terminating pods too (kuberay#4078), which show in the groups above, and orphans.
+    stale = outdated(found, pods)
+    available = status.get("availableWorkerReplicas", 0) - sum(pod.status.phase == "Running" for pod in stale.orphans)
+    mend = f"`ops rollout {wanted.name} --env {environment.name}`"
+    old = [f"{', '.join(stale.said())}: {mend}"] if stale.old or stale.orphans else []
+    if is_suspended(found):
+        detail = f"suspended, {available} of {replicas} workers; {mend} resumes it"
+        return Item("RayCluster", name, State.WAITING, detail)
+    state = status.get("state")
+    # KubeRay takes `suspended` back only when all pods are ready.
+    told = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
+    if state == "ready" and available == replicas:
+        return Item("RayCluster", name, State.READY, "; ".join([*told, *old]))
+    if reason := status.get("reason"):
+        told.append(reason)
+    told += [*spoken({pod.metadata.name: hindrance(pod) for pod in pods}), *old]
+    enough = False
+    if require is Require.MIN:
+        least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
+        told[0] += f" ({least} required)"
+        enough = available >= least and any(map(_is_ready_head, pods))
+    return Item("RayCluster", name, State.READY if enough else State.WAITING, "; ".join(told))
+
+
+def _is_ready_head(pod: Any) -> bool:
+    return is_ready(pod) and (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
+
+
+def hindrance(pod: Any) -> str:
+    """Why a pod does not run, in the scheduler's or the kubelet's words; empty when they say nothing."""
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            # What follows the first sentence is about preemption, which nothing here uses.
+            return str(condition.message or condition.reason).partition(". ")[0].rstrip(".")
+    for container in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
+        waiting = container.state.waiting
+        if waiting and waiting.reason != "PodInitializing":
+            return f"{waiting.reason}: {waiting.message}" if waiting.message else str(waiting.reason)
+    return ""
+
+
+def _or_none(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except ApiException as error:
+        if error.status == 404:
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""Renders manifests, images and charts, and compares two states of the repository."""

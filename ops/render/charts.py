@@ -1,0 +1,115 @@
+"""Fetches the pinned Helm charts into the cache: what does not match the lock never gets there."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from config.facts import charts_lock
+from config.facts.charts_lock import Archive, ChartError, GitFolder
+
+__all__ = ["ChartError", "fetch"]
+
+TIMEOUT_SECONDS: Final = 60
+
+
+def fetch(mirror: str | None = None) -> Iterator[str]:
+    """Download every chart that the cache lacks or holds altered; yield a line for each.
+
+    `mirror` takes the place of each address's scheme and host. Raises ChartError when a host cannot be reached or
+    what it sends is not what the lock says.
+    """
+    cached = charts_lock.cache_directory()
+    cached.mkdir(parents=True, exist_ok=True)
+    for chart in charts_lock.locked():
+        if isinstance(chart, GitFolder):
+            for dependency in chart.dependencies:
+                yield _fetch(dependency, cached, mirror)
+        yield _fetch(chart, cached, mirror)
+
+
+def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
+    try:
+        charts_lock.verify(chart, cached)
+    except ChartError:
+        with tempfile.TemporaryDirectory(dir=cached) as scratch:
+            fetched = Path(scratch) / chart.file_name
+            if isinstance(chart, Archive):
+                _download(chart, fetched, mirror)
+            else:
+                _check_out(chart, fetched, mirror)
+            found = charts_lock.digest(chart, fetched)
+            if found != chart.digest:
+                message = f"what the host sent is {found}, and the lock says {chart.digest}: not taken"
+                raise ChartError(chart.name, message) from None
+            _replace(fetched, cached / chart.file_name)
+        return f"{chart.name} {chart.version}: fetched and verified{_dropped(chart)}"
+    return f"{chart.name} {chart.version}: in the cache, verified{_dropped(chart)}"
+
+
+def _dropped(chart: Archive | GitFolder) -> str:
+    if isinstance(chart, Archive):
+        return ""
+    dropped = [*chart.dropped_dependencies, *(f"charts/{name}" for name in chart.dropped_archives)]
+    return f"; packed without {', '.join(dropped)}" if dropped else ""
+
+
+def _download(chart: Archive, target: Path, mirror: str | None) -> None:
+    url = _mirrored(chart.url, mirror)
+    try:
+        # The scheme is https, or what the user's own mirror says.
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
+            target.write_bytes(response.read())
+    except (OSError, ValueError) as error:
+        # An HTTPError is an answer, so that its text is the status; all else is a host that cannot be reached.
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise ChartError(chart.name, _unreachable(url, str(reason))) from None
+
+
+def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
+    url = _mirrored(chart.repository, mirror)
+    repository = target.with_name("repository")
+    git = ["git", "-C", str(repository), "-c", "core.autocrlf=false", "-c", "core.fileMode=true"]
+    repository.mkdir()
+    try:
+        for arguments in (
+            ["init", "--quiet"],
+            ["fetch", "--quiet", "--depth", "1", url, chart.commit],
+            ["checkout", "--quiet", chart.commit, "--", chart.path],
+        ):
+            subprocess.run(
+                [*git, *arguments],
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=10 * TIMEOUT_SECONDS,
+                env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+            )
+    except FileNotFoundError:
+        raise ChartError(chart.name, "git is needed to fetch this chart and is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise ChartError(chart.name, _unreachable(url, "no answer in time")) from None
+    except subprocess.CalledProcessError as error:
+        raise ChartError(chart.name, _unreachable(url, error.stderr.partition("\n")[0])) from None
+    (repository / chart.path).rename(target)
+
+
+def _unreachable(url: str, reason: str) -> str:
+    host = urlsplit(url).netloc or url
+    return f"cannot fetch it from {host} ({url}): {reason}; give a mirror with --mirror, or try again with a network"
+
+
+def _mirrored(url: str, mirror: str | None) -> str:
+    return mirror.rstrip("/") + urlsplit(url).path if mirror else url
+
+
+def _replace(source: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    source.replace(target)

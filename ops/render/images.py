@@ -1,0 +1,32 @@
+"""The images that an environment pulls from public registries, and where their copies belong."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from config import Environment
+from k8s_charts.helm.images import PublicImage, copy_of, public_images
+
+
+def table(environment: Environment) -> Table:
+    """Every public image, who uses it, and where it is pulled from."""
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("image", "of", "pulled from"):
+        drawn.add_column(column, overflow="fold")
+    for image in public_images(environment):
+        drawn.add_row(image.image, image.used_by, _pulled_from(image, environment.image_registry))
+    return drawn
+
+
+def _pulled_from(image: PublicImage, registry: str | None) -> str:
+    if registry is None:
+        return "there"
+    return copy_of(image.image, registry) if image.copied else "there: the chart's values cannot set it"
+
+
+def copies(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Source and target of each image to copy; nothing when the environment has no registry of its own."""
+    if registry := environment.image_registry:
+        for image in public_images(environment):
+            if image.copied:
+                yield image.image, copy_of(image.image, registry)

@@ -1,0 +1,104 @@
+"""Which environments can synthesise to something else in one checkout than in another: those with another input.
+
+An input is every file of the checkout but those of the table below, which no synthesis reads, and other environments'
+files. A file of a new folder counts until the table names the folder; tests/synth/test_review_inputs.py holds the table
+to what a synthesis opens.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from config import available
+from config.reading import strict_yaml
+
+ENVIRONMENTS: Final = "environments"
+NOT_READ: Final = frozenset(
+    {
+        *(".ci", ".git", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
+        *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+        # Made from the lock files, which count.
+        *(".venv", ".venv-jobs", ".venv-policies", "node_modules"),
+    }
+)
+"""Names at the top of a checkout that no synthesis reads."""
+_MADE: Final = frozenset(
+    {
+        *("__pycache__", "cdk.out", ".rehearsal", ".hypothesis", ".import_linter_cache"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    }
+)
+"""Folders that programs leave behind, wherever they are; git ignores them."""
+
+
+def changed(base: Path, head: Path) -> list[str]:
+    """Return the environments of `head` with an input that differs in `base`, or that `base` does not have."""
+    names = available(head / ENVIRONMENTS)
+    if _shared(base) != _shared(head):
+        return names
+    return [name for name in names if _own(base, name) != _own(head, name)]
+
+
+def _shared(checkout: Path) -> str:
+    """The hash of the inputs that every environment has."""
+    own = {checkout / ENVIRONMENTS / f"{name}.yaml" for name in available(checkout / ENVIRONMENTS)}
+    parts = [path for path in checkout.iterdir() if path.name not in NOT_READ]
+    return _hash(checkout, (path for path in _files(parts) if path not in own))
+
+
+def _own(checkout: Path, name: str) -> str | None:
+    """The hash of the inputs that one environment has; None where the checkout does not have the environment."""
+    file = checkout / ENVIRONMENTS / f"{name}.yaml"
+    if not file.is_file():
+        return None
+    return _hash(checkout, [file, *_files(_folders(checkout, file))])
+
+
+def _folders(checkout: Path, file: Path) -> Iterator[Path]:
+    """The folders that an environment names: lifecycle scripts may lie anywhere, also where the table says not read."""
+    try:
+        texts = set(_texts(strict_yaml.read(file).values))
+    except strict_yaml.NotReadable:
+        return
+    project = checkout.resolve()
+    for text in sorted(texts):
+        try:
+            folder = (project / text).resolve()
+            inside = folder != project and folder.is_relative_to(project) and folder.is_dir()
+        except (OSError, ValueError):
+            # A text that no file name can be.
+            continue
+        if inside:
+            yield checkout / folder.relative_to(project)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _files(paths: Iterator[Path] | list[Path], within: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """The files of these paths, of their folders and of the folders that links lead to, and the links."""
+    for path in sorted(paths):
+        if path.name in _MADE:
+            continue
+        if path.is_symlink() or not path.is_dir():
+            yield path
+        if path.is_dir() and (real := path.resolve()) not in within:
+            yield from _files(path.iterdir(), within | {real})
+
+
+def _hash(checkout: Path, files: Iterator[Path] | list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        link = str(file.readlink()) if file.is_symlink() else ""
+        executable = bool(file.lstat().st_mode & 0o111)
+        content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+        digest.update(repr((file.relative_to(checkout).as_posix(), link, executable, content)).encode())
+    return digest.hexdigest()

@@ -1,0 +1,105 @@
+"""What a review compares of CloudFormation: the templates of two checkouts, many synthesised and compared at once."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from config import available
+from ops.render.losses import lowered
+from ops.render.review_cdk import difference, synthesise
+from ops.render.review_inputs import ENVIRONMENTS
+from ops.render.review_progress import ReviewProgress
+
+# Both sides of an environment at least; each synthesis takes a core and half a GiB.
+_AT_ONCE: Final = max(2, min(8, os.cpu_count() or 2))
+_SUFFIX: Final = ".template.json"
+
+
+@dataclass(frozen=True)
+class Checkouts:
+    """What is compared: `head` with `base`, both synthesised with `context`."""
+
+    base: Path
+    head: Path
+    context: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How an environment's templates differ, as text, and a warning for each thing that the change takes away."""
+
+    difference: str
+    warnings: list[str]
+
+
+def compared(checkouts: Checkouts, names: list[str], scratch: Path, progress: ReviewProgress) -> dict[str, Comparison]:
+    """Synthesise these environments of `head` on both sides, below `scratch`, and return a comparison for each.
+
+    Raises ReviewError for the first that does not synthesise, once the programs that run have ended.
+    """
+    with worker_threads(_AT_ONCE) as workers:
+        run = _Run(checkouts, scratch, progress, workers)
+        sides = [(name, run.head(name), run.base(name)) for name in names]
+        return {name: run.compared(name, head.result(), base.result() if base else None) for name, head, base in sides}
+
+
+@contextmanager
+def worker_threads(number: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that wait for programs; after a failure or Ctrl-C they begin no further one."""
+    with ThreadPoolExecutor(number) as workers:
+        try:
+            yield workers
+        except BaseException:
+            workers.shutdown(cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True)
+class _Run:
+    checkouts: Checkouts
+    scratch: Path
+    progress: ReviewProgress
+    workers: ThreadPoolExecutor
+
+    def head(self, name: str) -> Future[Path]:
+        return self._synthesis("head", self.checkouts.head, name)
+
+    def base(self, name: str) -> Future[Path] | None:
+        """Begin the synthesis of the other side; None where it does not have the environment."""
+        if name not in available(self.checkouts.base / ENVIRONMENTS):
+            return None
+        return self._synthesis("base", self.checkouts.base, name)
+
+    def compared(self, name: str, head: Path, base: Path | None) -> Comparison:
+        """Compare the environment's templates in the folders of both syntheses."""
+        after = {path.name: path for path in head.glob(f"*{_SUFFIX}")}
+        before = {path.name: path for path in base.glob(f"*{_SUFFIX}")} if base else {}
+        told: list[str | Future[str]] = []
+        for template in sorted(after):
+            stack = template.removesuffix(_SUFFIX)
+            if template not in before:
+                told.append(f"Stack {stack} is new")
+            elif json.loads(before[template].read_text()) != json.loads(after[template].read_text()):
+                told.append(self._difference(stack, after[template], before[template]))
+        told += [f"Stack {template.removesuffix(_SUFFIX)} is removed" for template in sorted(before.keys() - after)]
+        text = "\n".join(part if isinstance(part, str) else part.result() for part in told)
+        return Comparison(text, list(lowered(base, head, name)) if base else [])
+
+    def _synthesis(self, side: str, checkout: Path, name: str) -> Future[Path]:
+        def work() -> Path:
+            with self.progress.step(f"{name}: synthesising {side}", f"{name}: {side} synthesised"):
+                return synthesise(checkout, name, self.scratch / name / side, self.checkouts.context)
+
+        return self.workers.submit(work)
+
+    def _difference(self, stack: str, template: Path, before: Path) -> Future[str]:
+        def work() -> str:
+            with self.progress.step(f"{stack}: comparing", f"{stack}: compared"):
+                return difference(self.checkouts.head, template, before)
+
+        return self.workers.submit(work)

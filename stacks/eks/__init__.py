@@ -1,0 +1,1 @@
+"""The EKS cluster, new or existing: add-ons, system nodes, access."""

@@ -1,0 +1,44 @@
+"""Who may use the Kubernetes API: EKS access entries for the environment's IAM roles."""
+
+from typing import Final
+
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from config.model import Access
+from k8s_charts.shared.names import submitters_group
+
+_POLICY: Final = "arn:aws:eks::aws:cluster-access-policy/{}"
+ADMIN_POLICY: Final = _POLICY.format("AmazonEKSClusterAdminPolicy")
+# Full access to RayCluster, RayJob, RayCronJob, Job and Pod, and nothing of the cluster itself (AWS docs:
+# sagemaker-hyperpod-ray-manage-kubectl; EKS user guide, access policy permissions).
+_SUBMITTER_POLICY: Final = _POLICY.format("AmazonSagemakerHyperpodTrainingPolicy")
+
+EVERYWHERE: Final = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
+
+
+class AccessEntries(Construct):
+    """Admins may do everything everywhere; submitters may run Ray in `submitters_namespace`."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: eks.ICluster, access: Access, submitters_namespace: str
+    ) -> None:
+        super().__init__(scope, id)
+        in_namespace = eks.CfnAccessEntry.AccessScopeProperty(type="namespace", namespaces=[submitters_namespace])
+        # Its role stands in the ray stack (k8s_charts/controllers/job_supervisor.py): what `ops job` needs beside it.
+        group = [submitters_group(submitters_namespace)]
+        for kind, roles, policy, access_scope, groups in (
+            ("Admin", access.admins, ADMIN_POLICY, EVERYWHERE, None),
+            ("Submitter", access.submitters, _SUBMITTER_POLICY, in_namespace, group),
+        ):
+            for role in roles:
+                eks.CfnAccessEntry(
+                    self,
+                    f"{kind}-{role.split('/', 1)[1]}",
+                    cluster_name=cluster.cluster_name,
+                    principal_arn=role,
+                    kubernetes_groups=groups,
+                    access_policies=[
+                        eks.CfnAccessEntry.AccessPolicyProperty(policy_arn=policy, access_scope=access_scope)
+                    ],
+                )

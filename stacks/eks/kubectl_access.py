@@ -1,0 +1,69 @@
+"""How CDK's functions reach the Kubernetes API: what `kubectl` and `helm` of a deployment run with."""
+
+from importlib import import_module
+from typing import Final
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct, IConstruct
+
+from config.facts import versions
+from stacks.shared.checkov_skips import explain_variables
+from stacks.shared.nag_suppressions import acknowledge, attribute_arn, managed_policy, wildcard
+
+_NETWORK_POLICY: Final = "service-role/AWSLambdaVPCAccessExecutionRole"
+_LOGS_POLICY: Final = "service-role/AWSLambdaBasicExecutionRole"
+
+
+def kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
+    """Return the layer with the kubectl and the Helm for a Kubernetes version.
+
+    Each of CDK's packages brings 35 MB that jsii loads: only the one that is used is imported.
+    """
+    layer = versions.KUBECTL_LAYERS[kubernetes_version]
+    package = import_module(f"aws_cdk.lambda_layer_kubectl_{layer}")
+    made: lambda_.ILayerVersion = getattr(package, f"Kubectl{layer.upper()}Layer")(scope, "Kubectl")
+    return made
+
+
+def kubectl_role(scope: Construct, *, cluster_name: str) -> iam.IRole:
+    """Return a role that may look at this cluster and read assets, and nothing else of AWS.
+
+    CDK's own role could read every image registry too: for charts from registries, which the project does not use.
+    """
+    stack = Stack.of(scope)
+    cluster = stack.format_arn(service="eks", resource="cluster", resource_name=cluster_name)
+    qualifier = stack.synthesizer.bootstrap_qualifier
+    assets = f"arn:{stack.partition}:s3:::cdk-{qualifier}-assets-{stack.account}-{stack.region}/*"
+    role = iam.Role(
+        scope,
+        "KubectlRole",
+        assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_NETWORK_POLICY)],
+        inline_policies={
+            "cluster-and-charts": iam.PolicyDocument(
+                statements=[
+                    iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[cluster]),
+                    iam.PolicyStatement(actions=["s3:GetObject"], resources=[assets]),
+                ]
+            )
+        },
+    )
+    acknowledge(role, "Interfaces of functions in a VPC have no ARN before they exist", managed_policy(_NETWORK_POLICY))
+    acknowledge(role, "Charts are CDK assets, whose keys change with their content", wildcard(assets))
+    return role.without_policy_updates()
+
+
+def acknowledge_kubectl_provider(provider: IConstruct) -> None:
+    """Accept what CDK's provider framework does not let one choose."""
+    handler = provider.node.find_child("Handler")
+    explain_variables(provider)
+    acknowledge(provider, "The newest Python that CDK has tried its handler with", "L1")
+    acknowledge(
+        provider,
+        "CDK's provider framework: logs, interfaces in the VPC, and any version of the one handler behind it",
+        managed_policy(_LOGS_POLICY),
+        managed_policy(_NETWORK_POLICY),
+        wildcard(f"{attribute_arn(handler)}:*"),
+    )

@@ -1,0 +1,87 @@
+"""The eks stack: the Kubernetes control plane, or one that exists, and what must be on it before HyperPod comes."""
+
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct, IDependable
+
+from config import Environment, naming
+from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
+from k8s_charts.helm.images import with_copies
+from stacks.eks.access_entries import AccessEntries
+from stacks.eks.add_ons import eks_add_ons
+from stacks.eks.cluster import EksCluster
+from stacks.eks.existing_cluster import ExistingEksCluster
+from stacks.eks.system_nodes import SystemNodes
+from stacks.network.stack import NetworkStack
+from stacks.shared.environment_stack import EnvironmentStack
+from stacks.shared.helm_release import helm_release
+
+
+class EksStack(EnvironmentStack):
+    """`dependencies_chart` must exist before the HyperPod cluster is created."""
+
+    cluster: eks.ICluster
+    dependencies_chart: IDependable
+
+    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
+        settings = environment.eks
+        control_plane = f"Access to EKS cluster {settings.existing.name}" if settings.existing else "EKS control plane"
+        super().__init__(
+            scope, environment=environment, part="eks", purpose=f"{control_plane}, system nodes, HyperPod's chart"
+        )
+        reachable: list[IDependable] = []
+        if settings.existing:
+            used = ExistingEksCluster(
+                self,
+                "Cluster",
+                existing=settings.existing,
+                version=settings.version,
+                vpc=network.vpc,
+                security_group=network.security_group,
+            )
+            self.cluster, reachable = used.cluster, used.access
+        else:
+            self.cluster = EksCluster(
+                self,
+                "Cluster",
+                name=naming.eks_cluster(environment),
+                settings=settings,
+                vpc=network.vpc,
+                security_group=network.security_group,
+            ).cluster
+        AccessEntries(
+            self,
+            "Access",
+            cluster=self.cluster,
+            access=environment.access,
+            submitters_namespace=environment.ray.namespace,
+        )
+        node_group = SystemNodes(
+            self,
+            "SystemNodes",
+            cluster=self.cluster,
+            settings=settings.system_nodes,
+            version=settings.version,
+            subnets=network.vpc.node_subnets,
+            security_group=network.security_group,
+        ).node_group
+        if not settings.existing:
+            eks_add_ons(self, cluster=self.cluster, add_ons=settings.add_ons, nodes=node_group)
+        chart = helm_release(
+            self,
+            "HyperPodDependencies",
+            cluster=self.cluster,
+            release=with_copies(
+                hyperpod_dependencies_release(
+                    region=environment.region,
+                    sub_charts=environment.hyperpod.sub_charts,
+                    kubeflow=settings.existing.kubeflow if settings.existing else (),
+                    taints=[taint for group in environment.hyperpod.instance_groups for taint in group.taints],
+                ),
+                environment.image_registry,
+            ),
+            # Its DaemonSets wait for nodes that come only once the release is there.
+            wait=False,
+        )
+        # HyperPod looks at the chart's pods, which need a place before HyperPod's own nodes exist.
+        chart.node.add_dependency(node_group, *reachable)
+        self.dependencies_chart = chart

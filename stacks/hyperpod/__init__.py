@@ -1,0 +1,1 @@
+"""The HyperPod cluster, its custom resource, execution role and lifecycle scripts."""

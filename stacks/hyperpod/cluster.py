@@ -1,0 +1,109 @@
+"""The HyperPod cluster."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import CustomResource
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from config.model import HyperPod, InstanceGroup
+from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
+from stacks.hyperpod.provider import ClusterProvider
+
+
+class HyperPodCluster(Construct):
+    """A cluster made by the boto3 custom resource; its properties are CreateCluster's own fields.
+
+    So `cdk diff` shows an instance count as a number beside its name. What an update of each field means stands in
+    `handlers/hyperpod_cluster/changes.py`. Created means accepted and InService; nodes come later.
+
+    `subnet` is where nodes lie; `own_subnets` are those of groups that lie elsewhere, by the group's name.
+    """
+
+    resource: CustomResource
+    arn: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        provider: ClusterProvider,
+        settings: HyperPod,
+        tags: dict[str, str],
+        execution_role: iam.IRole,
+        lifecycle_scripts: LifecycleScripts,
+        eks_cluster: eks.ICluster,
+        subnet: ec2.ISubnet,
+        own_subnets: Mapping[str, ec2.ISubnet],
+        security_group: ec2.ISecurityGroup,
+    ) -> None:
+        super().__init__(scope, id)
+        own_networks = {name: _vpc_config(subnet, security_group) for name, subnet in own_subnets.items()}
+        self.resource = CustomResource(
+            self,
+            "Resource",
+            resource_type="Custom::HyperPodCluster",
+            service_token=provider.service_token,
+            properties={
+                "ClusterName": settings.cluster_name,
+                "Orchestrator": {"Eks": {"ClusterArn": eks_cluster.cluster_arn}},
+                # One subnet: given several, HyperPod chooses one for all nodes, and nobody knows which.
+                "VpcConfig": _vpc_config(subnet, security_group),
+                "NodeProvisioningMode": "Continuous",
+                "NodeRecovery": settings.node_recovery,
+                "InstanceGroups": [
+                    _instance_group(group, execution_role, lifecycle_scripts, own_networks.get(group.name))
+                    for group in settings.instance_groups
+                ],
+                "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+                # Not of the API: the handler's own property (handlers/hyperpod_cluster/request.py).
+                **_given("ConfirmGroupRemoval", list(settings.confirm_group_removal)),
+            },
+        )
+        self.arn = self.resource.get_att_string("ClusterArn")
+
+
+def _instance_group(
+    group: InstanceGroup,
+    execution_role: iam.IRole,
+    lifecycle_scripts: LifecycleScripts,
+    own_network: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """A group as CreateCluster wants it (`ClusterInstanceGroupSpecification`)."""
+    return {
+        "InstanceGroupName": group.name,
+        "InstanceType": group.instance_type,
+        "InstanceCount": group.count,
+        **_given("MinInstanceCount", group.min_count),
+        "ThreadsPerCore": group.threads_per_core,
+        "ExecutionRole": execution_role.role_arn,
+        "LifeCycleConfig": {
+            "SourceS3Uri": lifecycle_scripts.uris[group.lifecycle_scripts],
+            "OnCreate": lifecycle_scripts.entry_point,
+        },
+        "InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": group.volume_gib}}],
+        **_given("OnStartDeepHealthChecks", list(group.deep_health_checks)),
+        **_given("KubernetesConfig", _kubernetes_config(group)),
+        **_given("OverrideVpcConfig", own_network),
+        **_given("TrainingPlanArn", group.training_plan),
+        **_given("ImageId", group.image_id),
+    }
+
+
+def _kubernetes_config(group: InstanceGroup) -> dict[str, Any]:
+    # A value of a taint has at least one character where there is one (ClusterKubernetesTaintValue).
+    taints = [{"Key": each.key, "Effect": each.effect, **_given("Value", each.value)} for each in group.taints]
+    return {**_given("Labels", dict(group.labels)), **_given("Taints", taints)}
+
+
+def _vpc_config(subnet: ec2.ISubnet, security_group: ec2.ISecurityGroup) -> dict[str, Any]:
+    return {"SecurityGroupIds": [security_group.security_group_id], "Subnets": [subnet.subnet_id]}
+
+
+def _given(field: str, value: Any) -> dict[str, Any]:
+    """The field where there is something to say: SageMaker refuses some that are empty."""
+    return {field: value} if value else {}

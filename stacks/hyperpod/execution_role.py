@@ -1,0 +1,143 @@
+"""The role that HyperPod's nodes run under."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aws_cdk import Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.shared.nag_suppressions import acknowledge, imported, wildcard
+
+LOGS_AND_METRICS: Final = "/aws/sagemaker/Clusters"
+INTERFACE_ACTIONS: Final = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:AttachNetworkInterface",
+    "ec2:CreateNetworkInterface",
+    "ec2:CreateNetworkInterfacePermission",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DeleteNetworkInterfacePermission",
+    "ec2:DetachNetworkInterface",
+    "ec2:ModifyNetworkInterfaceAttribute",
+    "ec2:UnassignPrivateIpAddresses",
+)
+DESCRIBE_ACTIONS: Final = (
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeInstances",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeTags",
+    "ec2:DescribeVpcs",
+)
+PULL_ACTIONS: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+SESSION_ACTIONS: Final = (
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
+)
+
+
+class ExecutionRole(Construct):
+    """Least privilege instead of AmazonSageMakerClusterInstanceRolePolicy and its companions.
+
+    What it may do, and why (AWS docs: sagemaker-hyperpod-prerequisites-iam):
+
+    | actions | on | for |
+    | --- | --- | --- |
+    | network interfaces | the nodes' subnets and group, interfaces, instances | VPC CNI, HyperPod's own interfaces |
+    | `sagemaker:AttachClusterNodeNetworkInterface` | the account's clusters | VPC CNI after 1.23.1 (its #3874) |
+    | `ec2:Describe*` (eight) | everything: EC2 knows no narrower | the same |
+    | `ec2:CreateTags` | network interfaces | the same |
+    | ECR pulls | repositories of any account | EKS's and HyperPod's images lie in AWS's accounts |
+    | logs | log groups of this cluster | lifecycle scripts, health agent, deep checks |
+    | `cloudwatch:PutMetricData` | HyperPod's namespace | health agent |
+    | `ssmmessages` (four) | everything: SSM knows no narrower | `aws ssm start-session` to a node |
+    | S3 read | the lifecycle bucket | lifecycle scripts |
+    | `eks-auth:AssumeRoleForPodIdentity` | the EKS cluster | pods with a Pod Identity association |
+    """
+
+    role: iam.Role
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster_name: str,
+        subnets: Sequence[ec2.ISubnet],
+        security_group: ec2.ISecurityGroup,
+        eks_cluster: eks.ICluster,
+        lifecycle_bucket: s3.IBucket,
+    ) -> None:
+        super().__init__(scope, id)
+        self.role = iam.Role(
+            self,
+            "Resource",
+            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
+            description=f"Nodes of HyperPod cluster {cluster_name}",
+        )
+        self._allow_network(subnets, security_group)
+        self._allow_images_and_sessions()
+        self._allow_logs(cluster_name)
+        self._allow_scripts(lifecycle_bucket)
+        self._allow(["eks-auth:AssumeRoleForPodIdentity"], eks_cluster.cluster_arn)
+
+    def _allow_network(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:
+        stack = Stack.of(self)
+        own = f"arn:aws:ec2:{stack.region}:{stack.account}"
+        interfaces = f"{own}:network-interface/*"
+        instances = f"arn:aws:ec2:{stack.region}:*:instance/*"
+        self._allow(
+            INTERFACE_ACTIONS,
+            interfaces,
+            instances,
+            *(f"{own}:subnet/{subnet.subnet_id}" for subnet in subnets),
+            f"{own}:security-group/{security_group.security_group_id}",
+        )
+        self._allow(["ec2:CreateTags"], interfaces)
+        clusters = f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
+        self._allow(["sagemaker:AttachClusterNodeNetworkInterface"], clusters)
+        acknowledge(self, "SageMaker chooses the cluster's id, and the role is there before it", wildcard(clusters))
+        self._allow(DESCRIBE_ACTIONS, "*")
+        acknowledge(self, "Interfaces come and go with pods; subnets and group bound them", wildcard(interfaces))
+        acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))
+
+    def _allow_images_and_sessions(self) -> None:
+        repositories = "arn:aws:ecr:*:*:repository/*"
+        self._allow(["ecr:GetAuthorizationToken"], "*")
+        self._allow(PULL_ACTIONS, repositories)
+        self._allow(SESSION_ACTIONS, "*")
+        acknowledge(self, "These actions know no resource; PutMetricData is bound to one namespace", wildcard("*"))
+        acknowledge(
+            self, "EKS's and HyperPod's images lie in accounts of AWS, another in each region", wildcard(repositories)
+        )
+
+    def _allow_logs(self, cluster_name: str) -> None:
+        stack = Stack.of(self)
+        groups = f"arn:aws:logs:{stack.region}:{stack.account}:log-group:{LOGS_AND_METRICS}/{cluster_name}/*"
+        self._allow(
+            ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"], groups
+        )
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["cloudwatch:PutMetricData"],
+                resources=["*"],
+                conditions={"StringEquals": {"cloudwatch:namespace": LOGS_AND_METRICS}},
+            )
+        )
+        acknowledge(self, "The group's name ends in the cluster's id, which SageMaker chooses", wildcard(groups))
+
+    def _allow_scripts(self, bucket: s3.IBucket) -> None:
+        self._allow(["s3:ListBucket"], bucket.bucket_arn)
+        self._allow(["s3:GetObject"], bucket.arn_for_objects("*"))
+        objects = wildcard(f"{imported(bucket.bucket_arn, bucket)}/*")
+        acknowledge(self, "The bucket holds lifecycle scripts and nothing else", objects)
+
+    def _allow(self, actions: list[str] | tuple[str, ...], *resources: str) -> None:
+        self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources)))

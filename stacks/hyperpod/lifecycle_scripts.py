@@ -1,0 +1,81 @@
+"""The lifecycle scripts in their bucket."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from aws_cdk import DefaultStackSynthesizer, FileSystem, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_deployment as s3_deployment
+from constructs import Construct
+
+from stacks.shared.checkov_skips import explain_variables
+from stacks.shared.nag_suppressions import acknowledge, imported, managed_policy, wildcard
+
+PROJECT: Final = Path(__file__).resolve().parents[2]
+ENTRY_POINT: Final = "on_create.sh"
+SETTINGS: Final = "settings"
+
+
+class LifecycleScripts(Construct):
+    """Each folder whole, below a prefix that is the hash of its content. `uris` has the addresses by folder.
+
+    `settings` (such as FSX_EFA=true) lie beside the scripts, a line each in the file `settings`; without any there is
+    no such file.
+
+    A changed script is thus a changed `LifeCycleConfig`, visible in a diff, and what nodes of the previous version
+    need stays where it was (a rollback asks for it again). It goes with the bucket. Nodes that run already are not
+    touched: HyperPod runs the scripts on new nodes and at a software update.
+    """
+
+    uris: dict[str, str]
+    entry_point: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        bucket: s3.IBucket,
+        folders: Iterable[str],
+        settings: Mapping[str, str] | None = None,
+        project: Path = PROJECT,
+    ) -> None:
+        super().__init__(scope, id)
+        self.entry_point = ENTRY_POINT
+        self.uris = {}
+        text = "".join(f"{name}={value}\n" for name, value in sorted((settings or {}).items()))
+        first, *_ = [self._upload(folder, project / folder, bucket, text) for folder in dict.fromkeys(folders)]
+        _acknowledge(first, bucket)
+
+    def _upload(self, name: str, folder: Path, bucket: s3.IBucket, settings: str) -> s3_deployment.BucketDeployment:
+        prefix = FileSystem.fingerprint(str(folder), extra_hash=settings or None)
+        beside = [s3_deployment.Source.data(SETTINGS, settings)] if settings else []
+        self.uris[name] = f"s3://{bucket.bucket_name}/{prefix}/"
+        return s3_deployment.BucketDeployment(
+            self,
+            f"Upload-{name.replace('/', '-')}",
+            destination_bucket=bucket,
+            destination_key_prefix=prefix,
+            sources=[s3_deployment.Source.asset(str(folder)), *beside],
+            prune=False,
+            retain_on_delete=True,
+        )
+
+
+def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> None:
+    """CDK's own function: one per stack, however many uploads ask for it."""
+    stack = Stack.of(upload)
+    assets = f"cdk-{DefaultStackSynthesizer.DEFAULT_QUALIFIER}-assets-{stack.account}-{stack.region}"
+    acknowledge(
+        upload.handler_role,
+        "CDK's own function reads the scripts from the asset bucket and writes them to theirs",
+        managed_policy("service-role/AWSLambdaBasicExecutionRole"),
+        *(f"IAM5[Action::s3:{verb}*]" for verb in ("Abort", "DeleteObject", "GetBucket", "GetObject", "List")),
+        wildcard(f"arn:aws:s3:::{assets}/*"),
+        wildcard(f"{imported(bucket.bucket_arn, bucket)}/*"),
+    )
+    function = upload.handler_role.node.scope
+    if function is not None:
+        explain_variables(function)
+        acknowledge(function, "CDK chooses the runtime of its own function", "L1")

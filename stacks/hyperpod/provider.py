@@ -1,0 +1,154 @@
+"""The provider behind the HyperPod custom resources: two functions, CDK's framework around them, their rights."""
+
+import importlib.resources
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from config.facts.hyperpod_permissions import (
+    HANDLER_CALLS,
+    SERVICE_LINKED_ROLE,
+    SERVICE_LINKED_ROLE_SERVICE,
+    On,
+    actions_of,
+)
+from stacks.shared.nag_suppressions import acknowledge, imported, wildcard
+from stacks.shared.waiting_provider import RUNTIME, waiting_provider
+
+HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "hyperpod_cluster"
+SERVICE_MODEL: Final = "data/sagemaker/2017-07-24/service-2.json.gz"
+# CloudFormation's own limit for a custom resource, and the framework's.
+TOTAL_TIMEOUT: Final = Duration.hours(1)
+
+
+class ClusterProvider(Construct):
+    """Serves Custom::HyperPodCluster and Custom::HyperPodClusterTeardown.
+
+    What its functions may do is what their calls need, with what SageMaker does with the caller's own rights:
+    `config/facts/hyperpod_permissions.py`, call by call and with sources. A cluster's ARN ends in an id that SageMaker
+    chooses, so the narrowest ARN known beforehand is `cluster/*` of this account and region. Whose cluster it is, the
+    handlers read from its tags.
+    """
+
+    service_token: str
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        execution_role: iam.IRole,
+        eks_cluster: eks.ICluster,
+        training_plans: Sequence[str] = (),
+        image_ids: Sequence[str] = (),
+    ) -> None:
+        super().__init__(scope, id)
+        self._training_plans = list(dict.fromkeys(training_plans))
+        self._image_ids = list(dict.fromkeys(image_ids))
+        with _packed_handlers() as code:
+            on_event = self._function("OnEvent", code, "on_event", Duration.minutes(3))
+            is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
+        for handler, function in (("on_event", on_event), ("is_complete", is_complete)):
+            wanted = actions_of(
+                HANDLER_CALLS[handler], training_plans=bool(training_plans), custom_images=bool(image_ids)
+            )
+            for on, actions in wanted.items():
+                function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
+        provider = waiting_provider(self, on_event=on_event, is_complete=is_complete, total_timeout=TOTAL_TIMEOUT)
+        self.service_token = provider.service_token
+        self._acknowledge(eks_cluster)
+
+    def _function(self, id: str, code: lambda_.Code, handler: str, timeout: Duration) -> lambda_.Function:
+        return lambda_.Function(
+            self,
+            id,
+            description=f"HyperPod cluster of this stack: {handler}",
+            runtime=RUNTIME,
+            code=code,
+            handler=f"hyperpod_cluster.index.{handler}",
+            timeout=timeout,
+            memory_size=256,
+        )
+
+    def _statement(
+        self, on: On, actions: list[str], execution_role: iam.IRole, eks_cluster: eks.ICluster
+    ) -> iam.PolicyStatement:
+        stack = Stack.of(self)
+        path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
+        resources: dict[On, list[str]] = {
+            "access-entries": [self._access_entries(eks_cluster.cluster_name)],
+            "cluster": [self._clusters()],
+            "eks-cluster": [eks_cluster.cluster_arn],
+            "everything": ["*"],
+            "images": [f"arn:aws:ec2:{stack.region}::image/{image_id}" for image_id in self._image_ids],
+            "roles": [execution_role.role_arn],
+            "service-linked-role": [f"arn:aws:iam::{stack.account}:role/{path}"],
+            "snapshots": [self._snapshots()],
+            "stack": [stack.stack_id],
+            "training-plans": [*self._training_plans, self._reserved_capacity()],
+        }
+        conditions: dict[On, dict[str, str]] = {
+            "roles": {"iam:PassedToService": "sagemaker.amazonaws.com"},
+            "service-linked-role": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE},
+        }
+        return iam.PolicyStatement(
+            actions=actions,
+            resources=resources[on],
+            conditions={"StringEquals": conditions[on]} if on in conditions else None,
+        )
+
+    def _clusters(self) -> str:
+        stack = Stack.of(self)
+        return f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
+
+    def _reserved_capacity(self) -> str:
+        stack = Stack.of(self)
+        return f"arn:aws:sagemaker:{stack.region}:{stack.account}:reserved-capacity/*"
+
+    def _snapshots(self) -> str:
+        return f"arn:aws:ec2:{Stack.of(self).region}::snapshot/*"
+
+    def _access_entries(self, eks_cluster: str) -> str:
+        stack = Stack.of(self)
+        return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
+
+    def _acknowledge(self, eks_cluster: eks.ICluster) -> None:
+        entries = self._access_entries(imported(eks_cluster.cluster_name, eks_cluster))
+        acknowledge(self, "ListClusters knows no resource", wildcard("*"))
+        acknowledge(
+            self, "Their ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries)
+        )
+        if self._training_plans:
+            acknowledge(self, "A plan does not tell the name of what it reserved", wildcard(self._reserved_capacity()))
+        if self._image_ids:
+            acknowledge(self, "An AMI's id does not tell its snapshot's", wildcard(self._snapshots()))
+
+
+@contextmanager
+def _packed_handlers() -> Iterator[lambda_.Code]:
+    """Code of the handlers, valid until its functions are constructed: CDK copies it then."""
+    with TemporaryDirectory() as directory:
+        pack_handlers(Path(directory))
+        yield lambda_.Code.from_asset(directory)
+
+
+def pack_handlers(directory: Path, source: Path = HANDLERS) -> None:
+    """Fill an empty directory with what Lambda gets: the package, and the pinned botocore's SageMaker model in it.
+
+    Lambda's own SDK can be older than a field of the request. The content, and so the asset's hash, depends on
+    nothing but the sources and the pinned botocore: bytecode stays out.
+    """
+    package = directory / source.name
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    model = package / "models" / Path(SERVICE_MODEL).relative_to("data")
+    model.parent.mkdir(parents=True)
+    model.write_bytes(importlib.resources.files("botocore").joinpath(SERVICE_MODEL).read_bytes())

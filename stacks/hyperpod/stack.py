@@ -1,0 +1,98 @@
+"""The hyperpod stack: the cluster whose nodes join EKS, and what it needs to exist and to end."""
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from config import Environment
+from stacks.eks.stack import EksStack
+from stacks.hyperpod.cluster import HyperPodCluster
+from stacks.hyperpod.execution_role import ExecutionRole
+from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
+from stacks.hyperpod.notifications import ClusterNotifications
+from stacks.hyperpod.provider import ClusterProvider
+from stacks.hyperpod.teardown import ClusterTeardown
+from stacks.network.stack import NetworkStack
+from stacks.shared.environment_stack import EnvironmentStack
+from stacks.storage.stack import StorageStack
+
+
+class HyperPodStack(EnvironmentStack):
+    """Order of creation, and backwards of deletion: role, scripts and everything of other stacks, then the teardown
+    guard, then the cluster. The service refuses a cluster whose role has no policy yet or whose EKS cluster lacks
+    the dependencies chart, and its network check fails without the security group's rules.
+    """
+
+    cluster_name: str
+    cluster: HyperPodCluster
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        environment: Environment,
+        network: NetworkStack,
+        storage: StorageStack,
+        eks: EksStack,
+    ) -> None:
+        super().__init__(scope, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
+        settings = environment.hyperpod
+        self.cluster_name = settings.cluster_name
+        # The first zone's: the file system lies there.
+        subnet, own_subnets = network.vpc.node_subnets[0], _own_subnets(environment, network.vpc.node_subnets)
+        execution_role = ExecutionRole(
+            self,
+            "ExecutionRole",
+            cluster_name=self.cluster_name,
+            subnets=list(dict.fromkeys([subnet, *own_subnets.values()])),
+            security_group=network.security_group,
+            eks_cluster=eks.cluster,
+            lifecycle_bucket=storage.lifecycle_bucket,
+        )
+        scripts = LifecycleScripts(
+            self,
+            "LifecycleScripts",
+            bucket=storage.lifecycle_bucket,
+            folders=[group.lifecycle_scripts for group in settings.instance_groups],
+            settings={"FSX_EFA": "true"} if environment.fsx.efa else None,
+        )
+        provider = ClusterProvider(
+            self,
+            "Provider",
+            execution_role=execution_role.role,
+            eks_cluster=eks.cluster,
+            training_plans=[group.training_plan for group in settings.instance_groups if group.training_plan],
+            image_ids=[group.image_id for group in settings.instance_groups if group.image_id],
+        )
+        teardown = ClusterTeardown(self, "Teardown", provider=provider)
+        needed = [execution_role, scripts, eks.dependencies_chart, *network.security_group_rules]
+        teardown.node.add_dependency(*needed)
+        self.cluster = HyperPodCluster(
+            self,
+            "Cluster",
+            provider=provider,
+            settings=settings,
+            tags={"SageMaker": "true", "project": environment.project, "environment": environment.name},
+            execution_role=execution_role.role,
+            lifecycle_scripts=scripts,
+            eks_cluster=eks.cluster,
+            subnet=subnet,
+            own_subnets=own_subnets,
+            security_group=network.security_group,
+        )
+        self.cluster.node.add_dependency(teardown, *needed)
+        if environment.notifications:
+            ClusterNotifications(
+                self, "Notifications", cluster_name=self.cluster_name, email=environment.notifications.email
+            )
+
+
+def _own_subnets(environment: Environment, subnets: Sequence[ec2.ISubnet]) -> dict[str, ec2.ISubnet]:
+    """Subnets of the groups that lie in another zone than the first, by the group's name."""
+    zones = environment.network.node_zones
+    return {
+        group.name: subnets[zones.index(group.zone)]
+        for group in environment.hyperpod.instance_groups
+        if group.zone and group.zone != zones[0]
+    }

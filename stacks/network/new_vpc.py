@@ -1,0 +1,173 @@
+"""A new VPC, with subnets bound to availability zones by *id*.
+
+Zone ids and not names, because HyperPod's capacity is bound to an id while a name means another zone in each account.
+CDK's own `ec2.Vpc` knows names only (and looks them up), so the parts are CloudFormation's.
+"""
+
+from ipaddress import IPv4Network
+from typing import Final
+
+from aws_cdk import Tags
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from config.model import Network
+from stacks.network.endpoints import VpcEndpoints
+from stacks.network.vpc import Vpc
+
+ANYWHERE: Final = "0.0.0.0/0"
+
+
+class NewVpc(Vpc):
+    """In each zone: a public /24 for a NAT gateway, a private /18 for nodes, a private /28 for EKS's interfaces.
+
+    Its subnets are in the order of the environment's zones. A closed network has neither public subnets nor any
+    gateway but those of S3 and DynamoDB; it reaches AWS's APIs through interface endpoints.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, network: Network, region: str) -> None:
+        super().__init__(scope, id)
+        resource = ec2.CfnVPC(
+            self, "Resource", cidr_block=str(network.vpc_cidr), enable_dns_hostnames=True, enable_dns_support=True
+        )
+        Tags.of(resource).add("Name", self.node.path)
+        self._vpc_id = resource.attr_vpc_id
+        self._network = network
+
+        gateways = [] if network.closed else self._nat_gateways()
+        nodes = [
+            self._subnet(f"Nodes{n}", network.node_subnet(n), zone, role="internal-elb")
+            for n, zone in enumerate(network.zones)
+        ]
+        control_plane = [
+            self._subnet(f"ControlPlane{n}", network.control_plane_subnet(n), zone, role=None)
+            for n, zone in enumerate(network.zones)
+        ]
+        private_routes = self._private_route_tables(gateways)
+        self._gateway_endpoints(region, private_routes)
+
+        self.vpc = ec2.Vpc.from_vpc_attributes(
+            self,
+            "Vpc",
+            vpc_id=self._vpc_id,
+            vpc_cidr_block=str(network.vpc_cidr),
+            availability_zones=[subnet.attr_availability_zone for subnet in nodes],
+        )
+        self.node_subnets = list(map(self._private, nodes, private_routes))
+        self.control_plane_subnets = list(map(self._private, control_plane, private_routes))
+        if network.closed:
+            VpcEndpoints(
+                self,
+                "Endpoints",
+                vpc=self.vpc,
+                vpc_cidr=str(network.vpc_cidr),
+                subnets=self.node_subnets,
+                region=region,
+            )
+
+    def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:
+        """`role`: what load balancers EKS may put here (a tag that its controllers look for)."""
+        subnet = ec2.CfnSubnet(
+            self,
+            name,
+            vpc_id=self._vpc_id,
+            cidr_block=str(block),
+            availability_zone_id=zone_id,
+            map_public_ip_on_launch=False,
+        )
+        Tags.of(subnet).add("Name", subnet.node.path)
+        if role:
+            Tags.of(subnet).add(f"kubernetes.io/role/{role}", "1")
+        return subnet
+
+    def _route_to_internet(self, public: list[ec2.CfnSubnet]) -> ec2.CfnRoute:
+        gateway = ec2.CfnInternetGateway(self, "InternetGateway")
+        attachment = ec2.CfnVPCGatewayAttachment(
+            self,
+            "InternetGatewayAttachment",
+            vpc_id=self._vpc_id,
+            internet_gateway_id=gateway.attr_internet_gateway_id,
+        )
+        routes = self._route_table("PublicRoutes")
+        default = ec2.CfnRoute(
+            self,
+            "PublicDefaultRoute",
+            route_table_id=routes.attr_route_table_id,
+            destination_cidr_block=ANYWHERE,
+            gateway_id=gateway.attr_internet_gateway_id,
+        )
+        default.add_resource_dependency(attachment)
+        for subnet in public:
+            self._associate(subnet, routes)
+        return default
+
+    def _nat_gateways(self) -> list[ec2.CfnNatGateway]:
+        """The public half of the VPC; returns its NAT gateways, one or one per zone."""
+        public = [
+            self._subnet(f"Public{n}", self._network.public_subnet(n), zone, role="elb")
+            for n, zone in enumerate(self._network.zones)
+        ]
+        internet = self._route_to_internet(public)
+        placed = public if self._network.nat_gateways == "one-per-zone" else public[:1]
+        return [self._nat_gateway(n, subnet, internet) for n, subnet in enumerate(placed)]
+
+    def _private_route_tables(self, gateways: list[ec2.CfnNatGateway]) -> list[ec2.CfnRouteTable]:
+        """One route table per zone, whatever the number of NAT gateways: adding some later moves no subnet."""
+        tables = []
+        for n in range(len(self._network.zones)):
+            table = self._route_table(f"PrivateRoutes{n}")
+            if gateways:
+                ec2.CfnRoute(
+                    self,
+                    f"PrivateDefaultRoute{n}",
+                    route_table_id=table.attr_route_table_id,
+                    destination_cidr_block=ANYWHERE,
+                    nat_gateway_id=gateways[n % len(gateways)].attr_nat_gateway_id,
+                )
+            tables.append(table)
+        return tables
+
+    def _nat_gateway(self, n: int, subnet: ec2.CfnSubnet, internet: ec2.CfnRoute) -> ec2.CfnNatGateway:
+        address = ec2.CfnEIP(self, f"NatAddress{n}", domain="vpc")
+        gateway = ec2.CfnNatGateway(
+            self, f"NatGateway{n}", subnet_id=subnet.attr_subnet_id, allocation_id=address.attr_allocation_id
+        )
+        # Without it a deletion may take the internet gateway while the NAT gateway still has a public address.
+        gateway.add_resource_dependency(internet)
+        Tags.of(gateway).add("Name", gateway.node.path)
+        return gateway
+
+    def _gateway_endpoints(self, region: str, tables: list[ec2.CfnRouteTable]) -> None:
+        """S3 (lifecycle scripts, image layers, data) and DynamoDB without the NAT gateway's price per byte."""
+        for service in ("s3", "dynamodb"):
+            ec2.CfnVPCEndpoint(
+                self,
+                f"Endpoint-{service}",
+                vpc_id=self._vpc_id,
+                service_name=f"com.amazonaws.{region}.{service}",
+                vpc_endpoint_type="Gateway",
+                route_table_ids=[table.attr_route_table_id for table in tables],
+            )
+
+    def _route_table(self, name: str) -> ec2.CfnRouteTable:
+        table = ec2.CfnRouteTable(self, name, vpc_id=self._vpc_id)
+        Tags.of(table).add("Name", table.node.path)
+        return table
+
+    def _associate(self, subnet: ec2.CfnSubnet, table: ec2.CfnRouteTable) -> None:
+        ec2.CfnSubnetRouteTableAssociation(
+            self,
+            f"{subnet.node.id}RouteTable",
+            subnet_id=subnet.attr_subnet_id,
+            route_table_id=table.attr_route_table_id,
+        )
+
+    def _private(self, subnet: ec2.CfnSubnet, table: ec2.CfnRouteTable) -> ec2.ISubnet:
+        self._associate(subnet, table)
+        return ec2.Subnet.from_subnet_attributes(
+            self,
+            f"{subnet.node.id}Subnet",
+            subnet_id=subnet.attr_subnet_id,
+            availability_zone=subnet.attr_availability_zone,
+            route_table_id=table.attr_route_table_id,
+        )

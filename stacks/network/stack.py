@@ -1,0 +1,38 @@
+"""The network stack: the VPC, or one that exists, and the security group that nodes, file system and EKS share."""
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct, IDependable
+
+from config import Environment
+from stacks.network.existing_vpc import ExistingVpc
+from stacks.network.flow_logs import FlowLogs
+from stacks.network.new_vpc import NewVpc
+from stacks.network.security_group import SharedSecurityGroup
+from stacks.network.vpc import Vpc
+from stacks.shared.environment_stack import EnvironmentStack
+
+
+class NetworkStack(EnvironmentStack):
+    """Public attributes: `vpc` (with `node_subnets` and `control_plane_subnets`), `security_group`, and
+    `security_group_rules` for whoever must not start before the rules exist.
+
+    In an existing VPC the security group is all that is made: no flow log, no endpoint, no route.
+    """
+
+    vpc: Vpc
+    security_group: ec2.ISecurityGroup
+    security_group_rules: list[IDependable]
+
+    def __init__(self, scope: Construct, *, environment: Environment) -> None:
+        super().__init__(
+            scope, environment=environment, part="network", purpose="VPC and security group", keeps_data=True
+        )
+        network = environment.network
+        if network.existing:
+            self.vpc = ExistingVpc(self, "Vpc", settings=network.existing)
+        else:
+            self.vpc = NewVpc(self, "Vpc", network=network, region=environment.region)
+            FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
+        shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc)
+        self.security_group = shared.security_group
+        self.security_group_rules = shared.rules

@@ -1,0 +1,1 @@
+"""What every RayCluster needs in Kubernetes: the FSx CSI driver, KubeRay, namespaces."""

@@ -1,0 +1,98 @@
+"""IAM roles of the Ray pods and of the image build."""
+
+from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from k8s_charts.shared import names
+from stacks.shared.irsa import IrsaRole
+
+_PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+_PUSH_AND_LOOK = [
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:DescribeImages",
+    "ecr:GetDownloadUrlForLayer",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+]
+
+
+def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str) -> IrsaRole:
+    """Role of the Ray pods: they read and write one prefix of the bucket named `data_bucket`.
+
+    S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a key
+    that is not there, need s3:ListBucket as well. These requests carry no s3:prefix.
+    """
+    bucket, prefix = f"arn:aws:s3:::{data_bucket}", f"{names.RAY_DATA_PREFIX}/*"
+    role = IrsaRole(
+        scope,
+        "RayRole",
+        cluster=cluster,
+        namespace=namespace,
+        service_account=names.RAY_SERVICE_ACCOUNT,
+        description="Ray pods: one prefix of the data bucket",
+        statements=[
+            iam.PolicyStatement(
+                actions=["s3:ListBucket"],
+                resources=[bucket],
+                # Without "IfExists" a request that carries no prefix is refused, and pyarrow, with which Ray keeps its
+                # checkpoints, asks for the bucket before it writes. The price: the names of all keys can be listed.
+                conditions={"StringLikeIfExists": {"s3:prefix": prefix}},
+            ),
+            iam.PolicyStatement(
+                actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+                resources=[f"{bucket}/{prefix}"],
+            ),
+        ],
+    )
+    Validations.of(role).acknowledge(
+        Acknowledgment(
+            id=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix}]",
+            reason="Jobs name their checkpoints themselves; the prefix is the boundary",
+        )
+    )
+    return role
+
+
+def image_builder_role(
+    scope: Construct,
+    cluster: eks.ICluster,
+    repository: ecr.IRepository,
+    context: s3_assets.Asset,
+    *,
+    log: str,
+    base_repository: str | None = None,
+) -> IrsaRole:
+    """Role of the image build: it reads its build context, pushes to the one repository and writes one log.
+
+    `log` is an S3 address. `base_repository` names the account's own ECR repository that holds the copy of the base
+    image, if there is one.
+    """
+    base = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name=base_repository or "")
+    pull = iam.PolicyStatement(actions=_PULL, resources=[base])
+    role = IrsaRole(
+        scope,
+        "ImageBuilderRole",
+        cluster=cluster,
+        namespace=names.IMAGE_BUILD_NAMESPACE,
+        service_account=names.IMAGE_BUILDER_SERVICE_ACCOUNT,
+        description="Image build: its context, pushes to the environment's repository, its log",
+        statements=[
+            iam.PolicyStatement(
+                actions=["s3:GetObject"], resources=[context.bucket.arn_for_objects(context.s3_object_key)]
+            ),
+            iam.PolicyStatement(actions=["s3:PutObject"], resources=[log.replace("s3://", "arn:aws:s3:::")]),
+            iam.PolicyStatement(actions=_PUSH_AND_LOOK, resources=[repository.repository_arn]),
+            *([pull] if base_repository else []),
+            iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+        ],
+    )
+    reason = "ecr:GetAuthorizationToken has no resource type: IAM takes it for all resources only"
+    Validations.of(role).acknowledge(Acknowledgment(id="AwsSolutions-IAM5[Resource::*]", reason=reason))
+    return role

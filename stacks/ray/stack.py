@@ -1,0 +1,81 @@
+"""The ray stack: what a training team changes every week."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from config import Environment, naming
+from config.facts import versions
+from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, ray_objects
+from k8s_charts.helm.images import copy_of, own_repository
+from k8s_charts.image_build.context import context_files, write_context
+from stacks.eks.stack import EksStack
+from stacks.ray.file_system_guard import FileSystemGuard
+from stacks.ray.roles import image_builder_role, ray_role
+from stacks.shared.environment_stack import EnvironmentStack
+from stacks.shared.kubernetes_manifest import manifest
+from stacks.storage.stack import StorageStack
+
+
+class RayStack(EnvironmentStack):
+    """Ray's namespace, its volume and policies, the build of its image, and the RayClusters."""
+
+    def __init__(self, scope: Construct, *, environment: Environment, storage: StorageStack, eks: EksStack) -> None:
+        super().__init__(
+            scope, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
+        )
+        cluster = eks.cluster
+        facts = RayFacts(
+            file_system=storage.file_system,
+            ray_role_arn=ray_role(self, cluster, environment.ray.namespace, naming.data_bucket(environment)).arn,
+            image_build=self._image_build(environment, storage.image_repository, cluster),
+        )
+        objects = ray_objects(environment, facts)
+
+        namespace = manifest(self, "Namespace", cluster=cluster, chart=objects.namespace)
+        # It goes last: a pod that is stuck on a lost node keeps the claim until the reaper has freed it.
+        reaper = manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace)
+        volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=reaper)
+        if environment.fsx.dynamic:
+            volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
+        before = volume
+        for part, own in objects.volume_owner.items():
+            before = manifest(self, f"VolumeOwner-{part}", cluster=cluster, chart=own, after=before)
+        ready = [
+            manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
+            manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
+            volume,
+        ]
+        manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper)
+        for wanted in environment.ray.clusters:
+            ray_cluster = manifest(
+                self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]
+            )
+            policies = objects.cluster_policies[wanted.name]
+            inside = manifest(self, f"Policies-{wanted.name}", cluster=cluster, chart=policies, after=namespace)
+            ray_cluster.node.add_dependency(*ready, inside)
+            if chart := objects.priorities.get(wanted.name):
+                # Another value is another resource: it comes before the RayCluster's update, the old one goes after.
+                id = f"Priority-{wanted.name}-{wanted.priority}"
+                ray_cluster.node.add_dependency(manifest(self, id, cluster=cluster, chart=chart))
+
+        if objects.image_builder_account and objects.image_build:
+            builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
+            manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)
+
+    def _image_build(
+        self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster
+    ) -> ImageBuildFacts | None:
+        if repository is None:
+            return None
+        with TemporaryDirectory() as directory:
+            write_context(context_files(environment.image.pip), Path(directory))
+            context = s3_assets.Asset(self, "ImageContext", path=directory)
+        base = own_repository(copy_of(versions.RAY_BASE_IMAGE, environment.image_registry), environment)
+        log = image_build(environment, context="").log
+        role = image_builder_role(self, cluster, repository, context, log=log, base_repository=base)
+        return ImageBuildFacts(role_arn=role.arn, context=context.s3_object_url)

@@ -1,0 +1,61 @@
+"""Where a resource departs from checkov's CloudFormation policies, and why: metadata of the resource itself.
+
+`tests/synth/test_checkov.py` runs the policies; a departure without a reason fails it, and a reason without a departure
+too. cdk-nag's rules have exceptions of their own (`acknowledge`).
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from aws_cdk import CfnResource
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import IConstruct
+
+from stacks.shared.resources import resources_of_type
+
+_KEY: Final = "checkov"
+_FUNCTION: Final = {
+    "CKV_AWS_115": "It runs once in a deployment; a share of its own would be missing to the account's other functions",
+    "CKV_AWS_116": "CloudFormation waits for its answer and reports its failure: nobody would read a dead letter queue",
+}
+_OUTSIDE_A_VPC: Final = {
+    "CKV_AWS_117": "It calls AWS's APIs only; in the VPC it would hold interfaces of what it helps to delete"
+}
+_VARIABLES: Final = {"CKV_AWS_173": "Its variables are names and ARNs, which Lambda encrypts with its own key"}
+_LOG_GROUP: Final = {
+    "CKV_AWS_158": "No secret is logged, and CloudWatch encrypts with its own key; one of ours would outlive the stack"
+}
+
+
+def explain(resource: IConstruct, reasons: Mapping[str, str]) -> None:
+    """Say in a resource's metadata which policies, by id, it departs from, and why.
+
+    `resource` is a CfnResource, or a construct whose default child is one.
+    """
+    element = cast(CfnResource, resource.node.default_child or resource)
+    known = element.get_metadata(_KEY) or {"skip": []}
+    skipped = [{"id": policy, "comment": reason} for policy, reason in reasons.items()]
+    element.add_metadata(_KEY, {"skip": [*known["skip"], *skipped]})
+
+
+def explain_variables(scope: IConstruct) -> None:
+    """Explain that the functions below `scope`, all of CDK's own, have environment variables.
+
+    Whether a function has any cannot be asked of it: CDK tells when it writes the template.
+    """
+    for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
+        if isinstance(function, lambda_.CfnFunction):
+            explain(function, _VARIABLES)
+
+
+def explain_departures(scope: IConstruct) -> None:
+    """Explain what all functions and all log groups in the tree, CDK's own included, have in common.
+
+    Call it once the tree is complete.
+    """
+    for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
+        # CDK's older custom resources declare a plain CfnResource, always without a VPC.
+        explain(function, _FUNCTION if getattr(function, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC)
+    for log_group in resources_of_type(scope, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
+        explain(log_group, _LOG_GROUP)

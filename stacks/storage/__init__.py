@@ -1,0 +1,1 @@
+"""The buckets, the image repository and the file system."""

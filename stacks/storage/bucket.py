@@ -1,0 +1,59 @@
+"""A bucket with everything closed that can be."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.shared.checkov_skips import explain
+from stacks.shared.nag_suppressions import acknowledge
+from stacks.storage.removal import data_removal_policy
+
+# How long a version that was overwritten or deleted can be brought back.
+SUPERSEDED_KEPT: Final = Duration.days(30)
+NO_ACCESS_LOGS: Final = (
+    "Server access logs would need a third bucket that is not destroyed with the environment; CloudTrail data events "
+    "are an account's own decision"
+)
+
+
+class PrivateBucket(Construct):
+    """Encrypted, versioned, TLS only, closed to the public; emptied when its stack is deleted, unless protected.
+
+    Below the prefixes `rewritten` programs make and delete big files all the time: there a superseded version is kept
+    for a day. S3 user guide, "How Amazon S3 handles conflicts in lifecycle configurations": the shorter one is honored.
+    """
+
+    bucket: s3.IBucket
+
+    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool, rewritten: Sequence[str] = ()) -> None:
+        super().__init__(scope, id)
+        self.bucket = s3.Bucket(
+            self,
+            "Resource",
+            bucket_name=name,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            versioned=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    noncurrent_version_expiration=SUPERSEDED_KEPT,
+                    abort_incomplete_multipart_upload_after=Duration.days(7),
+                ),
+                *(_rewritten(prefix) for prefix in rewritten),
+            ],
+            removal_policy=data_removal_policy(protect=protect),
+            auto_delete_objects=not protect,
+        )
+        acknowledge(self.bucket, NO_ACCESS_LOGS, "S1")
+        explain(self.bucket, {"CKV_AWS_18": NO_ACCESS_LOGS})
+
+
+def _rewritten(prefix: str) -> s3.LifecycleRule:
+    # A deletion leaves a marker, which is no version: it would stay for ever.
+    return s3.LifecycleRule(
+        prefix=prefix, noncurrent_version_expiration=Duration.days(1), expired_object_delete_marker=True
+    )

@@ -1,0 +1,44 @@
+"""The ECR repository of the Ray image."""
+
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_ecr as ecr
+from constructs import Construct
+
+from stacks.shared.checkov_skips import explain
+from stacks.storage.removal import data_removal_policy
+
+# Tags of the image build's layer cache, which move; an image's own tag is a hash of its build context.
+CACHE_TAGS: Final = "cache*"
+_EXCEPTIONS: Final = {
+    "CKV_AWS_51": "Only the tags of the build cache can move, an exclusion that this policy does not know",
+    "CKV_AWS_136": "Images hold no secrets, and ECR encrypts with its own key; one of ours would outlive the stack",
+}
+
+
+class ImageRepository(Construct):
+    """Scanned on push; a tag names one image for ever, but for the build cache's."""
+
+    repository: ecr.IRepository
+
+    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool) -> None:
+        super().__init__(scope, id)
+        self.repository = ecr.Repository(
+            self,
+            "Resource",
+            repository_name=name,
+            image_scan_on_push=True,
+            image_tag_mutability=ecr.TagMutability.IMMUTABLE_WITH_EXCLUSION,
+            image_tag_mutability_exclusion_filters=[ecr.ImageTagMutabilityExclusionFilter.wildcard(CACHE_TAGS)],
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    description="Layers that a moved cache tag left",
+                    tag_status=ecr.TagStatus.UNTAGGED,
+                    max_image_age=Duration.days(14),
+                )
+            ],
+            removal_policy=data_removal_policy(protect=protect),
+            empty_on_delete=not protect,
+        )
+        explain(self.repository, _EXCEPTIONS)

@@ -1,0 +1,60 @@
+"""The storage stack: everything that holds data."""
+
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from config import Environment, naming
+from k8s_charts.shared import names
+from k8s_charts.storage.volumes import FileSystemAddress
+from stacks.network.stack import NetworkStack
+from stacks.shared.environment_stack import EnvironmentStack
+from stacks.storage.bucket import PrivateBucket
+from stacks.storage.file_system import FileSystem
+from stacks.storage.image_repository import ImageRepository
+
+
+class StorageStack(EnvironmentStack):
+    """The file system lies where the first zone's nodes are: traffic between zones costs money and time.
+
+    `file_system` is None where the environment uses one that exists, or lets the CSI driver make it;
+    `image_repository` where its image exists.
+    """
+
+    file_system: FileSystemAddress | None
+    data_bucket: s3.IBucket
+    lifecycle_bucket: s3.IBucket
+    image_repository: ecr.IRepository | None
+
+    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
+        super().__init__(
+            scope,
+            environment=environment,
+            part="storage",
+            purpose="FSx for Lustre, data and lifecycle buckets, image repository",
+            keeps_data=True,
+        )
+        protect = environment.protect
+        # Jobs prune their checkpoints there: kept for a month they would be billed many times over.
+        checkpoints = f"{names.RAY_DATA_PREFIX}/"
+        self.data_bucket = PrivateBucket(
+            self, "Data", name=naming.data_bucket(environment), protect=protect, rewritten=[checkpoints]
+        ).bucket
+        self.lifecycle_bucket = PrivateBucket(
+            self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect
+        ).bucket
+        self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
+        self.image_repository = None
+        if name := environment.image.repository:
+            self.image_repository = ImageRepository(self, "Image", name=name, protect=protect).repository
+
+    def _file_system(self, environment: Environment, network: NetworkStack) -> FileSystemAddress:
+        return FileSystem(
+            self,
+            "FileSystem",
+            settings=environment.fsx,
+            subnet=network.vpc.node_subnets[0],
+            security_group=network.security_group,
+            data_bucket=self.data_bucket,
+            protect=environment.protect,
+        ).address
