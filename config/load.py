@@ -71,7 +71,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
         return Examined(name, file, None, [_unknown(name, file, directory)])
     try:
         content = strict_yaml.read(file)
-    except strict_yaml.NotReadable as error:
+    except strict_yaml.UnreadableFileError as error:
         return Examined(name, file, None, error.findings)
     except OSError as error:
         said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "look at its permissions"
@@ -93,7 +93,7 @@ def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
     """Return the environments whose values are of the right kind: what one takes is taken, though a rule refuse it."""
     found = []
     for name in available(directory):
-        with suppress(strict_yaml.NotReadable, OSError, ValidationError):
+        with suppress(strict_yaml.UnreadableFileError, OSError, ValidationError):
             found.append(_typed({"name": name} | strict_yaml.read(directory / f"{name}{_SUFFIX}").values))
     return found
 

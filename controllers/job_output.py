@@ -6,7 +6,7 @@ from http.client import HTTPException
 from typing import Final
 
 from controllers.job_decision import PROGRESS
-from controllers.ray_jobs_api import HeadAway, RayJobs
+from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
 _LAST_LINES: Final = 200
@@ -32,7 +32,7 @@ class JobOutput:
             if self._socket is None:
                 self._socket, self._skip = ray.tail(self._submission_id), self._shown
             messages = self._socket.read(seconds)
-        except (HeadAway, OSError, HTTPException):
+        except (HeadUnavailableError, OSError, HTTPException):
             messages = None
         for message in messages or ():
             self._take(message)

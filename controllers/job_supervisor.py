@@ -22,8 +22,8 @@ from typing import Final
 from controllers.job_decision import Limits
 from controllers.job_run import Run
 from controllers.kubernetes_api import Api, ApiError, Cluster
-from controllers.lease import LeaseLost
-from controllers.supervision import NAME, Ended, Supervisor, say
+from controllers.lease import LeaseLostError
+from controllers.supervision import NAME, Supervisor, TerminatedError, say
 from controllers.telemetry import Metrics, serve
 
 TRY_AGAIN: Final = 75
@@ -75,9 +75,9 @@ def main() -> int:
         serve(arguments.listen, metrics, {"/healthz": supervisor.stall})
         code = supervisor.run()
         return _FAILED if code in STARTS_ANOTHER else code
-    except Ended:
+    except TerminatedError:
         say("asked to end")
-    except (ApiError, LeaseLost) as error:
+    except (ApiError, LeaseLostError) as error:
         say("cannot go on", error=str(error))
     return TRY_AGAIN
 

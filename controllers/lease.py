@@ -15,7 +15,7 @@ STATE: Final = "ray-on-hyperpod/state"
 _POLL: Final = 2.0
 
 
-class LeaseLost(Exception):
+class LeaseLostError(Exception):
     """Another process holds the Lease now."""
 
 
@@ -68,7 +68,7 @@ class Lease:
         return None
 
     def save(self, state: Object) -> None:
-        """Renew it with a state. Raises LeaseLost, and ApiError when there is no answer."""
+        """Renew it with a state. Raises LeaseLostError, and ApiError when there is no answer."""
         self._lease["metadata"].setdefault("annotations", {})[STATE] = json.dumps(state)
         try:
             self._write(self._holder)
@@ -92,11 +92,11 @@ class Lease:
             lease = self._api.get(self._path)
         except ApiError as error:
             if error.status == NOT_FOUND:
-                raise LeaseLost(f"Lease {self._name} is gone") from error
+                raise LeaseLostError(f"Lease {self._name} is gone") from error
             raise
         holder = lease["spec"].get("holderIdentity")
         if holder != self._holder:
-            raise LeaseLost(f"Lease {self._name} is held by {holder or 'nobody'}")
+            raise LeaseLostError(f"Lease {self._name} is held by {holder or 'nobody'}")
         if state is not None:
             lease["metadata"].setdefault("annotations", {})[STATE] = state
         self._lease = lease
@@ -104,7 +104,7 @@ class Lease:
             self._write(self._holder)
         except ApiError as error:
             if error.status == CONFLICT:
-                raise LeaseLost(f"Lease {self._name} is written by others") from error
+                raise LeaseLostError(f"Lease {self._name} is written by others") from error
             raise
 
     def _read_or_create(self) -> Object:

@@ -32,7 +32,7 @@ class RayError(Exception):
         self.status = status
 
 
-class HeadAway(Exception):
+class HeadUnavailableError(Exception):
     """The head gives no answer, or not yet a usable one."""
 
 
@@ -60,7 +60,7 @@ class RayJob:
 
 
 class RayJobs:
-    """The jobs of the Ray cluster whose head is at an address; every method raises HeadAway and RayError."""
+    """The jobs of the Ray cluster whose head is at an address; every method raises HeadUnavailableError, RayError."""
 
     def __init__(self, host: str, port: int = PORT) -> None:
         self._host = host
@@ -106,14 +106,14 @@ class RayJobs:
         try:
             return WebSocket(self._host, self._port, f"/api/jobs/{submission_id}/logs/tail", timeout=_TIMEOUT)
         except (OSError, HTTPException) as error:
-            raise HeadAway(f"{self._host}: {error!r}") from error
+            raise HeadUnavailableError(f"{self._host}: {error!r}") from error
 
     def _json(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> Any:
         text = self._request(method, path, body, timeout)
         try:
             return json.loads(text)
         except ValueError as error:
-            raise HeadAway(f"{self._host}: {method} {path}: {text[:100]!r}") from error
+            raise HeadUnavailableError(f"{self._host}: {method} {path}: {text[:100]!r}") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> bytes:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
@@ -122,7 +122,7 @@ class RayJobs:
             response = connection.getresponse()
             content = response.read()
         except (OSError, HTTPException) as error:
-            raise HeadAway(f"{self._host}: {error!r}") from error
+            raise HeadUnavailableError(f"{self._host}: {error!r}") from error
         finally:
             connection.close()
         if response.status >= 400:

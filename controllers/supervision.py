@@ -9,9 +9,9 @@ from controllers.job_decision import LOST, STOPPED_CODE, Ending, Limits, decide
 from controllers.job_output import JobOutput
 from controllers.job_run import Run, State
 from controllers.kubernetes_api import NOT_FOUND, Api, ApiError, Object
-from controllers.lease import Lease, LeaseLost
+from controllers.lease import Lease, LeaseLostError
 from controllers.ray_cluster_pods import RayClusterPods
-from controllers.ray_jobs_api import ENDED, HeadAway, RayError, RayJob, RayJobs, submission
+from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJob, RayJobs, submission
 from controllers.telemetry import Metrics, log
 
 NAME: Final = "job-supervisor"
@@ -32,11 +32,11 @@ _SAFE: Final = 20.0
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
 
 
-class Ended(Exception):
+class TerminatedError(Exception):
     """The process was asked to end before the run was over."""
 
 
-class NameInUse(Exception):
+class NameInUseError(Exception):
     """Ray knows a job of this name that another one submitted."""
 
 
@@ -65,22 +65,22 @@ class Supervisor:
         return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
 
     def run(self) -> int:
-        """Return the run's exit code. Raises ApiError, LeaseLost and Ended."""
+        """Return the run's exit code. Raises ApiError, LeaseLostError and TerminatedError."""
         saved = self._lease.acquire(self.ending, self._waits_for)
         if saved is None:
-            raise Ended
+            raise TerminatedError
         if saved:
             self._state = State.of(saved)
         say("began", run=self._run.name, attempt=self._state.attempt, restarted=bool(saved))
         try:
             while self._state.exit_code is None:
                 self._conclude(self._submit() or self._follow())
-        except NameInUse as error:
+        except NameInUseError as error:
             self._over("refused", str(error), NAME_IN_USE)
-        except Ended:
+        except TerminatedError:
             self._leave()
             raise
-        except LeaseLost:
+        except LeaseLostError:
             # That of a deleted Job is collected before the pod is asked to end.
             self._end_if_deleted()
             raise
@@ -95,7 +95,7 @@ class Supervisor:
                 return Ending("STOPPED")
             try:
                 return self._submit_to(self._head())
-            except HeadAway as error:
+            except HeadUnavailableError as error:
                 self._enter("waiting for the head", str(error))
             except RayError as error:
                 # A young head has no agent yet to start a job with, and answers 500. What was submitted meanwhile is
@@ -141,7 +141,7 @@ class Supervisor:
         return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
 
     def _attempts_before(self, ray: RayJobs) -> list[str]:
-        """Those that Ray still runs: they would write beside the new one. Raises NameInUse."""
+        """Those that Ray still runs: they would write beside the new one. Raises NameInUseError."""
         before = []
         for job in ray.list():
             # One of the new one's id is that of a successor, who holds the Lease by now.
@@ -152,11 +152,11 @@ class Supervisor:
 
     def _require_lease(self) -> None:
         if self._lease.seconds_left() < _SAFE:
-            raise HeadAway("the Lease was renewed too slowly")
+            raise HeadUnavailableError("the Lease was renewed too slowly")
 
     def _check_owner(self, job: RayJob) -> None:
         if job.metadata.get("supervisor") != self._job["metadata"]["uid"]:
-            raise NameInUse(f"Ray knows a job {job.submission_id} that is not this run's: take another name")
+            raise NameInUseError(f"Ray knows a job {job.submission_id} that is not this run's: take another name")
 
     def _follow(self) -> Ending:
         """Show the attempt's output until it ends."""
@@ -178,7 +178,7 @@ class Supervisor:
                     stop_at = time.monotonic() + _STOP_AGAIN
                     ray.stop(self._id)
                 self._listen(ray, output)
-            except (HeadAway, RayError) as error:
+            except (HeadUnavailableError, RayError) as error:
                 output.close()
                 self._enter("waiting for the head", str(error))
                 if self._wants_stop() and not self._pods.head:
@@ -253,13 +253,13 @@ class Supervisor:
             if _is_deleted(self._api, self._job_path, self._job) and self._pods.head:
                 say("ending the run: its Job is deleted")
                 RayJobs(self._pods.head).stop(self._id)
-        except (ApiError, HeadAway, RayError) as error:
+        except (ApiError, HeadUnavailableError, RayError) as error:
             say("no answer", error=str(error))
 
     def _tick(self) -> None:
-        """What is due: the Lease, the wish to stop, the pods. Raises Ended and LeaseLost."""
+        """What is due: the Lease, the wish to stop, the pods. Raises TerminatedError and LeaseLostError."""
         if self.ending.is_set():
-            raise Ended
+            raise TerminatedError
         self._alive_at = now = time.monotonic()
         if now >= self._renew_at:
             self._renew_at = now + _RENEW
@@ -284,7 +284,7 @@ class Supervisor:
 
     def _head(self) -> RayJobs:
         if self._pods.head is None:
-            raise HeadAway(f"RayCluster {self._run.cluster} has no head that runs")
+            raise HeadUnavailableError(f"RayCluster {self._run.cluster} has no head that runs")
         return RayJobs(self._pods.head)
 
     def _enter(self, phase: str, reason: str) -> None:

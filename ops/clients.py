@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.signers import RequestSigner
 
 from config import Environment, naming
-from ops.errors import Unreachable, in_plain_words
+from ops.errors import UnreachableError, in_plain_words
 
 # Seconds to connect and to read: an address that the allow-list does not hold gets no answer at all.
 REQUEST_TIMEOUT: Final = (10, 30)
@@ -40,12 +40,12 @@ class Account:
     """The environment's AWS account, with the caller's own credentials."""
 
     def __init__(self, environment: Environment) -> None:
-        """Raise Unreachable when there are no credentials, or they belong to another account."""
+        """Raise UnreachableError when there are no credentials, or they belong to another account."""
         with in_plain_words():
             self.session = boto3.Session(region_name=environment.region)
             identity = self.client("sts").get_caller_identity()
         if identity["Account"] != environment.account:
-            raise Unreachable(
+            raise UnreachableError(
                 f"the AWS credentials are of account {identity['Account']} ({identity['Arn']}); "
                 f"environment {environment.name} is in {environment.account}"
             )
@@ -61,14 +61,14 @@ class Account:
 def connect(environment: Environment) -> Iterator[Clients]:
     """Yield clients of the environment, with the caller's own AWS credentials.
 
-    Raises Unreachable when there are no credentials, they belong to another account, or the EKS cluster does
+    Raises UnreachableError when there are no credentials, they belong to another account, or the EKS cluster does
     not exist yet.
     """
     account = Account(environment)
     with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
         cluster = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))["cluster"]
         if not cluster.get("endpoint"):
-            raise Unreachable(f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet")
+            raise UnreachableError(f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet")
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
         configuration = kubernetes.client.Configuration(host=cluster["endpoint"], ssl_ca_cert=authority.name, retries=1)
@@ -88,7 +88,7 @@ def _token(session: boto3.Session, sts: Any, cluster: str) -> str:
     """
     credentials = session.get_credentials()
     if credentials is None:
-        raise Unreachable("there are no AWS credentials")
+        raise UnreachableError("there are no AWS credentials")
     signer = RequestSigner(
         sts.meta.service_model.service_id,
         sts.meta.region_name,

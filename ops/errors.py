@@ -26,63 +26,63 @@ _LOG_IN_AGAIN: Final = {
 _THROTTLED: Final = {"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"}
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """The account or the cluster cannot be used; the message says which, why, and what to do."""
 
 
-class NoAnswer(Unreachable):
+class NoAnswerError(UnreachableError):
     """There was no usable answer this time; another try may get one."""
 
 
 @contextmanager
 def in_plain_words(access: str = "access.admins") -> Iterator[None]:
-    """Raise Unreachable for what the two clients raise inside; `access` is the key whose roles may do it."""
+    """Raise UnreachableError for what the two clients raise inside; `access` is the key whose roles may do it."""
     try:
         yield
     except ClientError as error:
         raise _aws_refusal(error) from error
     except NoCredentialsError as error:
-        raise Unreachable("there are no AWS credentials: log in, or set AWS_PROFILE") from error
+        raise UnreachableError("there are no AWS credentials: log in, or set AWS_PROFILE") from error
     except (AwsConnectionError, HTTPClientError) as error:
-        raise NoAnswer(f"AWS does not answer: {error}") from error
+        raise NoAnswerError(f"AWS does not answer: {error}") from error
     except BotoCoreError as error:
-        raise Unreachable(f"the AWS credentials cannot be used: {error}") from error
+        raise UnreachableError(f"the AWS credentials cannot be used: {error}") from error
     except ApiException as error:
         raise _kubernetes_refusal(error, access) from error
     except urllib3.exceptions.HTTPError as error:
-        raise NoAnswer(
+        raise NoAnswerError(
             f"the Kubernetes API does not answer ({_innermost(error)}); "
             "is your address in the VPC, or in eks.public_access_cidrs of the environment?"
         ) from error
 
 
-def _aws_refusal(error: ClientError) -> Unreachable:
+def _aws_refusal(error: ClientError) -> UnreachableError:
     answer = error.response["Error"]
     code, message = answer.get("Code", "Unknown"), answer.get("Message", "no reason given")
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     if code in _LOG_IN_AGAIN:
-        return Unreachable(f"AWS does not accept the credentials ({code}: {message}): log in again")
+        return UnreachableError(f"AWS does not accept the credentials ({code}: {message}): log in again")
     if error.operation_name == "DescribeCluster" and code == "ResourceNotFoundException":
-        return Unreachable(f"there is no EKS cluster yet ({message.rstrip('.')}): deploy the eks stack")
+        return UnreachableError(f"there is no EKS cluster yet ({message.rstrip('.')}): deploy the eks stack")
     told = f"AWS refuses {error.operation_name} ({code}): {message}"
-    return NoAnswer(told) if status >= 500 or code in _THROTTLED else Unreachable(told)
+    return NoAnswerError(told) if status >= 500 or code in _THROTTLED else UnreachableError(told)
 
 
-def _kubernetes_refusal(error: ApiException, access: str) -> Unreachable:
+def _kubernetes_refusal(error: ApiException, access: str) -> UnreachableError:
     match error.status:
         case 401:
-            return Unreachable(
+            return UnreachableError(
                 f"the Kubernetes API does not know you (401): your IAM role must be under {access} of the "
                 "environment, and the eks stack deployed since"
             )
         case 403:
-            return Unreachable(
+            return UnreachableError(
                 f"the Kubernetes API refuses this (403): {_message(error)}; "
                 f"your IAM role must be under {access} of the environment"
             )
         case status:
             told = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"
-            return NoAnswer(told) if not status or status >= 500 or status == 429 else Unreachable(told)
+            return NoAnswerError(told) if not status or status >= 500 or status == 429 else UnreachableError(told)
 
 
 def _message(error: ApiException) -> str:

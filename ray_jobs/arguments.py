@@ -47,9 +47,9 @@ def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default
         return resume.Run.from_environment(
             options.name or default_name, options.storage, every=options.every, keep=keep
         )
-    except resume.BadInput as error:
+    except resume.InvalidInputError as error:
         parser.error(str(error))
-    except resume.RunFailed as error:
+    except resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
 
 

@@ -65,8 +65,8 @@ def classify(run: resume.Run, settings: dict[str, Any], options: argparse.Namesp
     """Do the parts that are not done.
 
     Raises:
-        BadInput: storage that cannot be written, or a run name in use.
-        RunFailed: storage that cannot be used now.
+        InvalidInputError: storage that cannot be written, or a run name in use.
+        RunFailedError: storage that cannot be used now.
     """
     storage = run.begin(settings)
     if run.is_done(storage):
@@ -117,9 +117,9 @@ def main() -> None:
             if not trained:
                 parser.error(f"--trained {options.trained}: there is no checkpoint in it")
         classify(run, settings, options)
-    except resume.BadInput as error:
+    except resume.InvalidInputError as error:
         parser.error(str(error))
-    except resume.RunFailed as error:
+    except resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     sys.exit(0)
 

@@ -27,11 +27,11 @@ MANIFEST = "manifest.json"
 _NAME = re.compile(r"(?P<step>\d{9,})@(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
 
 
-class StaleAttempt(Exception):
+class StaleAttemptError(Exception):
     """A newer attempt of the run has begun: this one must not write any more."""
 
 
-class RunInUse(Exception):
+class RunInUseError(Exception):
     """The run's name belongs to a run with other settings."""
 
 
@@ -95,7 +95,7 @@ class CheckpointStore:
         """Write down what must stay the same for the whole run.
 
         Raises:
-            RunInUse: the run began with other settings.
+            RunInUseError: the run began with other settings.
         """
         mine = json.loads(json.dumps(dict(settings)))
         known = self.storage.read("run.json")
@@ -106,17 +106,17 @@ class CheckpointStore:
         other = [key for key in sorted(before.keys() | mine.keys()) if before.get(key) != mine.get(key)]
         if other:
             told = ", ".join(f"{key} {before.get(key)!r} then, {mine.get(key)!r} now" for key in other)
-            raise RunInUse(f"the run began with other settings ({told}): take these again, or another run name")
+            raise RunInUseError(f"the run began with other settings ({told}): take these again, or another run name")
 
     def begin(self, attempt: int) -> tuple[Writer, Saved | None]:
         """Let a group of workers begin; what it has to go on from.
 
         Raises:
-            StaleAttempt: a newer attempt has begun.
+            StaleAttemptError: a newer attempt has begun.
         """
         newest = max(self.writers(), default=Writer(attempt, 0))
         if newest.attempt > attempt:
-            raise StaleAttempt(f"attempt {newest.attempt} has begun: attempt {attempt} ends here")
+            raise StaleAttemptError(f"attempt {newest.attempt} has begun: attempt {attempt} ends here")
         origin = next((saved for saved in self.history() if self.is_whole(saved)), None)
         writer = Writer(attempt, newest.group + 1 if newest.attempt == attempt else 1)
         record = {"began": now(), "resumed_from": origin and origin.name}
@@ -128,12 +128,12 @@ class CheckpointStore:
         """Make a checkpoint exist whose files are all written.
 
         Raises:
-            StaleAttempt: newer workers have begun.
+            StaleAttemptError: newer workers have begun.
         """
         newest = max(self.writers())
         if newest != saved.writer:
             self.storage.remove(saved.folder)
-            raise StaleAttempt(f"workers {newest} have begun: {saved.writer} must not add a checkpoint")
+            raise StaleAttemptError(f"workers {newest} have begun: {saved.writer} must not add a checkpoint")
         files = self.storage.sizes(saved.folder)
         manifest = {"step": saved.step, "written": now(), "metrics": dict(metrics), "files": files}
         self.storage.put(f"{saved.folder}/{MANIFEST}", as_json(manifest))

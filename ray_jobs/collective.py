@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from checkpoints import StaleAttempt
+from checkpoints import StaleAttemptError
 
 
 def by_rank_0(call: Callable[[], Any]) -> Any:
@@ -16,7 +16,7 @@ def by_rank_0(call: Callable[[], Any]) -> Any:
     if not dist.is_initialized() or dist.get_rank() == 0:
         try:
             answer = [call(), None]
-        except (OSError, StaleAttempt) as error:
+        except (OSError, StaleAttemptError) as error:
             answer = [None, error]
     if dist.is_initialized():
         dist.broadcast_object_list(answer)

@@ -26,7 +26,7 @@ import resume
 import torch_state
 from arguments import add_run_arguments, run_of
 from data_order import DataOrder
-from text_data import BadData, Sentences, made_here, read_sentences
+from text_data import InvalidDataError, Sentences, made_here, read_sentences
 
 WRAP_FROM_PARAMETERS = 10_000
 
@@ -134,9 +134,9 @@ def main() -> None:
         if options.data:
             with resume.first_use(options.data, "read"):
                 read_sentences(options.data, options.model)
-    except (BadData, resume.BadInput) as error:
+    except (InvalidDataError, resume.InvalidInputError) as error:
         parser.error(str(error))
-    except resume.RunFailed as error:
+    except resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     run = run_of(parser, options, "fsdp-finetune")
     names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")

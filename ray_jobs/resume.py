@@ -52,7 +52,7 @@ from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from ray.train.base_trainer import TrainingFailedError
 from ray.train.torch import TorchTrainer
 
-from checkpoints import CheckpointStore, RunInUse, Saved, Writer, as_json, now
+from checkpoints import CheckpointStore, RunInUseError, Saved, Writer, as_json, now
 from collective import agree, by_rank_0
 from run_storage import RunStorage, StorageError, check_writable, lasts, open_storage
 from watchdog import PATIENCE, SIGN, Watchdog
@@ -64,11 +64,11 @@ _TORN = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
 _RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 
 
-class BadInput(Exception):
+class InvalidInputError(Exception):
     """The job cannot work as it was called; the message says what is wrong and what is allowed."""
 
 
-class RunFailed(Exception):
+class RunFailedError(Exception):
     """The attempt failed; the message says why, and where another attempt goes on."""
 
 
@@ -77,19 +77,19 @@ def first_use(storage: str, use: str) -> Iterator[None]:
     """What fails of `storage` in this block ends an attempt at its start; `use` is "read" or "used".
 
     Raises:
-        BadInput: another attempt would meet the same.
-        RunFailed: another attempt may not.
+        InvalidInputError: another attempt would meet the same.
+        RunFailedError: another attempt may not.
     """
     try:
         yield
-    except (StorageError, RunInUse) as error:
-        raise BadInput(str(error)) from error
+    except (StorageError, RunInUseError) as error:
+        raise InvalidInputError(str(error)) from error
     except OSError as error:
         told = f"storage path {storage!r} cannot be {use}: {error.strerror or error}"
         if lasts(error):
-            raise BadInput(told) from error
+            raise InvalidInputError(told) from error
         # Without the sign the supervisor takes an attempt that came no further for one whose code failed.
-        raise RunFailed(f"{told}. This may pass, and counts as lost ({SIGN}): another attempt goes on") from error
+        raise RunFailedError(f"{told}. This may pass, and counts as lost ({SIGN}): another attempt goes on") from error
 
 
 @dataclass(frozen=True)
@@ -115,25 +115,25 @@ class Run:
             every: steps between two checkpoints, 1 or more.
 
         Raises:
-            BadInput: a variable or an argument has a value that cannot be.
-            RunFailed: the storage cannot be read now.
+            InvalidInputError: a variable or an argument has a value that cannot be.
+            RunFailedError: the storage cannot be read now.
         """
         name = os.environ.get("RUN_NAME") or name
         storage = os.environ.get("RUN_STORAGE") or storage
         if not _RUN_NAME.fullmatch(name):
-            raise BadInput(
+            raise InvalidInputError(
                 f"run name {name!r}: at most 63 lower-case letters, digits, dots, dashes and underscores, "
                 "with a letter or digit first and last"
             )
         if not storage:
-            raise BadInput(
+            raise InvalidInputError(
                 "no storage path: give --storage or RUN_STORAGE, a path that every node sees or s3://bucket/prefix"
             )
         if every < 1:
-            raise BadInput(f"a checkpoint every {every} steps: 1 or more")
+            raise InvalidInputError(f"a checkpoint every {every} steps: 1 or more")
         attempt = os.environ.get("RUN_ATTEMPT", "")
         if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
-            raise BadInput(f"RUN_ATTEMPT {attempt!r}: a whole number from 1 on")
+            raise InvalidInputError(f"RUN_ATTEMPT {attempt!r}: a whole number from 1 on")
         with first_use(storage, "read"):
             store = CheckpointStore(open_storage(storage, name))
             number = int(attempt) if attempt else max((writer.attempt for writer in store.writers()), default=0) + 1
@@ -143,8 +143,8 @@ class Run:
         """The run's folder, once it is known that it can be written and belongs to a run with these settings.
 
         Raises:
-            BadInput: the storage cannot be written, or the run's name is in use.
-            RunFailed: the storage cannot be used now.
+            InvalidInputError: the storage cannot be written, or the run's name is in use.
+            RunFailedError: the storage cannot be used now.
         """
         with first_use(self.storage, "used"):
             storage = open_storage(self.storage, self.name)
@@ -156,7 +156,7 @@ class Run:
         """Whether an attempt has finished the run; says so.
 
         Raises:
-            BadInput, RunFailed: the storage cannot be read; see `first_use`.
+            InvalidInputError, RunFailedError: the storage cannot be read; see `first_use`.
         """
         with first_use(self.storage, "read"):
             done = storage.read(DONE)
@@ -178,7 +178,7 @@ class Checkpoints:
         """Let this group of workers begin.
 
         Raises:
-            StaleAttempt: a newer attempt of the run has begun.
+            StaleAttemptError: a newer attempt of the run has begun.
             StorageError: this worker's node does not see the run's folder.
         """
         self._run = run
@@ -211,7 +211,7 @@ class Checkpoints:
 
         Raises:
             OSError: some worker could not write. The earlier checkpoints are untouched.
-            StaleAttempt: newer workers have begun.
+            StaleAttemptError: newer workers have begun.
         """
         saved = Saved(step, self._writer)
         started = time.monotonic()
@@ -263,10 +263,10 @@ def main(
             store = CheckpointStore(open_storage(run.storage, run.name))
         with Watchdog(f"{run.name}: attempt {run.attempt}", partial(store.left_by, run.attempt), patience):
             fit(run, train, settings, scaling, worker_failures=worker_failures)
-    except BadInput as error:
+    except InvalidInputError as error:
         print(f"{run.name}: {error}", file=sys.stderr, flush=True)
         sys.exit(2)
-    except RunFailed as error:
+    except RunFailedError as error:
         print(f"{run.name}: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
     sys.exit(0)
@@ -283,8 +283,8 @@ def fit(
     """Train until the run is done; nothing when it is. See `main`.
 
     Raises:
-        BadInput: storage that cannot be written, or a run name in use.
-        RunFailed: training failed, or the storage at its start.
+        InvalidInputError: storage that cannot be written, or a run name in use.
+        RunFailedError: training failed, or the storage at its start.
     """
     storage = run.begin(settings)
     if run.is_done(storage):
@@ -297,7 +297,7 @@ def fit(
         # Not Ray Train's own error when it cannot read back what it wrote of the failure: on a full file system.
         last = next(store.history(), None)
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
-        raise RunFailed(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
+        raise RunFailedError(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
     last = next(store.history(), None)
     manifest = store.manifest(last) if last else None
     run.finish(storage, {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}})

@@ -15,7 +15,7 @@ LONGEST = 128
 _WORDS = ("the cluster trains", "a node fails", "the run goes on", "we wait", "it resumes", "nothing is lost")
 
 
-class BadData(Exception):
+class InvalidDataError(Exception):
     """A file that is not what the job needs; the message names it and what is expected."""
 
 
@@ -52,7 +52,7 @@ def read_sentences(file: str, model: str | None) -> Sentences:
     """A file with a line per sentence (label, tab, text), for the tokenizer of a model's folder or as bytes.
 
     Raises:
-        BadData: the file or the folder is missing, or a line is not of that form.
+        InvalidDataError: the file or the folder is missing, or a line is not of that form.
         OSError: the file cannot be read now.
     """
     try:
@@ -60,13 +60,13 @@ def read_sentences(file: str, model: str | None) -> Sentences:
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and not lasts(error):
             raise
-        raise BadData(f"data file {file}: {getattr(error, 'strerror', None) or error}") from error
+        raise InvalidDataError(f"data file {file}: {getattr(error, 'strerror', None) or error}") from error
     parts = [line.partition("\t") for line in lines]
     for number, (label, _, text) in enumerate(parts, 1):
         if not label.isdecimal() or not text.strip():
-            raise BadData(f"data file {file}, line {number}: label (0, 1, …), tab, text is expected")
+            raise InvalidDataError(f"data file {file}, line {number}: label (0, 1, …), tab, text is expected")
     if not parts:
-        raise BadData(f"data file {file}: there is no line in it")
+        raise InvalidDataError(f"data file {file}: there is no line in it")
     texts, labels = [text for _, _, text in parts], [int(label) for label, _, _ in parts]
     return Sentences(texts, labels, _tokenizer(model) if model else _bytes)
 
@@ -81,13 +81,13 @@ def _bytes(texts: list[str]) -> Tokens:
 
 def _tokenizer(model: str) -> Callable[[list[str]], Tokens]:
     if not (Path(model) / "config.json").is_file():
-        raise BadData(f"model folder {model}: there is no config.json in it")
+        raise InvalidDataError(f"model folder {model}: there is no config.json in it")
     from transformers import AutoTokenizer  # noqa: PLC0415 (takes seconds, and only a real model needs it)
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise BadData(f"model folder {model}: {str(error).splitlines()[0]}") from error
+        raise InvalidDataError(f"model folder {model}: {str(error).splitlines()[0]}") from error
 
     def tokenize(texts: list[str]) -> Tokens:
         tokens = tokenizer(texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt")

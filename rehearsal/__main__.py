@@ -17,7 +17,7 @@ from config.facts import versions
 from rehearsal import disk, runs
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
-from rehearsal.processes import ProcessFailure, ProgramEndedError
+from rehearsal.processes import ProcessError, ProgramEndedError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="The rehearsal on this machine.")
 console = Console(highlight=False)
@@ -55,7 +55,7 @@ def drill(
         return
     with _orderly():
         if unknown := [name for name in names if name not in DRILLS]:
-            raise ProcessFailure(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
+            raise ProcessError(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
         _require_rehearsable(env)
         with _alone(*directories(names)):
             code = perform([DRILLS[name] for name in names], env, console)
@@ -122,10 +122,10 @@ def clean() -> None:
 
 
 def _require_rehearsable(env: str) -> None:
-    """Raise ConfigError or ProcessFailure when the environment is wrong, or asks for what no rehearsal has."""
+    """Raise ConfigError or ProcessError when the environment is wrong, or asks for what no rehearsal has."""
     version = config.load(env).kuberay.version
     if version != versions.KUBERAY:
-        raise ProcessFailure(
+        raise ProcessError(
             f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only: to rehearse all "
             "else, leave kuberay.version out meanwhile"
         )
@@ -138,7 +138,7 @@ def _orderly() -> Iterator[None]:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
-    except (config.ConfigError, binaries.BinariesError, ProcessFailure, ProgramEndedError) as error:
+    except (config.ConfigError, binaries.BinariesError, ProcessError, ProgramEndedError) as error:
         errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:

@@ -30,7 +30,7 @@ _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="process-starter
 _log = logging.getLogger(__name__)
 
 
-class ProcessFailure(Exception):
+class ProcessError(Exception):
     """A child did not start; the message names it and its log."""
 
 
@@ -182,7 +182,7 @@ class Supervisor:
         try:
             child = Child(name, spawn, log)
         except OSError as error:
-            raise ProcessFailure(f"{name}: {argv[0]} could not be started: {error.strerror}") from error
+            raise ProcessError(f"{name}: {argv[0]} could not be started: {error.strerror}") from error
         with self._lock:
             self.children.append(child)
         if ready:
@@ -226,11 +226,11 @@ class Supervisor:
         while not ready():
             if child.returncode is not None:
                 self.stop(child)
-                raise ProcessFailure(child.account_of_end())
+                raise ProcessError(child.account_of_end())
             if time.monotonic() > deadline:
                 self.stop(child, gracefully=False)
                 late = f"{child.name} was not ready in {timeout:.0f} s; its log: {child.log}"
-                raise ProcessFailure(f"{late}\n{child.tail()}")
+                raise ProcessError(f"{late}\n{child.tail()}")
             time.sleep(0.05)
 
 

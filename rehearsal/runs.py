@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from rehearsal import paths
-from rehearsal.processes import ProcessFailure, is_alive, stop_recorded
+from rehearsal.processes import ProcessError, is_alive, stop_recorded
 
 _ORDERLY_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 2.0
@@ -24,7 +24,7 @@ _KILL_SECONDS: Final = 10.0
 _HOME: Final = b"HOME="
 
 
-class UnderWayError(ProcessFailure):
+class UnderWayError(ProcessError):
     """Another rehearsal holds the folder."""
 
     def __init__(self, directory: Path, pid: int) -> None:

@@ -31,7 +31,7 @@ AUTOSCALER_CPU_MILLIS: Final = 500
 AUTOSCALER_MEMORY_MIB: Final = 1024
 
 
-class TooSmall(ValueError):
+class NodeTooSmallError(ValueError):
     """A node of this type has no room for a pod of a whole core and a whole GiB."""
 
 
@@ -67,14 +67,14 @@ class Resources:
 def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources:
     """Return what the kubelet of a HyperPod node of this type offers to pods.
 
-    Raises TooSmall when the reserves leave nothing.
+    Raises NodeTooSmallError when the reserves leave nothing.
     """
     cpus = instance_type.vcpus_at(threads_per_core)
     cpu_millis = cpus * 1000 - _reserved_cpu_millis(cpus)
     memory_mib = int(instance_type.memory_gib * 1024 * MEMORY_FRACTION)
     memory_mib -= 255 + 11 * instance_type.pod_cap + EVICTION_MIB + instance_type.hugepages_mib
     if cpu_millis <= 0 or memory_mib <= 0:
-        raise TooSmall(f"{instance_type.name}: the kubelet's reserves and hugepages leave no memory to pods")
+        raise NodeTooSmallError(f"{instance_type.name}: the kubelet's reserves and hugepages leave no memory to pods")
     return Resources(
         cpu_millis=cpu_millis,
         memory_mib=memory_mib,
@@ -90,14 +90,14 @@ def whole_node_pod(instance_type: InstanceType, threads_per_core: int) -> Resour
     """Return the requests of a pod that has a node to itself beside the DaemonSets (a Ray worker).
 
     CPU is rounded down to whole cores and memory to whole GiB, so that manifests stay readable and Ray counts whole
-    CPUs. Raises TooSmall when less than one of either is left.
+    CPUs. Raises NodeTooSmallError when less than one of either is left.
     """
     node = allocatable(instance_type, threads_per_core)
     daemonsets = daemonsets_on(instance_type)
     cpus = int((node.cpu_millis - sum(each.cpu_millis for each in daemonsets)) * (1 - HEADROOM)) // 1000
     memory_gib = int((node.memory_mib - sum(each.memory_mib for each in daemonsets)) * (1 - HEADROOM)) // 1024
     if cpus < 1 or memory_gib < 1:
-        raise TooSmall(
+        raise NodeTooSmallError(
             f"{instance_type.name} with threads_per_core {threads_per_core} has {node.cpu_millis}m CPU and "
             f"{node.memory_mib} MiB for pods: beside its DaemonSets less than 1 CPU and 1 GiB is left"
         )

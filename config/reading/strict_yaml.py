@@ -71,7 +71,7 @@ class Document:
         return self.lines.get(place, 1)
 
 
-class NotReadable(Exception):
+class UnreadableFileError(Exception):
     """The file is not such a document; `findings` say why."""
 
     def __init__(self, findings: list[Finding]) -> None:
@@ -82,7 +82,7 @@ class NotReadable(Exception):
 def read(file: Path) -> Document:
     """Return the file's document.
 
-    Raises NotReadable with everything that is wrong; an error of syntax ends the search.
+    Raises UnreadableFileError with everything that is wrong; an error of syntax ends the search.
     """
     reader = _Reader(file)
     values = reader.values()
@@ -90,7 +90,7 @@ def read(file: Path) -> Document:
         kind = "a list" if isinstance(values, list) else "a single value"
         reader.note(1, "the document", f"it is {kind}", _MAPPING, "write `key: value` lines")
     if reader.findings:
-        raise NotReadable(reader.findings)
+        raise UnreadableFileError(reader.findings)
     return Document(dict(values), reader.lines)
 
 
@@ -130,7 +130,7 @@ class _Reader:
             self.note(
                 0, f"a file of {size:,} bytes", "no environment needs so many", f"{MAX_BYTES:,} bytes", "shorten it"
             )
-            raise NotReadable(self.findings)
+            raise UnreadableFileError(self.findings)
         content = self._file.read_bytes()
         try:
             # A byte order mark is what some editors begin a file with.
@@ -139,7 +139,7 @@ class _Reader:
             line = content.count(b"\n", 0, error.start) + 1
             said = f"byte 0x{content[error.start]:02x}"
             self.note(line, said, "it is not UTF-8", "text in UTF-8", "save the file as UTF-8")
-            raise NotReadable(self.findings) from None
+            raise UnreadableFileError(self.findings) from None
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> None:
         mark = error.problem_mark
@@ -170,7 +170,7 @@ class _Reader:
     def _value(self, event: yaml.Event, depth: int) -> Any:
         if depth > MAX_DEPTH:
             self.note(_line(event), "this nesting", "it is too deep", f"{MAX_DEPTH} levels", "take levels out")
-            raise NotReadable(self.findings)
+            raise UnreadableFileError(self.findings)
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             if event.anchor:
                 self._plainly(event, f"anchor &{event.anchor}", "it hides what a comparison of two files should show")

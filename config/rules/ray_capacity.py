@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from config.facts.capacity import (
     AUTOSCALER_CPU_MILLIS,
     AUTOSCALER_MEMORY_MIB,
+    NodeTooSmallError,
     Resources,
-    TooSmall,
     allocatable,
     whole_node_pod,
 )
@@ -21,7 +21,7 @@ def _left(group: InstanceGroup) -> Resources | None:
     """What a node offers beside its DaemonSets, or None where its type is too small for any pod."""
     try:
         node = allocatable(group.type, group.threads_per_core)
-    except TooSmall:
+    except NodeTooSmallError:
         return None
     daemonsets = daemonsets_on(group.type)
     return Resources(
@@ -82,7 +82,7 @@ def _too_small(pod: RayWorkers, group: InstanceGroup) -> bool:
         return False
     try:
         whole_node_pod(group.type, group.threads_per_core)
-    except TooSmall:
+    except NodeTooSmallError:
         return True
     return False
 

@@ -28,7 +28,7 @@ Answer = dict[str, Any]
 FileSystem = dict[str, Any]
 
 
-class StillThere(Exception):
+class FileSystemsRemainError(Exception):
     """File systems are left; the text names them and says what to do."""
 
 
@@ -41,7 +41,7 @@ def on_event(event: Mapping[str, Any], _: object) -> Answer:
 def is_complete(event: Mapping[str, Any], _: object) -> Answer:
     """On Delete: done when no file system carries the environment's tag. Create and Update are done at once.
 
-    Raises StillThere when one stays that nobody will delete, or when all patience is at its end.
+    Raises FileSystemsRemainError when one stays that nobody will delete, or when all patience is at its end.
     """
     if event["RequestType"] != "Delete":
         return {"IsComplete": True}
@@ -56,9 +56,9 @@ def is_complete(event: Mapping[str, Any], _: object) -> Answer:
     _log.info("left: %s", [(each["FileSystemId"], each["Lifecycle"]) for each in left])
     kept = [each for each in left if each["Lifecycle"] != "DELETING"]
     if kept and properties["ReclaimPolicy"] == "Retain":
-        raise StillThere(_text(kept, properties["TagKey"], "reclaim policy Retain keeps"))
+        raise FileSystemsRemainError(_text(kept, properties["TagKey"], "reclaim policy Retain keeps"))
     if left and time.time() - event["AskedAt"] > PATIENCE_SECONDS:
-        raise StillThere(_text(left, properties["TagKey"], "the CSI driver did not delete"))
+        raise FileSystemsRemainError(_text(left, properties["TagKey"], "the CSI driver did not delete"))
     return {"IsComplete": not left}
 
 

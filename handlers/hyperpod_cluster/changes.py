@@ -36,7 +36,7 @@ CloudFormation creates before it deletes, cannot work.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from .errors import Refused
+from .errors import RefusedRequestError
 
 FIXED = ("ClusterName", "VpcConfig", "Orchestrator")
 FIXED_IN_A_GROUP = (
@@ -76,7 +76,9 @@ def update_request(
     `desired` is a CreateCluster request, `live` a DescribeCluster answer, `previous` the properties before, as
     CloudFormation sends them (perhaps in an older shape): a field that stands there, is no longer desired, and still
     has that value is taken away. One that shows another value by now is gone: the service's default, or somebody
-    else's. Of the live groups that are not desired those in `removable` go. Raises Refused for what cannot be changed.
+    else's. Of the live groups that are not desired those in `removable` go.
+
+    Raises RefusedRequestError for what cannot be changed.
     """
     _refuse_fixed(desired, live)
     groups = _staying(live)
@@ -164,7 +166,7 @@ def _named(groups: Any) -> dict[str, Fields]:
 def _refuse_fixed(desired: Fields, live: Fields) -> None:
     for key in FIXED:
         if not _holds(desired.get(key), live.get(key)):
-            raise Refused(
+            raise RefusedRequestError(
                 f"{key} of HyperPod cluster {live['ClusterName']} cannot be changed: "
                 "destroy this stack and what depends on it, then deploy again\n"
                 f"It is {live.get(key)} and would be {desired.get(key)}."
@@ -175,7 +177,7 @@ def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fiel
     for key in FIXED_IN_A_GROUP:
         changed = key in wanted and not _holds(wanted[key], live.get(key))
         if changed or (key in before and key not in wanted and live.get(key)):
-            raise Refused(
+            raise RefusedRequestError(
                 f"{key} of instance group {name} cannot be changed: "
                 "give the group another name, which makes new nodes and removes the old ones\n"
                 f"It is {live.get(key)} and would be {wanted.get(key)}."
@@ -189,7 +191,7 @@ def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
         if key not in previous or key in desired or not live.get(key):
             continue
         if key not in _OFF:
-            raise Refused(f"{key} cannot be taken away from a HyperPod cluster once it is set")
+            raise RefusedRequestError(f"{key} cannot be taken away from a HyperPod cluster once it is set")
         if not _holds(_OFF[key], live[key]):
             off[key] = _OFF[key]
     return off

@@ -14,7 +14,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import Refused, code
+from .errors import RefusedRequestError, code
 from .failure import state_of, why
 from .ownership import Owner
 from .precedence import Precedence, requests_tag
@@ -69,7 +69,7 @@ def _adopted(name: str, request: Request, hyperpod: HyperPod, precedence: Preced
         ClusterUpdate(existing, request, hyperpod, precedence).apply_tags(tags)
         return True
     whose = f"belongs to {owner.logical_id} of stack {owner.stack_id}" if owner else "was not made by this stack"
-    raise Refused(
+    raise RefusedRequestError(
         f"HyperPod cluster {name} exists already and {whose} (status {existing['ClusterStatus']}): "
         "choose another cluster name, or delete that cluster and deploy again"
     )
@@ -99,9 +99,11 @@ def is_created(request: Request, hyperpod: HyperPod) -> Answer:
     if cluster is None:
         if hyperpod.now() - request.accepted_at < CONSISTENCY_SECONDS:
             return _waiting("it is not known to DescribeCluster yet")
-        raise Refused(f"HyperPod cluster {request.physical_id} is gone: it was deleted while it was being created")
+        raise RefusedRequestError(
+            f"HyperPod cluster {request.physical_id} is gone: it was deleted while it was being created"
+        )
     if cluster["ClusterStatus"] == "Deleting":
-        raise Refused(f"HyperPod cluster {request.physical_id} is being deleted by somebody else")
+        raise RefusedRequestError(f"HyperPod cluster {request.physical_id} is being deleted by somebody else")
     answer = _settled(cluster, hyperpod)
     if not (request.deferred and answer["IsComplete"]):
         return answer
@@ -140,7 +142,7 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     if request.deferred:
         return _sent(missing, change)
     if hyperpod.now() - request.accepted_at > CONSISTENCY_SECONDS:
-        raise Refused(why(hyperpod, cluster, "accepted the update but did not keep it"))
+        raise RefusedRequestError(why(hyperpod, cluster, "accepted the update but did not keep it"))
     return _waiting("it does not show the update yet")
 
 
@@ -211,7 +213,7 @@ def _existing(request: Request, hyperpod: HyperPod) -> dict[str, Any]:
 def _settled(cluster: dict[str, Any], hyperpod: HyperPod) -> Answer:
     status = cluster["ClusterStatus"]
     if status in _FAILED:
-        raise Refused(why(hyperpod, cluster, f"is {status}"))
+        raise RefusedRequestError(why(hyperpod, cluster, f"is {status}"))
     if status != "InService":
         return _waiting(f"it is {status}")
     data = {"ClusterArn": cluster["ClusterArn"], "ClusterName": cluster["ClusterName"]}

@@ -22,11 +22,11 @@ _TRANSIENT = frozenset(
 _PROPAGATION = ("sts:AssumeRole", "could not assume role", "cannot be assumed", "Unable to retrieve subnets")
 
 
-class Refused(Exception):
+class RefusedRequestError(Exception):
     """The request cannot be carried out; the text says why and what to do instead."""
 
 
-class Passing(Exception):
+class TransientError(Exception):
     """The API could not answer now: throttled, unreachable, or an internal error of the service."""
 
 
@@ -54,10 +54,10 @@ def is_propagation(error: ClientError | BotoCoreError) -> bool:
     return code(error) == "ValidationException" and any(words in message for words in _PROPAGATION)
 
 
-def in_words(operation: str, error: ClientError | BotoCoreError) -> Refused | Passing:
-    """The error in words that name the call; Passing when the same call may succeed later."""
+def in_words(operation: str, error: ClientError | BotoCoreError) -> RefusedRequestError | TransientError:
+    """The error in words that name the call; TransientError when the same call may succeed later."""
     if isinstance(error, ClientError):
         text = f"{operation} failed ({code(error)}): {error.response['Error'].get('Message', 'no message')}"
     else:
         text = f"{operation} got no answer: {error}"
-    return Passing(text) if is_transient(error) else Refused(text)
+    return TransientError(text) if is_transient(error) else RefusedRequestError(text)

@@ -4,7 +4,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .errors import Passing, Refused, in_words
+from .errors import RefusedRequestError, TransientError, in_words
 from .service import HyperPod
 
 EVENTS = 5
@@ -33,7 +33,7 @@ def _events(hyperpod: HyperPod, name: str) -> list[str]:
         newest = hyperpod.newest_events(name, 50)
         told = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
         return [_line(event, hyperpod.event(name, event["EventId"])) for event in told]
-    except (ClientError, Passing, Refused) as error:
+    except (ClientError, TransientError, RefusedRequestError) as error:
         # The reason itself must reach the user even where its details cannot be read.
         because = in_words(error.operation_name, error) if isinstance(error, ClientError) else error
         return [f"(its events could not be read: {because})"]

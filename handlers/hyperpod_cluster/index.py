@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from botocore.exceptions import ClientError
 
 from . import cluster, teardown
-from .errors import Passing, Refused, in_words
+from .errors import RefusedRequestError, TransientError, in_words
 from .request import Request
 from .service import HyperPod, make_client
 
@@ -65,11 +65,11 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     request, hyperpod = Request.from_event(event), _hyperpod(context)
     try:
         answer = _run(check, request, hyperpod)
-    except Passing as fault:
+    except TransientError as fault:
         answer = {"IsComplete": False, "Waiting": str(fault)}
     # Without a moment it was started by a version of this code that told none.
     if not answer["IsComplete"] and request.accepted_at and hyperpod.now() - request.accepted_at > PATIENCE_SECONDS:
-        raise Refused(
+        raise RefusedRequestError(
             _shortened(
                 f"{request.type} of {request.physical_id} has not ended after {PATIENCE_SECONDS // 60} minutes, and "
                 f"CloudFormation waits no longer: {answer['Waiting'].rstrip('.')}. Try again when that is over"
@@ -85,7 +85,7 @@ def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
     _log.info("%s %s of %s", request.type, request.physical_id or "", request.logical_id)
     try:
         return verb(request, hyperpod)
-    except (Refused, Passing) as refusal:
+    except (RefusedRequestError, TransientError) as refusal:
         raise type(refusal)(_shortened(str(refusal))) from None
     except ClientError as error:
         failed = in_words(error.operation_name, error)

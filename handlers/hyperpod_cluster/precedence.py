@@ -8,7 +8,7 @@ requests, which each request writes to a tag of the cluster before it changes an
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import Refused
+from .errors import RefusedRequestError
 from .request import Request
 from .service import RETRY_SECONDS, HyperPod
 
@@ -20,7 +20,7 @@ _FORWARD = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"})
 _BACK = frozenset({"ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"})
 
 
-class SupersededError(Refused):
+class SupersededError(RefusedRequestError):
     """CloudFormation no longer waits for this request."""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
 
-from .errors import Refused
+from .errors import RefusedRequestError
 
 # Restricted groups (Amazon Nova) have their own update rules, which this resource does not know.
 UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig"})
@@ -14,21 +14,21 @@ UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsCo
 def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[str, Any]:
     """Return the properties as CreateCluster's request.
 
-    Raises Refused for a field that the request does not have, a value of another type, a cluster or a group without a
-    name, and a group without ThreadsPerCore: leaving it out of an UpdateCluster would reset it, so it must be known.
+    Raises RefusedRequestError for a field that the request does not have, a value of another type, a cluster or a group
+    without a name, and a group without ThreadsPerCore: an UpdateCluster without it would reset it, so it must be known.
     """
     shape = model.operation_model("CreateCluster").input_shape
     unsupported = UNSUPPORTED & properties.keys()
     if unsupported:
-        raise Refused(f"{', '.join(sorted(unsupported))}: not supported by this resource")
+        raise RefusedRequestError(f"{', '.join(sorted(unsupported))}: not supported by this resource")
     request: dict[str, Any] = _cast(properties, shape, "")
     if "ClusterName" not in request:
-        raise Refused("ClusterName is missing")
+        raise RefusedRequestError("ClusterName is missing")
     for position, group in enumerate(request.get("InstanceGroups", [])):
         if "InstanceGroupName" not in group:
-            raise Refused(f"InstanceGroups[{position}]: InstanceGroupName is missing")
+            raise RefusedRequestError(f"InstanceGroups[{position}]: InstanceGroupName is missing")
         if "ThreadsPerCore" not in group:
-            raise Refused(f"instance group {group['InstanceGroupName']}: ThreadsPerCore is missing")
+            raise RefusedRequestError(f"instance group {group['InstanceGroupName']}: ThreadsPerCore is missing")
     return request
 
 
@@ -46,20 +46,20 @@ def _cast(value: Any, shape: Shape | None, path: str) -> Any:
     try:
         return _SCALARS[shape.type_name](value)
     except (ValueError, TypeError):
-        raise Refused(f"{path}: {value!r} is no {shape.type_name}") from None
+        raise RefusedRequestError(f"{path}: {value!r} is no {shape.type_name}") from None
 
 
 def _structure(value: Mapping[str, Any], shape: StructureShape, path: str) -> dict[str, Any]:
     for name in value:
         if name not in shape.members:
             where = path or "CreateCluster"
-            raise Refused(f"{where}: unknown field {name!r}; allowed: {', '.join(shape.members)}")
+            raise RefusedRequestError(f"{where}: unknown field {name!r}; allowed: {', '.join(shape.members)}")
     return {name: _cast(item, shape.members[name], f"{path}.{name}".lstrip(".")) for name, item in value.items()}
 
 
 def _of_type(value: Any, wanted: type, shape: Shape, path: str) -> Any:
     if not isinstance(value, wanted):
-        raise Refused(f"{path}: {value!r} is no {shape.type_name}")
+        raise RefusedRequestError(f"{path}: {value!r} is no {shape.type_name}")
     return value
 
 

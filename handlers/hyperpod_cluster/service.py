@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.model import ServiceModel
 
-from .errors import Passing, code, in_words, is_propagation, is_transient
+from .errors import TransientError, code, in_words, is_propagation, is_transient
 
 MODELS = Path(__file__).with_name("models")
 CONNECT_SECONDS, READ_SECONDS = 5, 20
@@ -165,13 +165,13 @@ class HyperPod:
             request["NextToken"] = page["NextToken"]
 
     def _call(self, operation: str, *, client: Any = None, **request: Any) -> Shape:
-        """Raises ClientError, which callers may understand, and Passing or Refused where no answer came."""
+        """Raises ClientError, which callers may understand; TransientError or RefusedRequestError without an answer."""
         method = getattr(client or self._client, xform_name(operation))
         while True:
             if operation in _CHANGES:
                 self.before_change()
             if self._time_left() < RESERVE_SECONDS:
-                raise Passing(f"{operation} was not tried: no time is left of this invocation")
+                raise TransientError(f"{operation} was not tried: no time is left of this invocation")
             try:
                 answer: Shape = method(**request)
             except (ClientError, BotoCoreError) as error:

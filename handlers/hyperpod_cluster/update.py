@@ -5,7 +5,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from .changes import group_names, live_groups, raised_counts, surplus_groups, update_request, with_counts
-from .errors import Refused, code
+from .errors import RefusedRequestError, code
 from .ownership import ADDED_TAG, Owner, added_groups, note
 from .precedence import Precedence
 from .properties import create_request
@@ -32,7 +32,7 @@ class ClusterUpdate:
         return bool(self._cluster["ClusterStatus"] == "InService")
 
     def own_tags(self) -> dict[str, str]:
-        """Return the tags of this resource's cluster; raises Refused when it is gone, or somebody else's by now."""
+        """Return the tags of this resource's cluster; raises RefusedRequestError when it is gone or not ours."""
         tags = self._hyperpod.tags(self._arn)
         if tags is None:
             raise gone(self._request)
@@ -40,7 +40,7 @@ class ClusterUpdate:
         if owner is None:
             raise no_owner(self._request)
         if owner != Owner.of(self._request):
-            raise Refused(
+            raise RefusedRequestError(
                 f"HyperPod cluster {self._name} is not this stack's any more, it belongs to {owner.logical_id} of "
                 f"stack {owner.stack_id}: destroy this stack and what depends on it, then deploy again"
             )
@@ -77,7 +77,7 @@ class ClusterUpdate:
     def send(self, wanted: Fields) -> str:
         """Send the update; returns why the cluster cannot take it now, "" when it was taken."""
         if self._cluster["ClusterStatus"] in {"Failed", "Deleting"}:
-            raise Refused(
+            raise RefusedRequestError(
                 f"HyperPod cluster {self._name} is {self._cluster['ClusterStatus']} and takes no update: "
                 "destroy this stack and what depends on it, then deploy again"
             )
@@ -86,7 +86,7 @@ class ClusterUpdate:
             # Refused forwards, where that costs nothing. A rollback has no other chance, so it waits.
             if self._precedence.goes_back():
                 return checked
-            raise Refused(
+            raise RefusedRequestError(
                 f"HyperPod cluster {self._name} takes no update while {checked}: wait until they have passed "
                 "(ops wait), then deploy again"
             )
@@ -110,10 +110,11 @@ class ClusterUpdate:
             self._hyperpod.remove_tags(self._arn, removed)
 
     def _removable(self, desired: Fields) -> set[str]:
-        """Which of the live groups that are not desired may go with their nodes; raises Refused where that is unclear.
+        """Return which of the live groups that are not desired may go with their nodes.
 
         Those that the template confirms. When CloudFormation goes back, also those that the update that failed has
-        added; others are then left alone, for a rollback must not fail where nothing can be confirmed.
+        added; others are then left alone, for a rollback must not fail where nothing can be confirmed. Raises
+        RefusedRequestError where that is unclear.
         """
         surplus = surplus_groups(desired, self._cluster)
         unconfirmed = surplus - self._request.confirmed
@@ -122,17 +123,20 @@ class ClusterUpdate:
         if self._precedence.goes_back():
             return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self._arn) or {}))
         names = ", ".join(sorted(unconfirmed))
-        raise Refused(
+        raise RefusedRequestError(
             f"Instance group {names} of HyperPod cluster {self._name} would be removed with its nodes: "
             "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
         )
 
     def _kept_counts(self, desired: Fields) -> dict[str, int]:
-        """The counts that were raised outside the stack, which a rollback keeps; forward raises Refused (ADR 34)."""
+        """Return the counts that were raised outside the stack, which a rollback keeps (ADR 34).
+
+        Raises RefusedRequestError forwards.
+        """
         raised = raised_counts(desired, self._cluster, self._request.old_properties)
         if raised and not self._precedence.goes_back():
             name, count = min(raised.items())
-            raise Refused(
+            raise RefusedRequestError(
                 f"Instance group {name} of HyperPod cluster {self._name} has {count} instances, raised outside this "
                 f"stack, and the update would remove nodes: write count: {count} into the environment's file, or lower "
                 "the group with `ops scale`; then deploy again"
@@ -152,17 +156,17 @@ def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
 
 
-def gone(request: Request) -> Refused:
+def gone(request: Request) -> RefusedRequestError:
     """The refusal of an update whose cluster was deleted by somebody else."""
-    return Refused(
+    return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} does not exist any more: "
         "destroy this stack and what depends on it, then deploy again"
     )
 
 
-def no_owner(request: Request) -> Refused:
+def no_owner(request: Request) -> RefusedRequestError:
     """The refusal of a cluster that no stack made with this resource."""
-    return Refused(
+    return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
         f"the tags of this stack, or delete it by hand; then try again\nIts tags: {Owner.of(request).tags}"
     )

@@ -13,7 +13,7 @@ from ops.change import rollout as rollouts
 from ops.change import scale as scaling
 from ops.change import update_software as software
 from ops.change.kuberay_crds import Owner
-from ops.change.scale import Refused, refuse_jobs
+from ops.change.scale import RefusedError, refuse_jobs
 from ops.clients import Clients, connect
 from ops.environment.edits import lowered
 from ops.errors import in_plain_words
@@ -34,7 +34,7 @@ def scale(
     timeout: float,
     interval: float = 5,
 ) -> None:
-    """Lower the group to `count` nodes; `timeout` in seconds. Raises Refused and Unreachable."""
+    """Lower the group to `count` nodes; `timeout` in seconds. Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
         made = scaling.look(environment, clients, group, count)
         if made.leaving or made.replicas:
@@ -61,7 +61,7 @@ def update_software(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Begin a software update of the groups (all when none is named). Raises Refused and Unreachable."""
+    """Begin a software update of the groups (all when none is named). Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
         update = software.look(environment, clients, list(groups))
         say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
@@ -89,7 +89,7 @@ def rollout(
 ) -> None:
     """Give the RayCluster (None: each) pods of its current template; `timeout` in seconds.
 
-    Raises Refused and Unreachable.
+    Raises RefusedError and UnreachableError.
     """
     with _connected(environment) as clients:
         plans = rollouts.look(environment, clients.kubernetes, cluster)
@@ -110,7 +110,7 @@ def rollout(
 def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> bool:
     """Show KubeRay's kinds in the cluster, and adopt those that are nobody's; return whether a deployment takes them.
 
-    Raises ChartError where the environment's chart is not in the cache, Refused and Unreachable.
+    Raises ChartError where the environment's chart is not in the cache, RefusedError and UnreachableError.
     """
     version = environment.kuberay.version
     wanted = crds.definitions(version)
@@ -155,4 +155,4 @@ def _tell(lines: Iterable[str], say: Print) -> None:
 
 def _confirm(question: str, yes: bool) -> None:
     if not yes and not typer.confirm(question):
-        raise Refused("not confirmed: nothing was changed")
+        raise RefusedError("not confirmed: nothing was changed")

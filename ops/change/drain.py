@@ -16,7 +16,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 Say = Callable[[str], None]
 
 
-class NotDrained(Exception):
+class DrainTimeoutError(Exception):
     """A node still runs something when the time is over; the message names it."""
 
 
@@ -30,7 +30,7 @@ def cordon(core: kubernetes.client.CoreV1Api, node: str, mark: str) -> None:
 def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: float, interval: float) -> None:
     """Evict the node's pods, DaemonSets' apart, and wait until they are gone.
 
-    A PodDisruptionBudget can refuse an eviction, which is then asked for again. Raises NotDrained at `deadline`
+    A PodDisruptionBudget can refuse an eviction, which is then asked for again. Raises DrainTimeoutError at `deadline`
     (of `time.monotonic`). On a node that is not Ready nothing confirms an end: what is ending there counts as gone.
     """
     told: set[str] = set()
@@ -45,7 +45,7 @@ def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: f
             return
         if time.monotonic() >= deadline:
             names = ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
-            raise NotDrained(f"{node} still runs {names}")
+            raise DrainTimeoutError(f"{node} still runs {names}")
         time.sleep(interval)
 
 

@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(environment: Environment, clients: Clients) -> Plan:
-    """Return what has to be done. Raises BuildError where nothing may be, and Unreachable."""
+    """Return what has to be done. Raises BuildError where nothing may be, and UnreachableError."""
     repository = environment.image.repository
     if repository is None:
         raise BuildError(f"image.uri is set to {environment.image.uri}: nothing is built")
@@ -67,7 +67,7 @@ def plan(environment: Environment, clients: Clients) -> Plan:
 
 
 def create(clients: Clients, job: Mapping[str, Any], *, dry_run: bool) -> None:
-    """Create the Job, or ask the API server whether it would. Raises BuildError and Unreachable."""
+    """Create the Job, or ask the API server whether it would. Raises BuildError and UnreachableError."""
     options = {"dry_run": "All"} if dry_run else {}
     with in_plain_words():
         try:

@@ -13,7 +13,7 @@ from config import Environment
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.change.image_build import BuildError
 from ops.clients import REQUEST_TIMEOUT, Clients
-from ops.errors import NoAnswer, in_plain_words
+from ops.errors import NoAnswerError, in_plain_words
 from ops.jobs.follow import lines_of
 from ops.readiness.item import State
 from ops.readiness.one_off_jobs import end_of_log, progress, pushed, variables
@@ -50,7 +50,7 @@ class Follower:
     _refusals: set[str] = field(default_factory=set)
 
     def follow(self, name: str) -> Outcome:
-        """Return how the Job ended. Raises BuildError when it has not in time, and Unreachable."""
+        """Return how the Job ended. Raises BuildError when it has not in time, and UnreachableError."""
         started = said_at = time.monotonic()
         before = ""
         while True:
@@ -62,7 +62,7 @@ class Follower:
                     if state is not State.WAITING:
                         return self._outcome(job, state, told, time.monotonic() - started)
                 text = "; ".join(told)
-            except NoAnswer as error:
+            except NoAnswerError as error:
                 text = f"no answer, trying again: {error}"
             now = time.monotonic()
             said_at = now if lines else said_at

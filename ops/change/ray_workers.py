@@ -12,7 +12,7 @@ from ops.change.scale_plan import Replicas
 from ops.clients import REQUEST_TIMEOUT
 
 
-class NotLowered(Exception):
+class WorkersNotLoweredError(Exception):
     """A worker group did not get smaller in time, or was changed by somebody else; the message says which."""
 
 
@@ -22,7 +22,7 @@ def lower(change: Replicas, api: kubernetes.client.ApiClient, say: Say, *, deadl
     The pods' nodes are drained already, so that KubeRay has made such pods. KubeRay 1.2.0 cannot be given a lower
     number at once: a pod of `workersToDelete` that has ended, and that its cache still has, counts as running, and it
     then deletes another one "randomly" (raycluster_controller.go, reconcilePods; seen in the drill scale-down). With
-    one pod that runs nowhere and ends at once, cache and number agree. Raises NotLowered.
+    one pod that runs nowhere and ends at once, cache and number agree. Raises WorkersNotLoweredError.
     """
     core = kubernetes.client.CoreV1Api(api)
     for replicas in range(change.before, change.after, -1):
@@ -51,7 +51,7 @@ def _settled(
             return waiting
         if time.monotonic() >= deadline:
             still = f", {', '.join(ending)} still ending" if ending else ""
-            raise NotLowered(f"{change} has {len(pods)} pods instead of {replicas}{still}")
+            raise WorkersNotLoweredError(f"{change} has {len(pods)} pods instead of {replicas}{still}")
         time.sleep(interval)
 
 
@@ -86,4 +86,4 @@ def _patch(api: kubernetes.client.ApiClient, change: Replicas, replicas: int, po
     except ApiException as error:
         if error.status != 422:
             raise
-        raise NotLowered(f"{change} was changed meanwhile") from error
+        raise WorkersNotLoweredError(f"{change} was changed meanwhile") from error

@@ -15,9 +15,9 @@ from kubernetes.client import ApiException
 
 from config import Environment
 from ops.change.drain import Say
-from ops.change.scale import Refused
+from ops.change.scale import RefusedError
 from ops.clients import REQUEST_TIMEOUT, Clients
-from ops.errors import NoAnswer, in_plain_words
+from ops.errors import NoAnswerError, in_plain_words
 from ops.readiness.conditions import is_ready_to_stay
 from ops.readiness.item import State
 from ops.readiness.one_off_jobs import image
@@ -51,10 +51,10 @@ class Rollout:
 
 
 def look(environment: Environment, api: kubernetes.client.ApiClient, name: str | None) -> list[Rollout]:
-    """Plan the rollout of the RayCluster, or of all of them. Raises Refused where it is not there."""
+    """Plan the rollout of the RayCluster, or of all of them. Raises RefusedError where it is not there."""
     names = [cluster.name for cluster in environment.ray.clusters]
     if name is not None and name not in names:
-        raise Refused(f"{environment.name} has no RayCluster {name}; it has {', '.join(names)}")
+        raise RefusedError(f"{environment.name} has no RayCluster {name}; it has {', '.join(names)}")
     return [_plan(api, environment.ray.namespace, each) for each in ([name] if name else names)]
 
 
@@ -64,7 +64,7 @@ def _plan(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Rollou
     except ApiException as error:
         if error.status != 404:
             raise
-        raise Refused(f"RayCluster {namespace}/{name} does not exist: deploy the ray stack") from None
+        raise RefusedError(f"RayCluster {namespace}/{name} does not exist: deploy the ray stack") from None
     return Rollout(namespace, name, is_suspended(cluster), pods, outdated(cluster, pods))
 
 
@@ -72,7 +72,7 @@ def refuse_missing_image(environment: Environment, clients: Clients) -> None:
     """Refused while new pods could not start: no deployment waits for the image that the cluster builds."""
     item = image(environment, clients)
     if item.state is not State.READY:
-        raise Refused(
+        raise RefusedError(
             f"the Ray image {item.name} is not there ({item.detail}), and new pods could not start: wait for it "
             f"(`ops wait --env {environment.name}`); --force goes on without it"
         )
@@ -95,7 +95,7 @@ def describe(made: Rollout) -> Iterator[str]:
 def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, timeout: float, interval: float) -> None:
     """Do it, each step told; a run that is stopped is gone on with by the same command.
 
-    Raises Refused when a step is not done in `timeout` seconds.
+    Raises RefusedError when a step is not done in `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     if not made.restarts:
@@ -106,7 +106,9 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
         say(f"{made}: suspended")
         left = _until(lambda: _still_there(api, made) or _resume(api, made), say, deadline=deadline, interval=interval)
         if left:
-            raise Refused(f"{made}: {left}; does KubeRay's operator run? Run this command again when that is mended")
+            raise RefusedError(
+                f"{made}: {left}; does KubeRay's operator run? Run this command again when that is mended"
+            )
     except BaseException:
         # Its pods are gone or going, and nothing but a resumption brings them back: however this ends, it says so.
         say(f"{made} may be suspended now, as `ops status` shows; the same command goes on and resumes it")
@@ -114,7 +116,7 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
     say(f"{made}: resumed")
     left = _until(lambda: _not_ready(api, made), say, deadline=deadline, interval=interval)
     if left:
-        raise Refused(f"{made}: {left}, which needs nothing more of this command: `ops wait` shows the rest")
+        raise RefusedError(f"{made}: {left}, which needs nothing more of this command: `ops wait` shows the rest")
     say(f"{made}: every pod is ready and has the current template")
 
 
@@ -134,7 +136,7 @@ def _remove(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, deadli
         return f"{counted(left)} of a group that is gone still ending" if left else ""
 
     if left := _until(ending, say, deadline=deadline, interval=interval):
-        raise Refused(f"{made}: {left}; run this command again, or see docs/recovery.md if their node is lost")
+        raise RefusedError(f"{made}: {left}; run this command again, or see docs/recovery.md if their node is lost")
     say(f"{made}: no pod of a group that is gone is left")
 
 
@@ -175,7 +177,7 @@ def _until(missing: Callable[[], str], say: Say, *, deadline: float, interval: f
         try:
             with in_plain_words():
                 answer = missing()
-        except NoAnswer as error:
+        except NoAnswerError as error:
             answer = f"no answer, trying again: {error}"
         if not answer or time.monotonic() >= deadline:
             return answer

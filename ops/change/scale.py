@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 
 from config import Environment
 from config.labels import INSTANCE_GROUP_LABEL
-from ops.change.drain import NotDrained, Say, cordon, drain
-from ops.change.ray_workers import NotLowered, lower
+from ops.change.drain import DrainTimeoutError, Say, cordon, drain
+from ops.change.ray_workers import WorkersNotLoweredError, lower
 from ops.change.scale_plan import MARK, Plan, plan
 from ops.clients import REQUEST_TIMEOUT, Clients
-from ops.jobs.head_api import NotTold
+from ops.jobs.head_api import HeadUnreachableError
 from ops.jobs.running import Jobs
 from ops.readiness.nodes import CHECKING, list_nodes
 
@@ -34,19 +34,19 @@ RAY_PODS: Final = "ray.io/is-ray-node=yes"
 _PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """It must not be done, or not now; the message says why and what to do instead."""
 
 
 def look(environment: Environment, clients: Clients, group: str, wanted: int) -> Plan:
-    """Plan what brings the group to `wanted` nodes. Raises Refused for what is not this command's."""
+    """Plan what brings the group to `wanted` nodes. Raises RefusedError for what is not this command's."""
     _refuse_what_the_environment_forbids(environment, group, wanted)
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     live = next((each for each in cluster["InstanceGroups"] if each["InstanceGroupName"] == group), None)
     if live is None:
-        raise Refused(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
+        raise RefusedError(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
     if wanted > live["TargetCount"]:
-        raise Refused(
+        raise RefusedError(
             f"{group} has {live['TargetCount']} nodes: to have more is the deployment's. Raise its count in "
             f"environments/{environment.name}.yaml and run `cdk deploy --all -c environment={environment.name}`"
         )
@@ -65,7 +65,7 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     )
     heads = [head for node in made.leaving for head in node.heads]
     if heads and not wanted:
-        raise Refused(
+        raise RefusedError(
             f"{group} runs {', '.join(heads)}, and a head could run nowhere else: delete the RayClusters first"
         )
     return made
@@ -75,9 +75,11 @@ def _refuse_what_the_environment_forbids(environment: Environment, group: str, w
     configured = next((each for each in environment.hyperpod.instance_groups if each.name == group), None)
     if configured is None:
         names = ", ".join(each.name for each in environment.hyperpod.instance_groups)
-        raise Refused(f"{environment.name} has no instance group {group}; it has {names}")
+        raise RefusedError(f"{environment.name} has no instance group {group}; it has {names}")
     if wanted < (configured.min_count or 0):
-        raise Refused(f"{group} has min_count {configured.min_count}: lower it in the environment and deploy, first")
+        raise RefusedError(
+            f"{group} has min_count {configured.min_count}: lower it in the environment and deploy, first"
+        )
 
 
 def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
@@ -87,9 +89,11 @@ def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceNotFound":
             raise
-        raise Refused(f"there is no HyperPod cluster {name}: deploy the hyperpod stack") from None
+        raise RefusedError(f"there is no HyperPod cluster {name}: deploy the hyperpod stack") from None
     if cluster["ClusterStatus"] != "InService":
-        raise Refused(f"HyperPod cluster {name} is {cluster['ClusterStatus']}: wait until it is InService (`ops wait`)")
+        raise RefusedError(
+            f"HyperPod cluster {name} is {cluster['ClusterStatus']}: wait until it is InService (`ops wait`)"
+        )
     return cluster
 
 
@@ -98,7 +102,7 @@ def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
     checked = [node for node in nodes if node["InstanceStatus"]["Status"] == CHECKING]
     if checked:
         groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
-        raise Refused(
+        raise RefusedError(
             f"{len(checked)} nodes are in deep health checks ({groups}), and HyperPod takes no change meanwhile: "
             "wait until they have passed (`ops wait`)"
         )
@@ -109,10 +113,10 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
     for namespace, name in sorted(clusters):
         try:
             found = jobs(namespace, name)
-        except NotTold as error:
-            raise Refused(f"{error}; --force goes on without knowing") from error
+        except HeadUnreachableError as error:
+            raise RefusedError(f"{error}; --force goes on without knowing") from error
         if found:
-            raise Refused(
+            raise RefusedError(
                 f"on RayCluster {namespace}/{name} runs {', '.join(found)}: wait for its end or stop it; "
                 "--force takes its workers away"
             )
@@ -136,7 +140,7 @@ def describe(made: Plan) -> Iterator[str]:
 def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: float, interval: float) -> None:
     """Do what the plan says, each step told; a run that is stopped is gone on with by the same command.
 
-    Raises Refused when a step is not done in `timeout` seconds, or HyperPod refuses to delete a node.
+    Raises RefusedError when a step is not done in `timeout` seconds, or HyperPod refuses to delete a node.
     """
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     deadline = time.monotonic() + timeout
@@ -149,8 +153,8 @@ def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: 
             say(f"drained {node.name}")
         for change in made.replicas:
             lower(change, clients.kubernetes, say, deadline=deadline, interval=interval)
-    except (NotDrained, NotLowered) as error:
-        raise Refused(f"{error}: look why, then run this command again") from error
+    except (DrainTimeoutError, WorkersNotLoweredError) as error:
+        raise RefusedError(f"{error}: look why, then run this command again") from error
     for instances in _slices([node.instance for node in made.leaving]):
         _delete(clients.sagemaker, cluster, instances)
         say(f"BatchDeleteClusterNodes: {', '.join(instances)}")
@@ -166,7 +170,7 @@ def _delete(sagemaker: Any, cluster: str, instances: Sequence[str]) -> None:
     answer = sagemaker.batch_delete_cluster_nodes(ClusterName=cluster, NodeIds=list(instances))
     if failed := answer.get("Failed", []):
         reasons = "; ".join(f"{each['NodeId']}: {each['Code']}: {each['Message']}" for each in failed)
-        raise Refused(f"HyperPod does not delete {reasons}. Run this command again when that is mended")
+        raise RefusedError(f"HyperPod does not delete {reasons}. Run this command again when that is mended")
 
 
 def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float) -> None:
@@ -177,7 +181,9 @@ def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, dead
             told = len(left)
             say(f"{told} of {len(leaving)} nodes are still shutting down")
         if time.monotonic() >= deadline:
-            raise Refused(f"{told} nodes are still shutting down, which needs nothing more: `ops wait` shows the rest")
+            raise RefusedError(
+                f"{told} nodes are still shutting down, which needs nothing more: `ops wait` shows the rest"
+            )
         time.sleep(interval)
     say("the nodes are gone")
 

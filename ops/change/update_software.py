@@ -12,7 +12,7 @@ import kubernetes
 
 from config import Environment
 from config.labels import INSTANCE_GROUP_LABEL
-from ops.change.scale import RAY_PODS, Refused, in_service, refuse_deep_checks
+from ops.change.scale import RAY_PODS, RefusedError, in_service, refuse_deep_checks
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.readiness.nodes import list_nodes
 
@@ -32,7 +32,7 @@ def look(environment: Environment, clients: Clients, groups: Sequence[str]) -> S
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     existing = [group["InstanceGroupName"] for group in cluster["InstanceGroups"]]
     if unknown := [name for name in groups if name not in existing]:
-        raise Refused(f"the cluster has no instance group {', '.join(unknown)}; it has {', '.join(existing)}")
+        raise RefusedError(f"the cluster has no instance group {', '.join(unknown)}; it has {', '.join(existing)}")
     chosen = tuple(groups) or tuple(existing)
     nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
     refuse_deep_checks(nodes)

@@ -76,13 +76,13 @@ def _live_findings(environment: Environment) -> list[Finding]:
     if environment.eks.existing is None:
         return []
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of a check of files
-    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.kubeflow import findings  # noqa: PLC0415
 
     try:
         with connect(environment) as clients:
             return list(findings(environment, clients.kubernetes))
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(f"{environment.name}: {error}")
 
 

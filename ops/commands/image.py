@@ -42,7 +42,7 @@ def build(
     from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
     from ops.change.image_build_log import Follower, elapsed  # noqa: PLC0415
     from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.item import State  # noqa: PLC0415
 
     environment = load(env)
@@ -65,7 +65,7 @@ def build(
             ended = Follower(environment, clients, tell, timeout * 60).follow(job)
     except image_build.BuildError as error:
         fail(str(error), code=1)
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"detached; a build that was started continues: `ops wait --env {env}` shows how far it is", code=130)

@@ -28,7 +28,7 @@ def isolation_check(
     """
     from k8s_charts.helm.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
     from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.isolation import check as checking  # noqa: PLC0415
     from ops.isolation.plan import plan  # noqa: PLC0415
 
@@ -45,9 +45,9 @@ def isolation_check(
                 say("dry run: the cluster would take these pods; none was made")
                 return
             outcomes = prober.try_all(origins, say)
-    except checking.NotTried as error:
+    except checking.ProbeError as error:
         fail(str(error), code=1)
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail("interrupted; nothing is proven, and the pods are removed", code=130)

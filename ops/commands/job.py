@@ -179,16 +179,16 @@ def _head(runs: "Runs", environment: Environment, cluster: str | None) -> Any:
 def _talking(environment: Environment, again: str = "", direct: bool = False) -> Iterator["Runs"]:
     """Yield the environment's runs, and say what went wrong; `again` is for whoever interrupts."""
     from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import Unreachable  # noqa: PLC0415
-    from ops.jobs.head_api import NotTold, RayRefused  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.jobs.head_api import HeadUnreachableError, RayApiError  # noqa: PLC0415
     from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
 
     try:
         with connect(environment) as clients, as_submitter():
             yield Runs(clients.kubernetes, environment.ray.namespace)
-    except (RunError, NotTold, RayRefused) as error:
+    except (RunError, HeadUnreachableError, RayApiError) as error:
         fail(str(error), code=1)
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         more = " (with --direct)" if direct else ""

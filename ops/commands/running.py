@@ -33,7 +33,7 @@ def wait(
     130 interrupted.
     """
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
-    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.observe import observe  # noqa: PLC0415
     from ops.readiness.wait import progress, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
@@ -48,7 +48,7 @@ def wait(
                 show(table(items, progress(items)))
                 return
             items = wait_for_items(look, console, timeout=timeout * 60, interval=interval)
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"interrupted; {again}", code=130)
@@ -65,7 +65,7 @@ def wait(
 def status(env: EnvName = "dev") -> None:
     """Show once what `ops wait` waits for. Exit code 1: something is not ready."""
     from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.observe import observe  # noqa: PLC0415
     from ops.readiness.wait import progress, table  # noqa: PLC0415
 
@@ -73,7 +73,7 @@ def status(env: EnvName = "dev") -> None:
     try:
         with connect(environment) as clients:
             items = observe(environment, clients)
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(str(error))
     show(table(items, progress(items)))
     raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
@@ -178,14 +178,14 @@ def kuberay_crds(
 @contextmanager
 def _changing(again: str) -> Iterator[None]:
     """Say what a command that changes something could not do; `again` is for whoever interrupts it."""
-    from ops.change.scale import Refused  # noqa: PLC0415
-    from ops.errors import Unreachable  # noqa: PLC0415
+    from ops.change.scale import RefusedError  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
 
     try:
         yield
-    except Refused as error:
+    except RefusedError as error:
         fail(str(error), code=1)
-    except Unreachable as error:
+    except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"interrupted; {again}", code=130)

@@ -41,7 +41,7 @@ _SAID: Final = {
 Say = Callable[[str], None]
 
 
-class NotTried(Exception):
+class ProbeError(Exception):
     """The connections could not be tried; the message says why."""
 
 
@@ -79,7 +79,7 @@ class Prober:
     interval: float = 1.0
 
     def rehearse(self, origins: list[Origin]) -> None:
-        """Ask the API server whether it would take the Jobs. Raises Unreachable with what it refuses."""
+        """Ask the API server whether it would take the Jobs. Raises UnreachableError with what it refuses."""
         with in_plain_words():
             for origin in origins:
                 self._create(origin, "dry-run", dry_run="All")
@@ -87,7 +87,7 @@ class Prober:
     def try_all(self, origins: list[Origin], say: Say) -> list[Outcome]:
         """Start the pods, return what came of each connection, and remove the pods, whatever happens.
 
-        Raises NotTried when a pod does not run to its end in time, Unreachable when the API refuses.
+        Raises ProbeError when a pod does not run to its end in time, UnreachableError when the API refuses.
         """
         run = uuid.uuid4().hex[:6]
         with in_plain_words(), self._removed(origins, run, say):
@@ -118,7 +118,7 @@ class Prober:
                     waiting.remove(origin)
                     found += [_outcome(connection, codes[connection.container]) for connection in origin.connections]
             if waiting and time.monotonic() >= deadline:
-                raise NotTried(
+                raise ProbeError(
                     f"not tried in {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}"
                 )
             if waiting:
@@ -163,7 +163,7 @@ class Prober:
 
 
 def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
-    """Return each RayCluster's head. Raises NotTried for one without a ready head."""
+    """Return each RayCluster's head. Raises ProbeError for one without a ready head."""
     core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
     found: dict[str, Head] = {}
     for cluster in environment.ray.clusters:
@@ -171,7 +171,7 @@ def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[st
         pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
         ready = [Head(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
         if not ready:
-            raise NotTried(
+            raise ProbeError(
                 f"RayCluster {namespace}/{cluster.name} has no ready head, and a port that nobody listens on is closed "
                 f"to all: see `ops status --env {environment.name}`"
             )
@@ -223,5 +223,5 @@ def _exit_codes(pod: Any) -> Mapping[str, int]:
 
 def _outcome(connection: Connection, code: int) -> Outcome:
     if code not in _SAID:
-        raise NotTried(f"the probe {connection.container} of {connection.origin} ended with code {code}")
+        raise ProbeError(f"the probe {connection.container} of {connection.origin} ended with code {code}")
     return Outcome(connection, code)

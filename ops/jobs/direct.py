@@ -40,7 +40,7 @@ def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster:
 
 
 def submit(head: Head, request: Request) -> None:
-    """Submit a job under the run's name. Raises RunError, NotTold and RayRefused."""
+    """Submit a job under the run's name. Raises RunError, HeadUnreachableError and RayApiError."""
     if any(job.get("submission_id") == request.name for job in head.jobs()):
         raise RunError(f"the run name {request.name} is in use: Ray knows a job of that name")
     runtime_env: dict[str, Any] = {"env_vars": _variables(request)}
@@ -51,7 +51,7 @@ def submit(head: Head, request: Request) -> None:
 
 
 def follow(head: Head, name: str, console: Console) -> int:
-    """Show a job's output until it is over; return its exit code. Raises NotTold and RayRefused."""
+    """Show a job's output until it is over; return its exit code. Raises HeadUnreachableError and RayApiError."""
     shown = 0
     while True:
         told = 0

@@ -18,7 +18,7 @@ _ASIDE: Final = {"time", "message", "controller"}
 
 
 def follow(runs: Runs, name: str, console: Console) -> int:
-    """Show the output of a run until it is over; return its exit code. Raises RunError and Unreachable."""
+    """Show the output of a run until it is over; return its exit code. Raises RunError and UnreachableError."""
     told = ""
     shown: dict[str, int] = {}
     while True:

@@ -23,11 +23,11 @@ ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
 """Ray's JobStatus of a job that is over; RayJob's jobStatus uses the same words."""
 
 
-class NotTold(Exception):
+class HeadUnreachableError(Exception):
     """The head of a RayCluster does not answer; the message says why."""
 
 
-class RayRefused(Exception):
+class RayApiError(Exception):
     """Ray refuses a request; `status` is HTTP's."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -45,7 +45,7 @@ def heads(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> li
 
 
 class Head:
-    """Requests to one head pod. Every method raises NotTold and RayRefused."""
+    """Requests to one head pod. Every method raises HeadUnreachableError and RayApiError."""
 
     def __init__(self, core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> None:
         self._core = core
@@ -76,7 +76,7 @@ class Head:
         path = f"/api/packages/gcs/{package}"
         try:
             self._request("GET", path)
-        except RayRefused as error:
+        except RayApiError as error:
             if error.status != 404:
                 raise
             self._request("PUT", path, content, seconds=_UPLOAD_SECONDS)
@@ -107,7 +107,7 @@ class Head:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise NotTold(f"the head {self.name} answers {text[:100]!r}") from error
+            raise HeadUnreachableError(f"the head {self.name} answers {text[:100]!r}") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None, seconds: float = REQUEST_TIMEOUT[1]) -> bytes:
         with self._forwarded("say which jobs run", HTTPException) as forwarded:
@@ -119,12 +119,12 @@ class Head:
             content = answer.read()
         if answer.status >= 400:
             lines = content.decode(errors="replace").strip().splitlines()
-            raise RayRefused(answer.status, lines[-1].strip() if lines else "no reason given")
+            raise RayApiError(answer.status, lines[-1].strip() if lines else "no reason given")
         return content
 
     @contextmanager
     def _forwarded(self, what: str, failure: type[Exception]) -> Iterator[Any]:
-        """Yield a connection with the head's dashboard; raise NotTold, that it does not do `what`, when it fails."""
+        """Yield a connection with the head's dashboard; raises HeadUnreachableError, naming `what`, if it fails."""
         forward: Any = None
         try:
             connect = self._core.connect_get_namespaced_pod_portforward
@@ -133,7 +133,7 @@ class Head:
         except (ApiException, OSError, failure) as error:
             # The node's own words come on a channel of their own, before the connection ends.
             said = forward.error(_DASHBOARD) if forward else None
-            raise NotTold(f"the head {self.name} does not {what}: {_reason(said or error)}") from error
+            raise HeadUnreachableError(f"the head {self.name} does not {what}: {_reason(said or error)}") from error
 
 
 def _reason(error: Exception | str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import kubernetes
 
 from ops.clients import REQUEST_TIMEOUT
-from ops.jobs.head_api import ENDED, Head, NotTold, RayRefused, heads
+from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
 
 Jobs = Callable[[str, str], list[str]]
 """Takes a RayCluster's namespace and name, returns the jobs that run there."""
@@ -14,7 +14,7 @@ Jobs = Callable[[str, str], list[str]]
 def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
     """Jobs that run or wait on the RayCluster: RayJobs by name, others by what they were submitted as.
 
-    Raises NotTold when there is a head and it does not answer.
+    Raises HeadUnreachableError when there is a head and it does not answer.
     """
     found = [f"RayJob {name}" for name in _ray_jobs(api, namespace, cluster)]
     core = kubernetes.client.CoreV1Api(api)
@@ -40,6 +40,6 @@ def _ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) ->
 def _submitted(head: Head) -> list[str]:
     try:
         jobs = head.jobs()
-    except RayRefused as error:
-        raise NotTold(str(error)) from error
+    except RayApiError as error:
+        raise HeadUnreachableError(str(error)) from error
     return [str(job.get("submission_id") or job.get("job_id")) for job in jobs if job["status"] not in ENDED]

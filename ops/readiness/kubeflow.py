@@ -43,7 +43,7 @@ _Metadata = Mapping[str, Any]
 
 
 def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Finding]:
-    """Yield a warning for each part that the cluster has and the environment does not list. Raises Unreachable."""
+    """Yield a warning for each part that the cluster has and the environment does not list. Raises UnreachableError."""
     existing = environment.eks.existing
     if existing is None:
         return

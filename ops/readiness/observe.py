@@ -15,8 +15,8 @@ from ops.readiness.workloads import claim, ray_clusters, reaper
 def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
     """Return the state of the HyperPod cluster and its groups, of the image, the volume, the reaper, the RayClusters.
 
-    `require` says what an item needs to be ready; NONE asks like ALL. Raises Unreachable when one of the APIs
-    refuses, and NoAnswer when asking again may help.
+    `require` says what an item needs to be ready; NONE asks like ALL. Raises UnreachableError when one of the APIs
+    refuses, and NoAnswerError when asking again may help.
     """
     with in_plain_words():
         return [

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from ops.errors import NoAnswer
+from ops.errors import NoAnswerError
 from ops.readiness.item import Item, State
 
 _STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.FAILED: "bold red"}
@@ -77,7 +77,7 @@ def progress(items: list[Item]) -> str:
 def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
     try:
         return observe(), ""
-    except NoAnswer as error:
+    except NoAnswerError as error:
         if not before:
             raise
         return before, f"no answer, trying again: {error}"

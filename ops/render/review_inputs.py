@@ -59,7 +59,7 @@ def _folders(checkout: Path, file: Path) -> Iterator[Path]:
     """The folders that an environment names: lifecycle scripts may lie anywhere, also where the table says not read."""
     try:
         texts = set(_texts(strict_yaml.read(file).values))
-    except strict_yaml.NotReadable:
+    except strict_yaml.UnreadableFileError:
         return
     project = checkout.resolve()
     for text in sorted(texts):

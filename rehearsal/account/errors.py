@@ -1,7 +1,7 @@
 """Errors that models of the embedded account raise, and how any error reads in CloudFormation's words."""
 
 
-class ResourceFailure(Exception):
+class ResourceError(Exception):
     """A resource could not be created, changed or deleted; the message becomes its CloudFormation reason."""
 
 
@@ -23,7 +23,7 @@ def reason_of(error: BaseException) -> str:
     moto's exceptions carry the service's own text in `message`, boto3's in their response. Anything else is a
     fault of the rehearsal and says so, so that it is not taken for AWS's refusal.
     """
-    if isinstance(error, ResourceFailure):
+    if isinstance(error, ResourceError):
         return str(error)
     code = code_of(error)
     response = getattr(error, "response", None)

@@ -6,7 +6,7 @@ from typing import Final
 from rehearsal.drills.cluster.side import names, wait
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
 from rehearsal.drills.drill import Drill
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 AWAY_SECONDS: Final = 2
 # Operator and scheduler ask again after a pause that grows while nobody answers.
@@ -33,7 +33,7 @@ def play(stage: ClusterStage) -> None:
     stage.recover({side: ([pod], since) for side, pod in failed.items()}, limit=PAUSE_SECONDS + MARGIN_SECONDS)
     here = stage.here
     if missing := before[here] - set(names(here.pods())) - set(names([failed[here]])):
-        raise Broken(f"only the worker that failed may be replaced, {', '.join(sorted(missing))} was too")
+        raise RehearsalError(f"only the worker that failed may be replaced, {', '.join(sorted(missing))} was too")
 
 
 DRILL: Final = Drill(

@@ -4,7 +4,7 @@ from typing import Final
 
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 SHORTAGE: Final = "do not have sufficient"
 """Words of the event that HyperPod writes about a shortage."""
@@ -19,7 +19,7 @@ def play(stage: Stage) -> None:
     stage.faults(told, capacity={group.instance_type: available})
     stage.deploy()
     if (status := stage.stack_status("hyperpod")) != "CREATE_COMPLETE":
-        raise Broken(f"a shortage must not fail the deployment; the hyperpod stack is {status}")
+        raise RehearsalError(f"a shortage must not fail the deployment; the hyperpod stack is {status}")
 
     printed = stage.ops("wait", "--timeout", "0.3", "--interval", "1", expect=(1,))
     for what, words in {
@@ -28,7 +28,7 @@ def play(stage: Stage) -> None:
         "how to go on": "goes on where this stopped",
     }.items():
         if words not in printed:
-            raise Broken(f"`ops wait` must say {what} ({words!r})")
+            raise RehearsalError(f"`ops wait` must say {what} ({words!r})")
     stage.ops("wait", "--require", "min", "--timeout", "5", "--interval", "1")
 
     stage.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})

@@ -5,7 +5,7 @@ from typing import Any, Final
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 STACK: Final = "hyperpod"
 _LONGEST_REASON: Final = 500
@@ -38,11 +38,11 @@ def _fails(stage: Stage, before: list[dict[str, Any]], reason: str) -> None:
     with stage.step("the reason is readable, and nothing is left") as step:
         step.see(f"the CLI's reason: {readable(printed, reason)}")
         if (status := stage.stack_status(STACK)) != "ROLLBACK_COMPLETE":
-            raise Broken(f"the stack must be rolled back; it is {status}")
+            raise RehearsalError(f"the stack must be rolled back; it is {status}")
         step.see(f"{stage.stack(STACK)}: {status}, an empty shell that the next `cdk deploy` removes")
         left, background = left_behind(before, stage.inventory(), stage.stack(STACK))
         if left:
-            raise Broken(f"the failed deployment left {', '.join(left)}")
+            raise RehearsalError(f"the failed deployment left {', '.join(left)}")
         step.see(f"left: {', '.join(background) or 'nothing'}")
 
 
@@ -51,9 +51,9 @@ def readable(printed: str, reason: str) -> str:
     _, _, last_words = printed.partition("❌")
     message = " ".join(last_words.partition("Message returned:")[2].partition("\n\n")[0].split())
     if reason not in message:
-        raise Broken(f"the CDK CLI must say {reason!r}; its last words are\n{last_words or printed[-2000:]}")
+        raise RehearsalError(f"the CDK CLI must say {reason!r}; its last words are\n{last_words or printed[-2000:]}")
     if len(message) > _LONGEST_REASON or "Traceback" in message:
-        raise Broken(f"the reason must be short, it is: {message}")
+        raise RehearsalError(f"the reason must be short, it is: {message}")
     return message
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
 from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 COMMAND: Final = re.compile(r"aws sagemaker batch-replace-cluster-nodes --cluster-name (\S+) --node-ids ([\w-]+)")
 
@@ -45,7 +45,7 @@ def _lose_and_replace(stage: Stage, cluster: Cluster, lost: str) -> None:
         wait_for("the loss of the head's node, noticed,", nodes, lambda ready: lost not in ready)
     command = COMMAND.search(stage.ops("status", expect=(1,)))
     if command is None or not lost.endswith(command[2]):
-        raise Broken(f"`ops status` must name the command that replaces {lost}")
+        raise RehearsalError(f"`ops status` must name the command that replaces {lost}")
     with stage.step(f"what it says is done: {command[0]}"):
         name, node = command.groups()
         stage.story.account.client("sagemaker").batch_replace_cluster_nodes(ClusterName=name, NodeIds=[node])

@@ -6,7 +6,7 @@ from typing import Final
 from rehearsal.drills.cluster.auditor import DEPLOYMENTS
 from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
 from rehearsal.drills.drill import Drill
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 AWAY_SECONDS: Final = 60
 # A new operator becomes the leader when the lease of the old one has run out.
@@ -26,7 +26,7 @@ def play(stage: ClusterStage) -> None:
         stage.fail(pod)
     time.sleep(max(0.0, away + AWAY_SECONDS - time.time()))
     if stage.here.is_whole([failed[stage.here]["metadata"]["name"]]):
-        raise Broken("nobody but the operator may replace a worker, yet the RayCluster is whole without it")
+        raise RehearsalError("nobody but the operator may replace a worker, yet the RayCluster is whole without it")
     stage.mark("the operator comes back")
     back = time.time()
     stage.cluster.scale_operator(1)

@@ -11,12 +11,12 @@ from rich.table import Table
 import config
 from rehearsal.drills.drill import Drill, S
 from rehearsal.kubernetes.api import ApiError
-from rehearsal.processes import ProcessFailure
-from rehearsal.story.cdk import CommandFailure
-from rehearsal.story.cluster import NotReached
-from rehearsal.story.steps import Broken
+from rehearsal.processes import ProcessError
+from rehearsal.story.cdk import CommandError
+from rehearsal.story.cluster import TimedOutError
+from rehearsal.story.steps import RehearsalError
 
-_FAILURES: Final = (Broken, CommandFailure, NotReached, ApiError, ProcessFailure)
+_FAILURES: Final = (RehearsalError, CommandError, TimedOutError, ApiError, ProcessError)
 
 
 def listing(drills: Sequence[Drill[Any]]) -> Table:

@@ -12,7 +12,7 @@ from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
 from rehearsal.kubernetes.api import Api
 from rehearsal.story.project import Document
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 SECOND: Final = "second"
 EXTRA: Final = "extra-group"
@@ -55,20 +55,20 @@ def play(stage: Stage) -> None:
         with stage.step(f"nothing of RayCluster {SECOND} is left"):
             left = [name for name in _inventory(api, stage.environment.ray.namespace) if SECOND in name]
             if left:
-                raise Broken(f"{', '.join(left)} is left")
+                raise RehearsalError(f"{', '.join(left)} is left")
 
         role = stage.environment.access.admins[0].rpartition("/")[2]
         auditor.permit(f"assumed-role/{role}/rehearsal", lambda pod: pod.labels.get("ray.io/group") == EXTRA)
         stage.edit(f"worker group {EXTRA} removed", _remove_extra)
         stage.deploy("ray")
         if EXTRA not in (printed := stage.ops("status", expect=(0, 1))):
-            raise Broken(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
+            raise RehearsalError(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
         stage.ops("rollout", "--yes", "--force", "--timeout", "5")
         stage.ops("wait", "--timeout", "5", "--interval", "1")
         with stage.step("all is as it was before"):
             after = Counter(_inventory(api, stage.environment.ray.namespace))
             if after != before:
-                raise Broken(f"left: {sorted(after - before)}; missing: {sorted(before - after)}")
+                raise RehearsalError(f"left: {sorted(after - before)}; missing: {sorted(before - after)}")
 
 
 def _add(document: Document) -> None:

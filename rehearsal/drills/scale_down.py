@@ -6,7 +6,7 @@ from typing import Final
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.stage import Stage
 from rehearsal.story.cluster import has, is_whole, wait_for
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 
 def play(stage: Stage) -> None:
@@ -22,7 +22,9 @@ def play(stage: Stage) -> None:
     # No container runs here: the head cannot say whether a job does, which must be reason enough.
     printed = stage.ops("scale", group.name, str(wanted), "--yes", expect=(1,))
     if "--force" not in printed:
-        raise Broken("`ops scale` must not touch workers of a head that does not say what runs, without --force")
+        raise RehearsalError(
+            "`ops scale` must not touch workers of a head that does not say what runs, without --force"
+        )
     printed = stage.ops("scale", group.name, str(wanted), "--yes", "--force", "--timeout", "5")
 
     with stage.step("the workers that were to stay are those that run") as step:
@@ -30,7 +32,7 @@ def play(stage: Stage) -> None:
         wait_for("the smaller RayCluster", partial(cluster.ray_status, ray.name), is_whole(wanted))
         after = cluster.ray_pod_names(ray.name)
         if surplus := after - before:
-            raise Broken(f"no pod may be made anew, {', '.join(sorted(surplus))} was")
+            raise RehearsalError(f"no pod may be made anew, {', '.join(sorted(surplus))} was")
         step.see(f"{len(nodes)} nodes, {len(after)} Ray pods, all from before")
 
     with stage.step("the environment file is lowered as `ops scale` said, and deployed") as step:
@@ -38,7 +40,7 @@ def play(stage: Stage) -> None:
         calls = stage.calls("UpdateCluster")
         stage.story.deploy_stacks()
         if cluster.ray_pod_names(ray.name) != after or stage.calls("UpdateCluster") != calls:
-            raise Broken("the deployment must find everything as it wants it: no UpdateCluster, no changed pod")
+            raise RehearsalError("the deployment must find everything as it wants it: no UpdateCluster, no changed pod")
         step.see("no UpdateCluster was sent, no pod changed")
 
 

@@ -21,7 +21,7 @@ from rehearsal.story import owner
 from rehearsal.story.cdk import run
 from rehearsal.story.narrator import Step
 from rehearsal.story.project import Document
-from rehearsal.story.steps import Broken, Story
+from rehearsal.story.steps import RehearsalError, Story
 
 
 class Stage:
@@ -134,7 +134,7 @@ class Stage:
 
     @contextmanager
     def audited(self) -> Iterator[Auditor]:
-        """Let an auditor watch. Raises Broken when a pod on a healthy node was deleted that nobody asked for."""
+        """Let an auditor watch. Raises RehearsalError if a pod on a healthy node was deleted that nobody asked for."""
         plane = self.story.account.admin_kubeconfig(naming.eks_cluster(self.environment))
         world = World(Api.from_kubeconfig(plane))
         world.start()
@@ -144,7 +144,7 @@ class Stage:
             yield auditor
             time.sleep(SETTLED_SECONDS)
             if offences := auditor.offences():
-                raise Broken("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+                raise RehearsalError("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
         finally:
             world.stop()
 

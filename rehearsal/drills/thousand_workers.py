@@ -20,7 +20,7 @@ from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.paths import BINARIES, DRILLS_ON_KUBERNETES
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 WORKERS: Final = 1000
 TURNS: Final = 3
@@ -97,7 +97,7 @@ def play(stage: ThousandStage) -> None:
         stage.measure(stock, manifest)
     ratio = statistics.median(stage.times[HERE]) / statistics.median(stage.times[STOCK])
     if ratio > MOST:
-        raise Broken(f"at most {MOST} x the time of the stock manifest was promised, it was {ratio:.2f} x")
+        raise RehearsalError(f"at most {MOST} x the time of the stock manifest was promised, it was {ratio:.2f} x")
 
 
 def with_workers(environment: Environment, count: int) -> Environment:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from rehearsal.paths import REPOSITORY
-from rehearsal.processes import ProcessFailure
+from rehearsal.processes import ProcessError
 
 RAY_ENVIRONMENT: Final = REPOSITORY / ".venv-jobs"
 
@@ -14,15 +14,15 @@ _PROGRAMS: Final = ("ip", "nsenter", "unshare", "wget")
 
 
 def require_machine(environment: Path = RAY_ENVIRONMENT) -> None:
-    """Raise ProcessFailure when this machine lacks a program, the Python environment with Ray, or namespaces."""
+    """Raise ProcessError when this machine lacks a program, the Python environment with Ray, or namespaces."""
     if missing := [program for program in _PROGRAMS if not shutil.which(program)]:
-        raise ProcessFailure(f"the job's rehearsal needs {', '.join(missing)}: install iproute2, util-linux and wget")
+        raise ProcessError(f"the job's rehearsal needs {', '.join(missing)}: install iproute2, util-linux and wget")
     if not (environment / "bin" / "ray").is_file():
-        raise ProcessFailure(f"there is no Ray in {environment}: `make setup-jobs` installs it")
+        raise ProcessError(f"there is no Ray in {environment}: `make setup-jobs` installs it")
     probe = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "true"]
     refused = subprocess.run(probe, capture_output=True, text=True, check=False)
     if refused.returncode:
-        raise ProcessFailure(
+        raise ProcessError(
             f"the job's rehearsal needs user namespaces, which this machine refuses ({refused.stderr.strip()}): on "
             "Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them"
         )

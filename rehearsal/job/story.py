@@ -29,10 +29,10 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.programs import RealRay
 from rehearsal.paths import BINARIES, JOB
 from rehearsal.processes import Child, Supervisor
-from rehearsal.story.cdk import CommandFailure
-from rehearsal.story.cluster import NotReached
+from rehearsal.story.cdk import CommandError
+from rehearsal.story.cluster import TimedOutError
 from rehearsal.story.project import Document, Project
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 RUN: Final = "rehearsed"
 _ENVIRONMENT: Final = "small"
@@ -70,7 +70,7 @@ def rehearse_job(console: Console) -> int:
             story.see_it_end()
             story.submit_own_script()
         story.show(_VERDICT)
-    except (Broken, CommandFailure, NotReached) as failure:
+    except (RehearsalError, CommandError, TimedOutError) as failure:
         story.show("")
         console.print(f"[bold red]The job's rehearsal failed:[/] {escape(str(failure))}", soft_wrap=True)
         return 1
@@ -83,7 +83,7 @@ class Story:
     """One account, one cluster, one run."""
 
     def __init__(self, console: Console) -> None:
-        """Raises ProcessFailure when this machine lacks something, ConfigError for a wrong environment file."""
+        """Raises ProcessError when this machine lacks something, ConfigError for a wrong environment file."""
         self.console = console
         require_machine()
         directory = JOB
@@ -156,12 +156,12 @@ class Story:
             wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit` ends with {self._submitting.returncode}")
             if self._submitting.returncode:
-                raise Broken(f"the run must end well:\n{self._submitting.tail(30)}")
+                raise RehearsalError(f"the run must end well:\n{self._submitting.tail(30)}")
             if not (self._run / "DONE.json").is_file():
-                raise Broken("the run must be marked as done")
+                raise RehearsalError("the run must be marked as done")
             first, *later = self._attempts()
             if first != 0 or not later or min(later) < self._saved:
-                raise Broken(
+                raise RehearsalError(
                     f"it must begin at 0, then at {self._saved} or later; it began at {_listed([first, *later])}"
                 )
             step.see(f"went on from step {_listed(later)}; done, exit code 0")
@@ -182,7 +182,7 @@ class Story:
             wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit {' '.join([*way, script])}` ends with {submitting.returncode}")
             if submitting.returncode or f"{name} got 14" not in submitting.tail(30):
-                raise Broken(f"{name} must end well and show what it computed:\n{submitting.tail(30)}")
+                raise RehearsalError(f"{name} must end well and show what it computed:\n{submitting.tail(30)}")
             step.see(f"{name} got 14, exit code 0")
 
     def end(self) -> None:
@@ -199,11 +199,11 @@ class Story:
         return self._supervisor.start(f"ops-job-submit-{name}", argv, env, cwd=self._project.directory)
 
     def _wait_for(self, what: str, reached: Callable[[], bool]) -> None:
-        """Wait, but not when the run is over. Raises Broken or NotReached."""
+        """Wait, but not when the run is over. Raises RehearsalError or TimedOutError."""
 
         def looked() -> bool:
             if self._submitting.returncode is not None and not reached():
-                raise Broken(f"{what}: the run was over before\n{self._submitting.tail(30)}")
+                raise RehearsalError(f"{what}: the run was over before\n{self._submitting.tail(30)}")
             return reached()
 
         wait(what, looked, timeout=_PATIENCE)

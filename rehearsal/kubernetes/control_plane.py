@@ -25,7 +25,7 @@ from rehearsal.kubernetes import audit, flags, pki, programs
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.kubeconfig import write_kubeconfig
-from rehearsal.processes import Child, ProcessFailure, ProgramEndedError, Supervisor, free_port
+from rehearsal.processes import Child, ProcessError, ProgramEndedError, Supervisor, free_port
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -90,7 +90,7 @@ class ControlPlane:
     def endpoint(self) -> str:
         """`https://localhost:PORT`, once started."""
         if self._port is None:
-            raise ProcessFailure(f"the control plane {self.name} has not been started")
+            raise ProcessError(f"the control plane {self.name} has not been started")
         return f"https://localhost:{self._port}"
 
     @property
@@ -118,7 +118,7 @@ class ControlPlane:
     def start(self) -> None:
         """Start everything; return when pods can be created (4 to 6 s).
 
-        Raises ProcessFailure naming the component and its log; nothing is left running then.
+        Raises ProcessError naming the component and its log; nothing is left running then.
         """
         self._data.mkdir(parents=True, exist_ok=True)
         self._pki = pki.create(self.directory / "pki", service_ip=pki.SERVICE_IP)
@@ -148,10 +148,10 @@ class ControlPlane:
     def restart_api_server(self, *, down: float) -> None:
         """Kill the API server and start it again after `down` seconds; return when it answers.
 
-        Raises ProcessFailure when it does not come back.
+        Raises ProcessError when it does not come back.
         """
         if self._supervisor is None or self._etcd is None or self._api_server is None:
-            raise ProcessFailure(f"the control plane {self.name} has not been started")
+            raise ProcessError(f"the control plane {self.name} has not been started")
         self._supervisor.stop(self._api_server, gracefully=False)
         time.sleep(down)
         self._api_server = self._start_api_server(self._supervisor, self._etcd)
@@ -159,7 +159,7 @@ class ControlPlane:
     @property
     def _files(self) -> pki.Pki:
         if self._pki is None:
-            raise ProcessFailure(f"the control plane {self.name} has not been started")
+            raise ProcessError(f"the control plane {self.name} has not been started")
         return self._pki
 
     def _start_etcd(self, supervisor: Supervisor) -> "_Etcd":
@@ -197,7 +197,7 @@ class ControlPlane:
             for child in started:
                 _require_alive(child)
             if time.monotonic() > deadline:
-                raise ProcessFailure(f"the controller manager makes no service accounts; its log: {started[0].log}")
+                raise ProcessError(f"the controller manager makes no service accounts; its log: {started[0].log}")
             time.sleep(0.05)
 
     def _run(
@@ -272,7 +272,7 @@ class _Etcd:
 
 def _require_alive(child: Child) -> None:
     if child.returncode is not None:
-        raise ProcessFailure(child.account_of_end())
+        raise ProcessError(child.account_of_end())
 
 
 def _exists(api: Api, path: str) -> bool:

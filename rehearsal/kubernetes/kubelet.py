@@ -156,7 +156,7 @@ def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sand
     """Where this machine has namespaces; else end with a sentence."""
     try:
         kernel.become_root_of_a_user_namespace()
-    except kernel.NoNamespaces as error:
+    except kernel.NamespacesUnavailableError as error:
         sys.exit(str(error))
     end_with_parent()  # which the kernel forgets with the change of user
     port = urlsplit(Api.from_kubeconfig(kubeconfig).server).port or 443

@@ -14,7 +14,7 @@ from typing import Final
 from rehearsal import cache_folders
 from rehearsal.isolation import search_path
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
-from rehearsal.processes import Child, ProcessFailure, Supervisor, end_with_parent
+from rehearsal.processes import Child, ProcessError, Supervisor, end_with_parent
 from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
@@ -25,16 +25,16 @@ PRELOAD: Final = Path(__file__).with_name("cdk_preload.js")
 """Loaded before the CLI: its pauses become simulated time, its compile cache stays its own."""
 
 
-class CommandFailure(Exception):
+class CommandError(Exception):
     """A command of the story ended with an unexpected exit code; the message holds its last lines."""
 
 
 def require_node() -> None:
-    """Raise ProcessFailure when there is no Node: the CDK CLI and half of the Lambda functions run on it."""
+    """Raise ProcessError when there is no Node: the CDK CLI and half of the Lambda functions run on it."""
     path = search_path()
     if not shutil.which("node", path=path):
         own = Path(path.split(os.pathsep)[1], "node")
-        raise ProcessFailure(f"Node is missing: {own} does not exist and none is on PATH; `make setup` installs it")
+        raise ProcessError(f"Node is missing: {own} does not exist and none is on PATH; `make setup` installs it")
 
 
 def kept_folders(cache: Path) -> dict[str, str]:
@@ -78,7 +78,7 @@ class Cdk:
         """Run `cdk verb arguments` and return what it printed.
 
         With `again` the last synthesis is used (`--app cdk.out`): for what changes nothing in the environment.
-        Raises CommandFailure when the exit code is not one of `expect`.
+        Raises CommandError when the exit code is not one of `expect`.
         """
         source = ["--app", "cdk.out"] if again else self._context
         return self._run(self._project, verb, *arguments, *source, expect=expect)
@@ -118,11 +118,11 @@ class Synthesis:
         self._began = time.time()
 
     def finish(self) -> None:
-        """Wait for its end. Raises CommandFailure when it failed."""
+        """Wait for its end. Raises CommandError when it failed."""
         code = self._child.wait()
         self._supervisor.stop(self._child)
         if code:
-            raise CommandFailure(_failure("cdk synth", code, self._child.log, self._child.tail(25)))
+            raise CommandError(_failure("cdk synth", code, self._child.log, self._child.tail(25)))
         self._spans.syntheses.append((self._began, _last_synthesis(self._directory)))
 
 
@@ -176,7 +176,7 @@ def run(
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode not in expect:
-        raise CommandFailure(_failure(" ".join(argv[1:4]) + " …", process.returncode, log, "".join(lines[-25:])))
+        raise CommandError(_failure(" ".join(argv[1:4]) + " …", process.returncode, log, "".join(lines[-25:])))
     return "".join(lines)
 
 

@@ -10,7 +10,7 @@ import kubernetes
 from config import Environment, labels
 
 
-class NotReached(Exception):
+class TimedOutError(Exception):
     """Something that the story waits for did not happen in time."""
 
 
@@ -25,12 +25,12 @@ def wait_for(
 ) -> T:
     """Observe ten times a second until `reached`; return the last observation.
 
-    Raises NotReached, with what was seen last, after `timeout` seconds.
+    Raises TimedOutError, with what was seen last, after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while not reached(seen := observe()):
         if time.monotonic() > deadline:
-            raise NotReached(f"{what} was not reached in {timeout:.0f} s; last seen: {seen}")
+            raise TimedOutError(f"{what} was not reached in {timeout:.0f} s; last seen: {seen}")
         time.sleep(0.1)
     return seen
 

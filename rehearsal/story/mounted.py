@@ -4,21 +4,21 @@ from typing import Any
 
 from config import Environment
 from rehearsal.story.account import EmbeddedAccount
-from rehearsal.story.cluster import Cluster, NotReached
+from rehearsal.story.cluster import Cluster, TimedOutError
 
 
 def file_system(account: EmbeddedAccount, environment: Environment, cluster: Cluster) -> str:
     """Return the id of the file system behind the claim.
 
-    Raises NotReached unless the volume's DNS name and mount name are those that FSx gives to that file system, and it
-    lies in the subnet of the first zone's nodes.
+    Raises TimedOutError unless the volume's DNS name and mount name are those that FSx gives to that file system, and
+    it lies in the subnet of the first zone's nodes.
     """
     volume = cluster.volume_of(environment.fsx.claim)
     identifier: str = volume["volumeHandle"]
     [found] = account.client("fsx").describe_file_systems(FileSystemIds=[identifier])["FileSystems"]
     wanted = {"dnsname": found["DNSName"], "mountname": found["LustreConfiguration"]["MountName"]}
     if volume["volumeAttributes"] != wanted:
-        raise NotReached(f"the volume of {identifier} says {volume['volumeAttributes']}, FSx says {wanted}")
+        raise TimedOutError(f"the volume of {identifier} says {volume['volumeAttributes']}, FSx says {wanted}")
     _require_the_nodes_subnet(account, environment, found)
     return identifier
 
@@ -27,4 +27,6 @@ def _require_the_nodes_subnet(account: EmbeddedAccount, environment: Environment
     [subnet] = account.client("ec2").describe_subnets(SubnetIds=found["SubnetIds"])["Subnets"]
     wanted = str(environment.network.node_subnet(0))
     if subnet["CidrBlock"] != wanted:
-        raise NotReached(f"{found['FileSystemId']} lies in {subnet['CidrBlock']}, the first zone's nodes in {wanted}")
+        raise TimedOutError(
+            f"{found['FileSystemId']} lies in {subnet['CidrBlock']}, the first zone's nodes in {wanted}"
+        )

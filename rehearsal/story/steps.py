@@ -41,7 +41,7 @@ AT_ONCE: Final = ("--concurrency", "3")
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
 
-class Broken(Exception):
+class RehearsalError(Exception):
     """The story did not go as it should; the message says what was expected and what was seen."""
 
 
@@ -210,7 +210,9 @@ class Story:
                 pods = cluster.ray_pods(wanted.name)
                 nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
                 if len(nodes) != workers:
-                    raise Broken(f"{workers} workers must be on {workers} nodes, they are on {len(nodes)}: {pods}")
+                    raise RehearsalError(
+                        f"{workers} workers must be on {workers} nodes, they are on {len(nodes)}: {pods}"
+                    )
                 step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one a node")
             found = mounted.file_system(self.account, self.environment, cluster)
             step.see(f"{self.environment.fsx.claim}: bound to {found}")
@@ -221,7 +223,7 @@ class Story:
             return
         with self.narrator.step(f"images come from {self.environment.image_registry}") as step:
             if others := pulled.from_elsewhere(self.environment, self.cluster().images()):
-                raise Broken(f"these images come from other registries: {others}")
+                raise RehearsalError(f"these images come from other registries: {others}")
             step.see("or from AWS's own registries in the region (add-ons, health monitoring agent: stand-ins here)")
 
     def diff_is_clean(self) -> None:
@@ -229,7 +231,7 @@ class Story:
         with self.narrator.step("cdk diff") as step:
             printed = self.cdk("diff", again=True)
             if not NO_CHANGES.search(printed):
-                raise Broken(f"a fresh deployment must have no difference:\n{printed[-3000:]}")
+                raise RehearsalError(f"a fresh deployment must have no difference:\n{printed[-3000:]}")
             step.see("no difference in any stack")
 
     def grow(self) -> None:
@@ -241,10 +243,12 @@ class Story:
             calls_before = self.calls("UpdateCluster")
             printed = self.deploy_stacks()
             if others := changed_stacks(printed) - {naming.stack(self.environment, part) for part in GROWING}:
-                raise Broken(f"the change must reach {' and '.join(GROWING)} alone, it changed {sorted(others)}")
+                raise RehearsalError(
+                    f"the change must reach {' and '.join(GROWING)} alone, it changed {sorted(others)}"
+                )
             calls = self.calls("UpdateCluster") - calls_before
             if calls != 1:
-                raise Broken(f"the change must send one UpdateCluster, it sent {calls}")
+                raise RehearsalError(f"the change must send one UpdateCluster, it sent {calls}")
             step.see("one UpdateCluster was sent")
 
     def ray_stack_alone(self) -> None:
@@ -254,7 +258,7 @@ class Story:
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
                 if cluster.ray_status(wanted.name) or cluster.ray_pods(wanted.name):
-                    raise Broken(f"RayCluster {wanted.name} is still there after {stack} was destroyed")
+                    raise RehearsalError(f"RayCluster {wanted.name} is still there after {stack} was destroyed")
             step.see("no RayCluster, no Ray pod was left")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
@@ -269,7 +273,9 @@ class Story:
             self.cdk("destroy", *stacks, "--force", *AT_ONCE, again=True)
             printed = self.cdk("destroy", "--all", "--force", expect=(1,), again=True)
             if "TerminationProtection is enabled" not in printed:
-                raise Broken(f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}")
+                raise RehearsalError(
+                    f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}"
+                )
             step.see("`cdk destroy --all` is refused: storage and network are protected")
 
     def take_inventory(self, protected: bool) -> verdict.Leftovers:
@@ -281,7 +287,7 @@ class Story:
             leftovers = verdict.sort_leftovers(items, stacks)
             kept = {item["owner"] for item in leftovers.protected}
             if kept != set(stacks):
-                raise Broken(f"exactly the protected stacks {stacks} must be left, there are {sorted(kept)}")
+                raise RehearsalError(f"exactly the protected stacks {stacks} must be left, there are {sorted(kept)}")
             step.see(f"{len(leftovers.protected)} resources in protected stacks, {len(leftovers.nobody)} of nobody")
             return leftovers
 
@@ -292,7 +298,7 @@ class Story:
             self.deploy_stacks()
         with self.narrator.step("the file system is the one that stayed") as step:
             if self._file_system() != before:
-                raise Broken(f"file system {before} was not used again, there is {self._file_system()}")
+                raise RehearsalError(f"file system {before} was not used again, there is {self._file_system()}")
             step.see(before)
         with self.narrator.step("protect: false, deployed; then cdk destroy --all"):
             self.project.lift_protection(self.environment.name)

@@ -5,9 +5,9 @@ from rich.markup import escape
 
 import config
 from rehearsal.story import verdict
-from rehearsal.story.cdk import CommandFailure
-from rehearsal.story.cluster import NotReached
-from rehearsal.story.steps import Broken, Story
+from rehearsal.story.cdk import CommandError
+from rehearsal.story.cluster import TimedOutError
+from rehearsal.story.steps import RehearsalError, Story
 
 
 def tell(environment_name: str, console: Console, *, keep: bool) -> int:
@@ -19,7 +19,7 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
         with story.watch.interrupting():
             _steps(story, console, keep=keep)
         told = True
-    except (Broken, CommandFailure, NotReached) as failure:
+    except (RehearsalError, CommandError, TimedOutError) as failure:
         line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
         console.print(line, highlight=False, soft_wrap=True)
         return 1
@@ -66,4 +66,4 @@ def _judge(story: Story, console: Console, *, protected: bool) -> None:
     leftovers = story.take_inventory(protected)
     verdict.show(console, leftovers, story.charts)
     if not leftovers.clean:
-        raise Broken("something is left that nobody owns; the table above names it")
+        raise RehearsalError("something is left that nobody owns; the table above names it")

@@ -88,7 +88,7 @@ def test_looks_at_every_page(fsx: Stubber) -> None:
 
 def test_file_system_that_stays_is_named_with_the_command_that_ends_it(fsx: Stubber) -> None:
     shows(fsx, [file_system(1), file_system(2, "DELETING")])
-    with pytest.raises(index.StillThere) as raised:
+    with pytest.raises(index.FileSystemsRemainError) as raised:
         index.is_complete(event(minutes_ago=31), None)
     text = str(raised.value)
     assert "did not delete fs-00000000000000001 (AVAILABLE), fs-00000000000000002 (DELETING)" in text
@@ -97,7 +97,9 @@ def test_file_system_that_stays_is_named_with_the_command_that_ends_it(fsx: Stub
 
 def test_file_system_that_shall_stay_is_named_at_once_with_the_way_to_keep_it(fsx: Stubber) -> None:
     shows(fsx, [file_system(1)])
-    with pytest.raises(index.StillThere, match="reclaim policy Retain keeps fs-00000000000000001") as raised:
+    with pytest.raises(
+        index.FileSystemsRemainError, match="reclaim policy Retain keeps fs-00000000000000001"
+    ) as raised:
         index.is_complete(event(reclaim="Retain"), None)
     assert f"aws fsx untag-resource --region us-west-2 --resource-arn {ARN}fs-0" in str(raised.value)
 
@@ -109,7 +111,7 @@ def test_retained_file_system_that_somebody_deletes_is_waited_for(fsx: Stubber) 
 
 def test_text_fits_into_cloudformations_answer(fsx: Stubber) -> None:
     shows(fsx, [file_system(number) for number in range(200)])
-    with pytest.raises(index.StillThere, match="and 195 more") as raised:
+    with pytest.raises(index.FileSystemsRemainError, match="and 195 more") as raised:
         index.is_complete(event(minutes_ago=31), None)
     assert len(str(raised.value)) < 1500
 

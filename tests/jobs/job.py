@@ -142,7 +142,7 @@ def main() -> None:
     }
     try:
         run = resume.Run.from_environment("job", options.storage, every=options.every, keep=keep)
-    except resume.BadInput as error:
+    except resume.InvalidInputError as error:
         parser.exit(2, f"job: {error}\n")
 
     def loop(config: dict[str, Any]) -> None:

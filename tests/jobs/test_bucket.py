@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 
-from checkpoints import CheckpointStore, Saved, StaleAttempt, Writer
+from checkpoints import CheckpointStore, Saved, StaleAttemptError, Writer
 from run_storage import StorageError, check_writable, open_storage
 from tests.jobs.conftest import REPOSITORY
 from tests.waiting import wait_until
@@ -74,7 +74,7 @@ def test_run_in_a_bucket_keeps_the_same_promises(bucket: str) -> None:
 
     assert store.begin(2) == (Writer(2, 1), saved)
     assert store.storage.names("checkpoints") == [saved.name], "what was torn is gone"
-    with pytest.raises(StaleAttempt):
+    with pytest.raises(StaleAttemptError):
         store.commit(torn, {})
     with store.storage.reading(saved.folder) as directory:
         assert (directory / "part").read_text() == "weights"

@@ -72,7 +72,7 @@ def no_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("storage", "message"), BAD_STORAGE.values(), ids=BAD_STORAGE)
 def test_storage_that_cannot_be_used_is_named(storage: str | None, message: str) -> None:
-    with pytest.raises(resume.BadInput) as refused:
+    with pytest.raises(resume.InvalidInputError) as refused:
         resume.Run.from_environment("job", storage, every=5).begin({})
     assert message in str(refused.value)
 
@@ -142,7 +142,7 @@ def test_variable_that_cannot_be_is_named(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(resume.BadInput) as refused:
+    with pytest.raises(resume.InvalidInputError) as refused:
         resume.Run.from_environment("job", str(tmp_path), every=5)
     assert message in str(refused.value)
 
@@ -150,7 +150,7 @@ def test_variable_that_cannot_be_is_named(
 def test_run_name_in_use_is_refused(tmp_path: Path) -> None:
     run = resume.Run.from_environment("job", str(tmp_path), every=5)
     run.begin({"steps": 7})
-    with pytest.raises(resume.BadInput, match="steps 7 then, 60 now"):
+    with pytest.raises(resume.InvalidInputError, match="steps 7 then, 60 now"):
         run.begin({"steps": 60})
 
 

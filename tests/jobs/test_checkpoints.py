@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ray.train import CheckpointConfig
 
-from checkpoints import CheckpointStore, RunInUse, Saved, StaleAttempt, Writer
+from checkpoints import CheckpointStore, RunInUseError, Saved, StaleAttemptError, Writer
 from run_storage import StorageError, check_writable, open_storage
 
 
@@ -67,7 +67,7 @@ def test_damaged_checkpoint_is_passed_over(store: CheckpointStore, tmp_path: Pat
 
 def test_stale_attempt_cannot_begin_again(store: CheckpointStore) -> None:
     store.begin(2)
-    with pytest.raises(StaleAttempt, match=r"attempt 2 has begun: attempt 1 ends here"):
+    with pytest.raises(StaleAttemptError, match=r"attempt 2 has begun: attempt 1 ends here"):
         store.begin(1)
 
 
@@ -79,7 +79,7 @@ def test_workers_that_were_given_up_cannot_finish_a_checkpoint(
     add(store, stale, 5)
     late = write(store, stale, 10)
     store.begin(newer)
-    with pytest.raises(StaleAttempt):
+    with pytest.raises(StaleAttemptError):
         store.commit(late, {})
     assert [saved.step for saved in store.committed()] == [5]
     assert not (tmp_path / "run" / late.folder).exists()
@@ -155,7 +155,7 @@ def test_history_spans_attempts(store: CheckpointStore) -> None:
 def test_run_with_other_settings_is_refused(store: CheckpointStore) -> None:
     store.settle({"batch": 12, "steps": 60})
     store.settle({"steps": 60, "batch": 12})
-    with pytest.raises(RunInUse, match=r"batch 12 then, 8 now"):
+    with pytest.raises(RunInUseError, match=r"batch 12 then, 8 now"):
         store.settle({"batch": 8, "steps": 60})
 
 

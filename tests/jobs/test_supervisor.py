@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from controllers.ray_jobs_api import ENDED, PORT, HeadAway, RayError, RayJobs
+from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
 from rehearsal.kubernetes import pki
 from rehearsal.processes import free_port
 from tests.unit.controllers.fake_kubernetes import serve
@@ -118,7 +118,7 @@ class Head:
     def _takes_jobs(self) -> bool:
         try:
             return RayJobs(self.address).list() == []
-        except (HeadAway, RayError):
+        except (HeadUnavailableError, RayError):
             return False
 
 

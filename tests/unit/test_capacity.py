@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config import load
-from config.facts.capacity import EVICTION_MIB, Resources, TooSmall, allocatable, whole_node_pod
+from config.facts.capacity import EVICTION_MIB, NodeTooSmallError, Resources, allocatable, whole_node_pod
 from config.facts.daemonsets import DAEMONSETS, FLOATING_PODS, daemonsets_on, system_pods
 from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
 
@@ -70,7 +70,7 @@ def test_every_type_of_the_catalogue_but_single_cores_has_room_for_a_ray_worker(
     kind: InstanceType, threads: int
 ) -> None:
     if kind.vcpus_at(threads) == 1:
-        with pytest.raises(TooSmall):
+        with pytest.raises(NodeTooSmallError):
             whole_node_pod(kind, threads)
     else:
         fits(kind, threads)
@@ -79,19 +79,19 @@ def test_every_type_of_the_catalogue_but_single_cores_has_room_for_a_ray_worker(
 @given(instance_types())
 def test_any_type_gives_a_pod_that_fits_or_is_too_small(kind: InstanceType) -> None:
     for threads in kind.threads_per_core:
-        with contextlib.suppress(TooSmall):
+        with contextlib.suppress(NodeTooSmallError):
             fits(kind, threads)
 
 
 def test_a_type_too_small_for_a_worker_says_what_it_has() -> None:
-    with pytest.raises(TooSmall, match=r"ml\.t3\.medium with threads_per_core 1 has 940m CPU and 3481 MiB"):
+    with pytest.raises(NodeTooSmallError, match=r"ml\.t3\.medium with threads_per_core 1 has 940m CPU and 3481 MiB"):
         whole_node_pod(catalogue()["ml.t3.medium"], 1)
 
 
 def test_hugepages_that_take_all_memory_are_refused_not_offered_as_a_negative_amount() -> None:
     kind = catalogue()["ml.g5.8xlarge"]
     greedy = kind.model_copy(update={"hugepages_mib": kind.memory_gib * 1024 - EVICTION_MIB})
-    with pytest.raises(TooSmall, match=r"ml\.g5\.8xlarge: .*hugepages leave no memory"):
+    with pytest.raises(NodeTooSmallError, match=r"ml\.g5\.8xlarge: .*hugepages leave no memory"):
         allocatable(greedy, 1)
 
 

@@ -284,7 +284,7 @@ def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> No
     dev = config.load("dev")
     groups = [each.model_copy(update={"min_count": 3}) for each in dev.hyperpod.instance_groups]
     hyperpod = dev.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
-    with pytest.raises(scaling.Refused, match="min_count 3"):
+    with pytest.raises(scaling.RefusedError, match="min_count 3"):
         scaling.look(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ops.__main__ import app
-from ops.errors import NoAnswer
+from ops.errors import NoAnswerError
 from ops.readiness.item import Item, State
 from ops.readiness.wait import wait
 from tests.unit.fake_apis import Apis, aws_error
@@ -78,15 +78,15 @@ def test_on_a_terminal_the_table_is_redrawn_in_place() -> None:
 
 
 def test_a_look_without_an_answer_is_told_once_and_repeated() -> None:
-    nothing = NoAnswer("the Kubernetes API does not answer")
+    nothing = NoAnswerError("the Kubernetes API does not answer")
     items, printed = waited([PENDING], nothing, nothing, [READY])
     assert items == [READY]
     assert printed.count("no answer, trying again: the Kubernetes API does not answer") == 1
 
 
 def test_a_first_look_without_an_answer_ends_the_wait() -> None:
-    with pytest.raises(NoAnswer):
-        waited(NoAnswer("AWS does not answer"), [READY])
+    with pytest.raises(NoAnswerError):
+        waited(NoAnswerError("AWS does not answer"), [READY])
 
 
 def test_wait_exits_with_0_when_the_environment_is_ready(apis: Apis) -> None:

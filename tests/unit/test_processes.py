@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.processes import ProcessFailure, ProgramEndedError, Supervisor, is_alive, stop_recorded
+from rehearsal.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
 from tests.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
@@ -28,20 +28,20 @@ def test_stop_all_ends_every_child_and_forgets_it(tmp_path: Path) -> None:
 def test_a_child_that_ends_before_it_is_ready_fails_with_its_log(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path)
     argv = [sys.executable, "-c", "import sys; sys.exit('no port for me')"]
-    with pytest.raises(ProcessFailure, match=r"server ended with code 1[\s\S]*no port for me"):
+    with pytest.raises(ProcessError, match=r"server ended with code 1[\s\S]*no port for me"):
         supervisor.start("server", argv, ENV, ready=lambda: False)
     assert supervisor.children == []
 
 
 def test_a_child_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path)
-    with pytest.raises(ProcessFailure, match="was not ready in 0 s"):
+    with pytest.raises(ProcessError, match="was not ready in 0 s"):
         supervisor.start("slow", SLEEP, ENV, ready=lambda: False, timeout=0.2)
     assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ProcessFailure, match="etcd: /nowhere/etcd could not be started: No such file"):
+    with pytest.raises(ProcessError, match="etcd: /nowhere/etcd could not be started: No such file"):
         Supervisor(tmp_path).start("etcd", ["/nowhere/etcd"], ENV)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rehearsal.account.cloudformation.dependencies import reverse, walk
-from rehearsal.account.cloudformation.handlers import Handler, LeftBehind, Properties, Target
+from rehearsal.account.cloudformation.handlers import Handler, LeftBehindError, Properties, Target
 from rehearsal.account.cloudformation.stack import Handle, Resource, Stack
-from rehearsal.account.errors import ResourceFailure, reason_of
+from rehearsal.account.errors import ResourceError, reason_of
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -47,7 +47,7 @@ class Actions:
         def make() -> None:
             try:
                 resource.handle = handler.create(self._target(resource), resource.properties)
-            except LeftBehind as failure:
+            except LeftBehindError as failure:
                 resource.handle = failure.handle
                 raise
             if verb == "CREATE" and not self._is_cancelled(resource):
@@ -66,7 +66,7 @@ class Actions:
             target = self._target(resource)
             try:
                 resource.handle = handler.update(target, before, old, resource.properties)
-            except LeftBehind as failure:
+            except LeftBehindError as failure:
                 resource.handle = failure.handle
                 raise
 
@@ -98,7 +98,7 @@ class Actions:
         self._act("DELETE", resource, lambda: handler.delete(self._target(resource), handle, resource.properties))
 
     def _act(self, verb: str, resource: Resource, action: Callable[[], Any], why: str | None = None) -> None:
-        """Do one action between its events. Whatever it raises becomes a ResourceFailure with the reason."""
+        """Do one action between its events. Whatever it raises becomes a ResourceError with the reason."""
         self.stack.set_resource_status(resource, f"{verb}_IN_PROGRESS", why)
         with self._lock:
             self._running[id(resource)] = (resource, verb)
@@ -111,7 +111,7 @@ class Actions:
             self._finish(resource, verb, f"{verb}_FAILED", reason, start)
             if verb != "DELETE":
                 self._cancel_running()
-            raise ResourceFailure(reason) from error
+            raise ResourceError(reason) from error
         self._finish(resource, verb, f"{verb}_COMPLETE", None, start)
 
     def _finish(self, resource: Resource, verb: str, status: str, reason: str | None, start: float) -> None:
@@ -152,5 +152,5 @@ class Actions:
 
 def _handle(resource: Resource) -> Handle:
     if resource.handle is None:
-        raise ResourceFailure(f"{resource.logical_id} does not exist")
+        raise ResourceError(f"{resource.logical_id} does not exist")
     return resource.handle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rehearsal.account.cloudformation import descriptions
 from rehearsal.account.cloudformation.change_sets import ChangeSet, make_change_set
 from rehearsal.account.cloudformation.engine import Engine, OnFailure, Options
-from rehearsal.account.cloudformation.faults import Refusal, invalid, no_change_set
+from rehearsal.account.cloudformation.faults import RefusedCallError, invalid, no_change_set
 from rehearsal.account.cloudformation.requests import (
     Request,
     desired_state,
@@ -186,7 +186,7 @@ class Api:
     def execute_change_set(self, request: Request) -> Answer:
         change_set = self._change_set(request)
         if change_set.execution_status != "AVAILABLE":
-            raise Refusal(
+            raise RefusedCallError(
                 "InvalidChangeSetStatus",
                 f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current status of "
                 f"[{change_set.status}]",
@@ -197,7 +197,7 @@ class Api:
         return {}
 
     def delete_change_set(self, request: Request) -> Answer:
-        with suppress(Refusal):  # deleting what is not there succeeds
+        with suppress(RefusedCallError):  # deleting what is not there succeeds
             self._store.drop_change_set(self._change_set(request))
         return {}
 
@@ -230,7 +230,7 @@ class Api:
 
     def _new_stack(self, name: str) -> Stack:
         if self._store.find(name) is not None:
-            raise Refusal("AlreadyExistsException", f"Stack [{name}] already exists")
+            raise RefusedCallError("AlreadyExistsException", f"Stack [{name}] already exists")
         return self._engine.new_stack(name)
 
     def _stack_for_change_set(self, name: str, kind: str) -> tuple[Stack, bool]:

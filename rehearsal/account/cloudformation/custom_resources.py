@@ -15,12 +15,12 @@ from moto.awslambda.models import lambda_backends
 from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Request
 
-from rehearsal.account.cloudformation.handlers import LeftBehind, Properties, Target
+from rehearsal.account.cloudformation.handlers import LeftBehindError, Properties, Target
 from rehearsal.account.cloudformation.intrinsics import as_text
 from rehearsal.account.cloudformation.physical_names import suffix
 from rehearsal.account.cloudformation.stack import Handle
 from rehearsal.account.context import NODE_RESPONSE_URL
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -62,7 +62,7 @@ class CustomHandle:
         found: Any = self.data
         for part in name.split("."):
             if not isinstance(found, dict) or part not in found:
-                raise ResourceFailure(
+                raise ResourceError(
                     f"CustomResource attribute error: Vendor response doesn't contain {name} key in object "
                     f"{self.target.stack_id}|{self.target.logical_id}|{self.request_id}"
                 )
@@ -92,7 +92,7 @@ class CustomResources:
 
     def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:
         if old["ServiceToken"] != new["ServiceToken"]:
-            raise ResourceFailure("Modifying service token is not allowed.")
+            raise ResourceError("Modifying service token is not allowed.")
         return self._ask("Update", target, new, physical_id=handle.physical_id, old=old)
 
     def delete(self, target: Target, handle: Handle, properties: Properties) -> None:
@@ -183,25 +183,25 @@ def _read(event: Mapping[str, Any], pending: _Pending, handle: CustomHandle) -> 
     request_id = event["RequestId"]
     if not pending.body:
         why = f" (the function failed {INVOCATIONS} times: {pending.last_error})" if pending.last_error else ""
-        raise LeftBehind(
+        raise LeftBehindError(
             "CloudFormation did not receive a response from your Custom Resource. Please check your logs for "
             f"requestId [{request_id}].{why}",
             handle,
         )
     if len(pending.body) > MAX_RESPONSE_BYTES:
-        raise LeftBehind("Response object is too long.", handle)
+        raise LeftBehindError("Response object is too long.", handle)
     try:
         answer = json.loads(pending.body)
     except ValueError:
-        raise LeftBehind("Invalid Response object: it is not JSON.", handle) from None
+        raise LeftBehindError("Invalid Response object: it is not JSON.", handle) from None
     problem = _problem(event, answer)
     if problem:
-        raise LeftBehind(problem, handle)
+        raise LeftBehindError(problem, handle)
     known = CustomHandle(
         str(answer.get("PhysicalResourceId") or handle.physical_id), answer.get("Data") or {}, request_id, handle.target
     )
     if answer["Status"] == "FAILED":
-        raise LeftBehind(
+        raise LeftBehindError(
             "Received response status [FAILED] from custom resource. Message returned: "
             f"{answer['Reason']} (RequestId: {request_id})",
             known,

@@ -17,7 +17,7 @@ AT_ONCE = 12
 def dependencies(resources: Mapping[str, dict[str, Any]], intrinsics: Intrinsics) -> dict[str, frozenset[str]]:
     """Return for each resource the resources that must exist before it.
 
-    `resources` are the live ones. Raises Refusal for references to resources that are not among them and for
+    `resources` are the live ones. Raises RefusedCallError for references to resources that are not among them and for
     circles.
     """
     known = {logical_id: _dependencies_of(definition, intrinsics) for logical_id, definition in resources.items()}

@@ -8,7 +8,7 @@ from typing import Any
 from rehearsal.account.cloudformation.actions import Actions
 from rehearsal.account.cloudformation.custom_resources import is_custom
 from rehearsal.account.cloudformation.dependencies import dependencies, walk
-from rehearsal.account.cloudformation.faults import Refusal
+from rehearsal.account.cloudformation.faults import RefusedCallError
 from rehearsal.account.cloudformation.intrinsics import Intrinsics, as_text
 from rehearsal.account.cloudformation.lookups import AccountLookups, Surroundings
 from rehearsal.account.cloudformation.models import models, tagged
@@ -16,7 +16,7 @@ from rehearsal.account.cloudformation.planning import property_changes, replaces
 from rehearsal.account.cloudformation.resource_types import resource_types
 from rehearsal.account.cloudformation.stack import Desired, Output, Resource, Stack
 from rehearsal.account.cloudformation.store import Store
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 
 _log = logging.getLogger(__name__)
 
@@ -77,12 +77,12 @@ class Deployment:
         failed = walk(graph, lambda logical_id: self._deploy(logical_id, graph[logical_id]), stop_on_failure=True)
         if failed:
             for logical_id, error in failed.items():
-                if not isinstance(error, ResourceFailure):
+                if not isinstance(error, ResourceError):
                     _log.error("%s %s", self._stack.name, logical_id, exc_info=error)
             return self._summary(set(failed))
         try:
             outputs = self._outputs()
-        except (Refusal, ResourceFailure) as error:
+        except (RefusedCallError, ResourceError) as error:
             return str(error)
         return self._commit(outputs)
 
@@ -169,18 +169,18 @@ class Deployment:
                 f"{name} and update the stack again."
             )
             self._stack.set_resource_status(existing, "UPDATE_FAILED", reason)
-            raise ResourceFailure(reason)
+            raise ResourceError(reason)
 
     def _properties(self, logical_id: str, definition: dict[str, Any]) -> dict[str, Any]:
         try:
             properties = self._intrinsics.resolve(definition.get("Properties", {}))
-        except (Refusal, ResourceFailure) as error:
+        except (RefusedCallError, ResourceError) as error:
             failed = self._stack.resources.get(logical_id) or Resource(
                 logical_id, definition["Type"], definition, {}, frozenset()
             )
             verb = "UPDATE" if failed.handle else "CREATE"
             self._stack.set_resource_status(failed, f"{verb}_FAILED", str(error))
-            raise ResourceFailure(str(error)) from error
+            raise ResourceError(str(error)) from error
         return tagged(definition["Type"], properties, self._desired.tags)
 
     def _outputs(self) -> tuple[Output, ...]:
@@ -189,7 +189,7 @@ class Deployment:
             if self._intrinsics.applies(item):
                 value, export = self._intrinsics.resolve(item["Value"]), item.get("Export")
                 if isinstance(value, dict | list):
-                    raise ResourceFailure(f"Template format error: Output {key} is malformed: it is not a text")
+                    raise ResourceError(f"Template format error: Output {key} is malformed: it is not a text")
                 name = as_text(self._intrinsics.resolve(export["Name"])) if export else None
                 outputs.append(Output(key, as_text(value), item.get("Description"), name))
         return tuple(outputs)

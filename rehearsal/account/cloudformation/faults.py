@@ -1,7 +1,7 @@
 """Refusals of CloudFormation's API, by their codes."""
 
 
-class Refusal(Exception):
+class RefusedCallError(Exception):
     """An API call that CloudFormation answers with an error; nothing was touched.
 
     `code` is AWS's error code, the message AWS's text as far as it is known.
@@ -12,16 +12,16 @@ class Refusal(Exception):
         self.code = code
 
 
-def invalid(message: str) -> Refusal:
+def invalid(message: str) -> RefusedCallError:
     """A ValidationError, CloudFormation's answer to most wrong input."""
-    return Refusal("ValidationError", message)
+    return RefusedCallError("ValidationError", message)
 
 
-def no_stack(name: str) -> Refusal:
+def no_stack(name: str) -> RefusedCallError:
     """The answer to the name or id of a stack that does not exist."""
     return invalid(f"Stack with id {name} does not exist")
 
 
-def no_change_set(name: str) -> Refusal:
+def no_change_set(name: str) -> RefusedCallError:
     """The answer to the name or id of a change set that does not exist."""
-    return Refusal("ChangeSetNotFound", f"ChangeSet [{name}] does not exist")
+    return RefusedCallError("ChangeSetNotFound", f"ChangeSet [{name}] does not exist")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rehearsal.account.cloudformation.stack import Handle
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 
 Properties = dict[str, Any]
 
@@ -21,7 +21,7 @@ class Target:
     tags: Mapping[str, str]
 
 
-class LeftBehind(ResourceFailure):
+class LeftBehindError(ResourceError):
     """A creation or an update failed after something came to be; `handle` is what must be deleted."""
 
     def __init__(self, message: str, handle: Handle) -> None:
@@ -49,7 +49,7 @@ class MarkerHandle:
     physical_id: str
 
     def attribute(self, name: str) -> Any:
-        raise ResourceFailure(f"Template error: resource {self.physical_id} does not support attribute {name}")
+        raise ResourceError(f"Template error: resource {self.physical_id} does not support attribute {name}")
 
 
 class Marker:

@@ -71,7 +71,7 @@ def function_of(value: Any) -> str | None:
 class Intrinsics:
     """Evaluates one template with one set of parameters.
 
-    `values` are the template's parameters and the pseudo parameters. Raises Refusal (ValidationError) with
+    `values` are the template's parameters and the pseudo parameters. Raises RefusedCallError (ValidationError) with
     CloudFormation's text wherever a template refers to something that is not there.
     """
 

@@ -12,7 +12,7 @@ from rehearsal.account.cloudformation.faults import invalid
 from rehearsal.account.cloudformation.intrinsics import NOT_YET_KNOWN
 from rehearsal.account.cloudformation.stack import Resource
 from rehearsal.account.cloudformation.store import Store
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -37,7 +37,7 @@ class AccountLookups:
         return [zone.name for zone in zones]
 
     def imported(self, export_name: str) -> str:
-        """The value of an export; raises Refusal when nobody exports it."""
+        """The value of an export; raises RefusedCallError when nobody exports it."""
         return self._store.imported(export_name)
 
     def dynamic(self, reference: str) -> str:
@@ -91,7 +91,7 @@ class Surroundings:
         """Return a resource that exists; None where that cannot be known yet."""
         resource = self._resources.get(logical_id)
         if resource is None or resource.handle is None:
-            raise ResourceFailure(
+            raise ResourceError(
                 f"Unresolved resource dependencies [{logical_id}] in the Resources block of the template"
             )
         return resource

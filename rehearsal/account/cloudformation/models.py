@@ -4,7 +4,7 @@ moto's drop what they do not know, and their updates change little: a stack woul
 `ResourceModel` the engine honours:
 
 - `is_created()`: polled after a creation or an update, without any lock, until it is true; raise
-  ResourceFailure when the resource ends in a failed state. Slow services start their work and return at once.
+  ResourceError when the resource ends in a failed state. Slow services start their work and return at once.
 - `is_deleted()`: the same after a deletion; a model without it is gone when its deletion returns.
 - `runs_unlocked = True` on the class: its create, update and delete may block (they wait for processes, say)
   and guard their own state. Everything else runs under one lock, because moto's backends are not made for
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.common_models import CloudFormationModel
 
-from rehearsal.account.cloudformation.handlers import LeftBehind, Properties, Target
+from rehearsal.account.cloudformation.handlers import LeftBehindError, Properties, Target
 from rehearsal.account.cloudformation.physical_names import physical_name
 from rehearsal.account.cloudformation.resource_types import resource_types
 from rehearsal.account.cloudformation.stack import Handle
-from rehearsal.account.errors import ResourceFailure, code_of, reason_of
+from rehearsal.account.errors import ResourceError, code_of, reason_of
 from rehearsal.account.services.resource_model import ResourceModel
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ModelHandle:
         try:
             return self.model.get_cfn_attribute(name)
         except Exception as error:
-            raise ResourceFailure(
+            raise ResourceError(
                 f"The embedded account's {self._type} does not support attribute {name} in Fn::GetAtt"
             ) from error
 
@@ -136,7 +136,7 @@ class ModelHandler:
             while not handle.model.is_created():
                 time.sleep(POLL_SECONDS)
         except Exception as error:
-            raise LeftBehind(reason_of(error), handle) from error
+            raise LeftBehindError(reason_of(error), handle) from error
 
 
 def _model_handle(handle: Handle) -> ModelHandle:

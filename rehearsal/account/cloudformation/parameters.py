@@ -71,7 +71,7 @@ def texts_of(request: list[dict[str, Any]], previous: Mapping[str, str]) -> dict
 def resolve(template: Template, texts: Mapping[str, str], store: ParameterStore) -> Parameters:
     """Check `texts` against the template's parameters and resolve them.
 
-    Raises Refusal (ValidationError) for unknown, missing or inadmissible values.
+    Raises RefusedCallError (ValidationError) for unknown, missing or inadmissible values.
     """
     declared: dict[str, Any] = template.get("Parameters", {})
     unknown = [name for name in texts if name not in declared]

@@ -41,7 +41,7 @@ def template_body(account: "Account", request: Request, stack: Stack | None = No
 def desired_state(account: "Account", request: Request, stack: Stack, lookups: AccountLookups) -> Desired:
     """Return what a request wants of `stack`, checked as far as it can be without touching anything.
 
-    Raises Refusal with CloudFormation's text.
+    Raises RefusedCallError with CloudFormation's text.
     """
     body = template_body(account, request, stack)
     template = parse(body)

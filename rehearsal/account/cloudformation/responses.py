@@ -9,7 +9,7 @@ from moto.core.responses import ActionResult, BaseResponse
 from moto.core.utils import camelcase_to_underscores
 
 from rehearsal.account.cloudformation.api import Answer, Api
-from rehearsal.account.cloudformation.faults import Refusal
+from rehearsal.account.cloudformation.faults import RefusedCallError
 from rehearsal.account.cloudformation.requests import Request
 from rehearsal.account.errors import reason_of
 
@@ -42,7 +42,7 @@ def _method(operation: Callable[[Request], Answer]) -> Callable[[_Response], Any
     def answer(self: _Response) -> Any:
         try:
             return ActionResult(operation(self.params))
-        except Refusal as refusal:
+        except RefusedCallError as refusal:
             raise CloudFormationError(refusal.code, str(refusal)) from refusal
         except Exception as error:
             # A plain 500 would be retried for half a minute, and its text lost.

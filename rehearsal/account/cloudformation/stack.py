@@ -26,7 +26,7 @@ class Handle(Protocol):
         """What Ref yields."""
 
     def attribute(self, name: str) -> Any:
-        """What Fn::GetAtt yields; raises ResourceFailure for an attribute that the resource lacks."""
+        """What Fn::GetAtt yields; raises ResourceError for an attribute that the resource lacks."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehearsal.account.cloudformation.faults import Refusal, invalid, no_change_set, no_stack
+from rehearsal.account.cloudformation.faults import RefusedCallError, invalid, no_change_set, no_stack
 from rehearsal.account.cloudformation.stack import Output, Resource, Stack
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Store:
         return next((stack for stack in self.living() if stack.name == name_or_id), None)
 
     def get(self, name_or_id: str) -> Stack:
-        """Like `find`, but raises Refusal when there is none."""
+        """Like `find`, but raises RefusedCallError when there is none."""
         stack = self.find(name_or_id)
         if stack is None:
             raise no_stack(name_or_id)
@@ -78,7 +78,7 @@ class Store:
         """Add a change set; its name must be new within its stack."""
         with self.lock:
             if any(known.name == change_set.name for known in self.change_sets(change_set.stack)):
-                raise Refusal(
+                raise RefusedCallError(
                     "AlreadyExistsException",
                     f"ChangeSet {change_set.name} cannot be created due to a mismatch with existing attribute Name",
                 )
@@ -90,7 +90,7 @@ class Store:
             return [known for known in self._change_sets.values() if known.stack is stack]
 
     def find_change_set(self, name_or_id: str, stack_name: str | None) -> "ChangeSet":
-        """Return a change set by its id, or by its name within a stack; raises Refusal when there is none."""
+        """Return a change set by its id, or by its name within a stack; raises RefusedCallError when there is none."""
         with self.lock:
             if name_or_id in self._change_sets:
                 return self._change_sets[name_or_id]
@@ -130,7 +130,7 @@ class Store:
         return sorted(stack.name for stack in self.living() if export_name in stack.imports)
 
     def imported(self, export_name: str) -> str:
-        """Return an export's value; raises Refusal when nobody exports it."""
+        """Return an export's value; raises RefusedCallError when nobody exports it."""
         for export in self.exports():
             if export.name == export_name:
                 return export.value

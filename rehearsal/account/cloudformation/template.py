@@ -49,7 +49,7 @@ _Loader.add_multi_constructor("!", _short_form)
 def parse(body: str) -> Template:
     """Return the template's document.
 
-    Raises Refusal (ValidationError) when it is too big, is neither JSON nor YAML, or is no template.
+    Raises RefusedCallError (ValidationError) when it is too big, is neither JSON nor YAML, or is no template.
     """
     if len(body.encode()) > MAX_TEMPLATE_BYTES:
         raise invalid(f"Template may not exceed {MAX_TEMPLATE_BYTES} bytes in size.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rehearsal.account.cloudformation.custom_resources import GENERIC_TYPE, is_custom
-from rehearsal.account.cloudformation.faults import Refusal, invalid
+from rehearsal.account.cloudformation.faults import RefusedCallError, invalid
 from rehearsal.account.cloudformation.intrinsics import Intrinsics, function_of
 from rehearsal.account.cloudformation.models import models
 from rehearsal.account.cloudformation.resource_types import METADATA_TYPE, Property, ResourceTypes
@@ -104,7 +104,7 @@ def check_capabilities(template: Template, capabilities: tuple[str, ...]) -> Non
             needed = "CAPABILITY_IAM"
     enough = {"CAPABILITY_NAMED_IAM", needed}
     if needed and not enough & set(capabilities):
-        raise Refusal("InsufficientCapabilitiesException", f"Requires capabilities : [{needed}]")
+        raise RefusedCallError("InsufficientCapabilitiesException", f"Requires capabilities : [{needed}]")
 
 
 def _names(intrinsics: Intrinsics, value: Any) -> set[str]:

@@ -10,9 +10,15 @@ from moto.core.utils import camelcase_to_underscores
 from moto.sagemaker.responses import SageMakerResponse
 
 from rehearsal.account.hyperpod import lag, listings, permissions, rules, views
-from rehearsal.account.hyperpod.errors import AccessDenied, ApiError, NotFound, ValidationFailed, not_found
+from rehearsal.account.hyperpod.errors import (
+    AccessDeniedError,
+    ApiError,
+    NotFoundError,
+    ValidationFailedError,
+    not_found,
+)
 from rehearsal.account.hyperpod.model import JOINED, Cluster, Node
-from rehearsal.account.hyperpod.policies import Decision, PolicyNotUnderstood
+from rehearsal.account.hyperpod.policies import Decision, UnsupportedPolicyError
 from rehearsal.account.hyperpod.state import HyperPod
 from rehearsal.account.hyperpod.validation import service_model, validate
 from rehearsal.account.hyperpod.views import View
@@ -56,7 +62,9 @@ class HyperPodApi:
     def answer(self, operation: str, request: View, access_key: str) -> View:
         """Carry out one call; raises ApiError with SageMaker's code and text."""
         if operation not in self.handlers:
-            raise ValidationFailed(f"The rehearsal does not simulate {operation}; it has {', '.join(self.handlers)}.")
+            raise ValidationFailedError(
+                f"The rehearsal does not simulate {operation}; it has {', '.join(self.handlers)}."
+            )
         with self._hyperpod.lock:
             self._hyperpod.tick()
             arn = self._arn(request) or self._hyperpod.new_arn()
@@ -84,8 +92,8 @@ class HyperPodApi:
             return caller.arn
         try:
             refused = permissions.denied(caller.grants, permissions.needs(self._call(operation, request, arn)))
-        except PolicyNotUnderstood as error:
-            raise AccessDenied(f"The rehearsal cannot evaluate the policies of {caller.arn}: {error}") from error
+        except UnsupportedPolicyError as error:
+            raise AccessDeniedError(f"The rehearsal cannot evaluate the policies of {caller.arn}: {error}") from error
         if refused:
             need, decision = refused
             because = (
@@ -93,7 +101,7 @@ class HyperPodApi:
                 if decision is Decision.EXPLICIT_DENY
                 else f"because no identity-based policy allows the {need.action} action"
             )
-            raise AccessDenied(
+            raise AccessDeniedError(
                 f"User: {caller.arn} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
             )
         return caller.arn
@@ -147,7 +155,9 @@ class HyperPodApi:
         names = [group["InstanceGroupName"] for group in request.get("InstanceGroups", [])]
         unknown = [name for name in names if name not in cluster.groups]
         if unknown or "ImageId" in request:
-            raise ValidationFailed(f"Unknown instance groups: {unknown}" if unknown else "ImageId is not simulated.")
+            raise ValidationFailedError(
+                f"Unknown instance groups: {unknown}" if unknown else "ImageId is not simulated."
+            )
         self._hyperpod.update_software(cluster, names)
         return {"ClusterArn": cluster.arn}
 
@@ -188,7 +198,7 @@ class HyperPodApi:
         arn = request["ResourceArn"]
         cluster = self._existing(request)
         if cluster is None or not lag.is_known(self._world, cluster):
-            raise ValidationFailed(f"Resource {arn} does not exist.")
+            raise ValidationFailedError(f"Resource {arn} does not exist.")
         return cluster
 
     def _add_tags(self, request: View, _arn: str) -> View:
@@ -235,7 +245,7 @@ def _answering(operation: str, api_of: Callable[[str, str], HyperPodApi | None])
         others_tags = operation in TAG_CALLS and ":cluster/" not in str(request.get("ResourceArn"))
         if api is None or others_tags:
             if original is None:
-                raise ValidationFailed(f"The rehearsal simulates {operation} in its own account and region only.")
+                raise ValidationFailedError(f"The rehearsal simulates {operation} in its own account and region only.")
             return original(response)
         return ActionResult(api.answer(operation, request, response.get_access_key()))
 
@@ -247,7 +257,7 @@ def _sort_out(
 ) -> tuple[list[Node], list[View]]:
     """Split the request's nodes into those that can be acted on and failures as the API words them."""
     if "NodeLogicalIds" in request:
-        raise ValidationFailed("The rehearsal does not simulate NodeLogicalIds; use NodeIds.")
+        raise ValidationFailedError("The rehearsal does not simulate NodeLogicalIds; use NodeIds.")
     nodes: list[Node] = []
     failed: list[View] = []
     for node_id in request.get("NodeIds", []):
@@ -265,15 +275,15 @@ def _sort_out(
 
 def _check_tags(keys: set[str], count: int) -> None:
     if len(keys) != count:
-        raise ValidationFailed("Duplicate tag keys found. Each tag key must be unique.")
+        raise ValidationFailedError("Duplicate tag keys found. Each tag key must be unique.")
     if count > MAX_TAGS:
-        raise ValidationFailed(f"A resource can have {MAX_TAGS} tags, not {count}.")
+        raise ValidationFailedError(f"A resource can have {MAX_TAGS} tags, not {count}.")
 
 
 def _describe_node(cluster: Cluster, request: View) -> View:
     node = cluster.nodes.get(request.get("NodeId", ""))
     if node is None:
-        raise NotFound(f"Instance {request.get('NodeId')} was not found in cluster {cluster.name}")
+        raise NotFoundError(f"Instance {request.get('NodeId')} was not found in cluster {cluster.name}")
     return {"NodeDetails": views.node_details(cluster, node)}
 
 
@@ -282,11 +292,11 @@ def _describe_event(cluster: Cluster, request: View) -> View:
     for event in cluster.events:
         if event.event_id == request["EventId"]:
             return {"EventDetails": views.event_view(cluster, event, details=True)}
-    raise NotFound(f"Event {request['EventId']} was not found in cluster {cluster.name}")
+    raise NotFoundError(f"Event {request['EventId']} was not found in cluster {cluster.name}")
 
 
 def _describe_operation(cluster: Cluster, request: View) -> View:
     for operation in cluster.operations:
         if operation.operation_id == request["OperationId"]:
             return views.operation_view(cluster, operation, details=True)
-    raise NotFound(f"Operation {request['OperationId']} was not found in cluster {cluster.name}")
+    raise NotFoundError(f"Operation {request['OperationId']} was not found in cluster {cluster.name}")

@@ -26,7 +26,7 @@ from moto import mock_aws
 from rehearsal import isolation
 from rehearsal.account.background import Background
 from rehearsal.account.hyperpod.api import HyperPodApi, serving
-from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailable
+from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from rehearsal.account.hyperpod.faults import apply
 from rehearsal.account.hyperpod.nodes import KubernetesNode
 from rehearsal.account.hyperpod.state import HyperPod
@@ -123,7 +123,7 @@ class EksRecords:
 
     def _require_answer(self, name: str) -> None:
         if self.unavailable or name not in self.clusters:
-            raise KubernetesUnavailable("the API server does not answer")
+            raise KubernetesUnavailableError("the API server does not answer")
 
 
 class HyperPodBench:

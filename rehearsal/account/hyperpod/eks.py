@@ -21,7 +21,7 @@ AGENT: Final = "health-monitoring-agent"
 DEEP_CHECK_ACCOUNT: Final = "deep-health-check-service-account"
 
 
-class KubernetesUnavailable(Exception):
+class KubernetesUnavailableError(Exception):
     """The control plane did not answer or refused a write; the transition is tried again later."""
 
 
@@ -161,7 +161,7 @@ class EksOrchestrators:
         try:
             return self._account.clusters.get(name)
         except KeyError as error:
-            raise KubernetesUnavailable(f"EKS cluster {name} has no control plane") from error
+            raise KubernetesUnavailableError(f"EKS cluster {name} has no control plane") from error
 
 
 def _names(listed: dict[str, Any]) -> set[str]:
@@ -175,6 +175,6 @@ def _translated(*, ignoring: int | None = None) -> Iterator[None]:
         yield
     except ApiError as error:
         if error.status != ignoring:
-            raise KubernetesUnavailable(str(error)) from error
+            raise KubernetesUnavailableError(str(error)) from error
     except (HTTPError, OSError) as error:
-        raise KubernetesUnavailable(str(error)) from error
+        raise KubernetesUnavailableError(str(error)) from error

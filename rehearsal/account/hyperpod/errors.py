@@ -16,42 +16,42 @@ class ApiError(ServiceException):  # type: ignore[misc]  # moto publishes no typ
             self.code = code
 
 
-class ValidationFailed(ApiError):
+class ValidationFailedError(ApiError):
     """The request breaks the service model or one of HyperPod's rules."""
 
     code = "ValidationException"
 
 
-class AccessDenied(ApiError):
+class AccessDeniedError(ApiError):
     """The caller lacks the action itself or one that the service carries out in its name."""
 
     code = "AccessDeniedException"
 
 
-class AlreadyInUse(ApiError):
+class AlreadyInUseError(ApiError):
     """A cluster of this name exists."""
 
     code = "ResourceInUse"
 
 
-class LimitExceeded(ApiError):
+class LimitExceededError(ApiError):
     """A service quota is too small."""
 
     code = "ResourceLimitExceeded"
 
 
-class Busy(ApiError):
+class ConflictError(ApiError):
     """The cluster is in a state in which it takes no change."""
 
     code = "ConflictException"
 
 
-class NotFound(ApiError):
+class NotFoundError(ApiError):
     """No such cluster, event or operation."""
 
     code = "ResourceNotFound"
 
 
-def not_found(cluster: str) -> NotFound:
+def not_found(cluster: str) -> NotFoundError:
     """SageMaker's words for a cluster, by name or ARN, that it does not know."""
-    return NotFound(f"Cluster with name {cluster.rpartition('/')[2]} not found")
+    return NotFoundError(f"Cluster with name {cluster.rpartition('/')[2]} not found")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rehearsal.account.hyperpod import permissions
 from rehearsal.account.hyperpod.model import Cluster, Group, Node
-from rehearsal.account.hyperpod.policies import PolicyNotUnderstood
+from rehearsal.account.hyperpod.policies import UnsupportedPolicyError
 from rehearsal.account.hyperpod.surroundings import split_s3_uri
 from rehearsal.account.hyperpod.world import World
 
@@ -65,7 +65,7 @@ class InstanceChecks:
             return f"The execution role {group.execution_role} does not exist"
         try:
             refused = permissions.denied(role.grants, wanted)
-        except PolicyNotUnderstood as error:
+        except UnsupportedPolicyError as error:
             return f"The rehearsal cannot evaluate the policies of {role.arn}: {error}"
         if refused is None:
             return ""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from rehearsal.account.hyperpod.errors import ValidationFailed
+from rehearsal.account.hyperpod.errors import ValidationFailedError
 from rehearsal.account.hyperpod.model import Cluster
 from rehearsal.account.hyperpod.views import (
     View,
@@ -82,9 +82,11 @@ def list_operations(cluster: Cluster, request: View) -> View:
 
 
 def require_events(cluster: Cluster) -> None:
-    """Events exist with Continuous provisioning only; raises ValidationFailed otherwise."""
+    """Events exist with Continuous provisioning only; raises ValidationFailedError otherwise."""
     if not cluster.continuous:
-        raise ValidationFailed("Cluster events are available for clusters with NodeProvisioningMode Continuous only.")
+        raise ValidationFailedError(
+            "Cluster events are available for clusters with NodeProvisioningMode Continuous only."
+        )
 
 
 def _between(

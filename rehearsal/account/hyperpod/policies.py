@@ -20,7 +20,7 @@ Context = Mapping[str, str]
 """Condition keys of the request, such as {"iam:PassedToService": "sagemaker.amazonaws.com"}."""
 
 
-class PolicyNotUnderstood(ValueError):
+class UnsupportedPolicyError(ValueError):
     """A policy uses something that the evaluator does not implement; the message names it and the statement."""
 
 
@@ -50,7 +50,7 @@ class Grants:
 def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Context) -> Decision:
     """Decide whether identity policies allow `action` on `resource`.
 
-    Raises PolicyNotUnderstood for what the evaluator does not implement.
+    Raises UnsupportedPolicyError for what the evaluator does not implement.
     """
     decision = Decision.IMPLICIT_DENY
     for policy in policies:
@@ -80,11 +80,11 @@ def _services(statement: Policy) -> Any:
 
 def _applies(statement: Policy, action: str, resource: str, context: Context) -> bool:
     if "Action" not in statement:
-        raise PolicyNotUnderstood(f"a statement without Action (NotAction?) is not evaluated: {dict(statement)}")
+        raise UnsupportedPolicyError(f"a statement without Action (NotAction?) is not evaluated: {dict(statement)}")
     if not any(_matches(pattern, action, ignore_case=True) for pattern in _as_list(statement["Action"])):
         return False
     if "Resource" not in statement:
-        raise PolicyNotUnderstood(f"a statement without Resource (NotResource?) is not evaluated: {dict(statement)}")
+        raise UnsupportedPolicyError(f"a statement without Resource (NotResource?) is not evaluated: {dict(statement)}")
     patterns = _as_list(statement["Resource"])
     _refuse_variables(patterns, statement)
     if not any(_matches(pattern, resource) for pattern in patterns):
@@ -99,7 +99,7 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
     plain = operator.removesuffix(_IF_EXISTS)
     if plain not in _OPERATORS:
         known = ", ".join(_OPERATORS)
-        raise PolicyNotUnderstood(f"condition operator {operator} is not evaluated ({known} are): {dict(statement)}")
+        raise UnsupportedPolicyError(f"condition operator {operator} is not evaluated ({known} are): {dict(statement)}")
     present = {key.lower(): value for key, value in context.items()}
     for key, wanted in keys.items():
         patterns = [str(pattern) for pattern in _as_list(wanted)]
@@ -114,7 +114,7 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
 
 def _refuse_variables(patterns: Iterable[str], statement: Policy) -> None:
     if any("${" in pattern for pattern in patterns):
-        raise PolicyNotUnderstood(f"policy variables are not evaluated: {dict(statement)}")
+        raise UnsupportedPolicyError(f"policy variables are not evaluated: {dict(statement)}")
 
 
 def _matches(pattern: str, value: str, *, ignore_case: bool = False) -> bool:

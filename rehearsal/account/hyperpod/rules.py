@@ -11,8 +11,13 @@ from typing import Any, Final
 
 from config.facts.versions import KUBERNETES_VERSIONS
 from rehearsal.account.hyperpod import instance_types, permissions
-from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailable
-from rehearsal.account.hyperpod.errors import AlreadyInUse, Busy, LimitExceeded, ValidationFailed
+from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailableError
+from rehearsal.account.hyperpod.errors import (
+    AlreadyInUseError,
+    ConflictError,
+    LimitExceededError,
+    ValidationFailedError,
+)
 from rehearsal.account.hyperpod.model import (
     KEPT_WHEN_OMITTED,
     Cluster,
@@ -49,14 +54,14 @@ def check_create(world: World, request: Request) -> EksCluster:
     """Raise the error that SageMaker would answer; returns the EKS cluster that orchestrates."""
     name = request["ClusterName"]
     if name in world.clusters:
-        raise AlreadyInUse(
+        raise AlreadyInUseError(
             f"Resource Already Exists: Cluster with name {name} already exists. Choose a different name."
         )
     _refuse_not_simulated(request, NOT_SIMULATED)
     if "Eks" not in request.get("Orchestrator", {}):
-        raise ValidationFailed("The rehearsal simulates clusters with Orchestrator.Eks only.")
+        raise ValidationFailedError("The rehearsal simulates clusters with Orchestrator.Eks only.")
     if "VpcConfig" not in request:
-        raise ValidationFailed("VpcConfig is required for clusters with Amazon EKS as the orchestrator.")
+        raise ValidationFailedError("VpcConfig is required for clusters with Amazon EKS as the orchestrator.")
     groups = request.get("InstanceGroups", [])
     check_groups(groups, continuous=request.get("NodeProvisioningMode") == "Continuous")
     eks = _check_eks(world, request["Orchestrator"]["Eks"]["ClusterArn"])
@@ -75,22 +80,22 @@ def check_update(world: World, cluster: Cluster, request: Request) -> None:
     _refuse_not_simulated(request, NOT_SIMULATED)
     orchestrator = request.get("Orchestrator", cluster.request["Orchestrator"])
     if orchestrator != cluster.request["Orchestrator"]:
-        raise ValidationFailed("The orchestrator of a cluster cannot be changed.")
+        raise ValidationFailedError("The orchestrator of a cluster cannot be changed.")
     groups = request.get("InstanceGroups", [])
     deleted = request.get("InstanceGroupsToDelete", [])
     unknown = [name for name in deleted if name not in cluster.groups]
     if unknown:
-        raise ValidationFailed(f"Instance groups to delete do not exist: {', '.join(unknown)}")
+        raise ValidationFailedError(f"Instance groups to delete do not exist: {', '.join(unknown)}")
     both = [group["InstanceGroupName"] for group in groups if group["InstanceGroupName"] in deleted]
     if both:
-        raise ValidationFailed(f"Instance groups cannot be updated and deleted at once: {', '.join(both)}")
+        raise ValidationFailedError(f"Instance groups cannot be updated and deleted at once: {', '.join(both)}")
     continuous = cluster.continuous or request.get("NodeProvisioningMode") == "Continuous"
     check_groups(groups, continuous=continuous)
     for specification in groups:
         _check_unchanged(cluster.groups.get(specification["InstanceGroupName"]), specification)
     eks = world.orchestrators.cluster(cluster.eks_name)
     if eks is None:
-        raise ValidationFailed(f"The Amazon EKS orchestrator cluster {cluster.eks_name} does not exist.")
+        raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {cluster.eks_name} does not exist.")
     _check_training_plans(world, groups)
     _check_roles(world, groups)
     for config in _own_vpc_configs(groups):
@@ -99,26 +104,28 @@ def check_update(world: World, cluster: Cluster, request: Request) -> None:
 
 
 def check_takes_changes(cluster: Cluster) -> None:
-    """Raise Busy while the cluster is not InService or checks nodes; a Failed one can only be deleted."""
+    """Raise ConflictError while the cluster is not InService or checks nodes; a Failed one can only be deleted."""
     if cluster.status is ClusterStatus.FAILED:
-        raise ValidationFailed(f"Cluster {cluster.arn} is in status Failed: it can only be deleted.")
+        raise ValidationFailedError(f"Cluster {cluster.arn} is in status Failed: it can only be deleted.")
     if cluster.status is not ClusterStatus.IN_SERVICE:
-        raise Busy(f"Cluster {cluster.arn} is in status {cluster.status}; it takes changes when it is InService.")
+        raise ConflictError(
+            f"Cluster {cluster.arn} is in status {cluster.status}; it takes changes when it is InService."
+        )
     checked = [node for node in cluster.nodes.values() if node.status is NodeStatus.DEEP_HEALTH_CHECK]
     if checked:
-        raise Busy(
+        raise ConflictError(
             f"Cluster {cluster.arn} has {len(checked)} instances in status DeepHealthCheckInProgress; "
             "wait until their deep health checks are over."
         )
 
 
 def check_groups(groups: Iterable[Specification], *, continuous: bool) -> None:
-    """Raise ValidationFailed when an instance group contradicts itself or the provisioning mode."""
+    """Raise ValidationFailedError when an instance group contradicts itself or the provisioning mode."""
     groups = list(groups)
     counted = Counter(group["InstanceGroupName"] for group in groups)
     twice = [name for name, count in counted.items() if count > 1]
     if twice:
-        raise ValidationFailed(f"Instance group names must be unique: {', '.join(twice)}")
+        raise ValidationFailedError(f"Instance group names must be unique: {', '.join(twice)}")
     for group in groups:
         _check_group(group, continuous=continuous)
 
@@ -127,10 +134,10 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
     name = group["InstanceGroupName"]
     _refuse_not_simulated(group, NOT_SIMULATED_IN_GROUPS, where=f" of instance group {name}")
     if ("InstanceType" in group) is ("InstanceRequirements" in group):
-        raise ValidationFailed(f"Instance group {name}: give InstanceType or InstanceRequirements, and only one.")
+        raise ValidationFailedError(f"Instance group {name}: give InstanceType or InstanceRequirements, and only one.")
     unknown = [each for each in names_of_types(group) if not instance_types.find(each)]
     if unknown:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the types of "
             "config/facts/instance_types.yaml and the x86-64 types of EC2."
         )
@@ -138,11 +145,11 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
         only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()
         only |= {"CapacityRequirements.Spot"} if "Spot" in group.get("CapacityRequirements", {}) else set()
         if only:
-            raise ValidationFailed(
+            raise ValidationFailedError(
                 f"Instance group {name}: {', '.join(sorted(only))} needs NodeProvisioningMode Continuous."
             )
     if group.get("MinInstanceCount", 0) > group["InstanceCount"]:
-        raise ValidationFailed(f"Instance group {name}: MinInstanceCount is above InstanceCount.")
+        raise ValidationFailedError(f"Instance group {name}: MinInstanceCount is above InstanceCount.")
     _check_types(name, group)
     _check_storage(name, group)
 
@@ -151,17 +158,19 @@ def _check_types(name: str, group: Specification) -> None:
     for instance_type in instance_types_of(group):
         threads = group.get("ThreadsPerCore")
         if threads is not None and threads not in instance_type.threads_per_core:
-            raise ValidationFailed(
+            raise ValidationFailedError(
                 f"Instance group {name}: ThreadsPerCore {threads} is not valid for {instance_type.name} "
                 f"(valid: {', '.join(map(str, instance_type.threads_per_core))})."
             )
         if group.get("OnStartDeepHealthChecks") and not instance_type.accelerated:
-            raise ValidationFailed(
+            raise ValidationFailedError(
                 f"Instance group {name}: deep health checks are not supported for {instance_type.name}; "
                 "they need GPU or Trainium instances."
             )
     if group.get("OnStartDeepHealthChecks") and group.get("KubernetesConfig", {}).get("Taints"):
-        raise ValidationFailed(f"Instance group {name}: custom taints cannot be used with OnStartDeepHealthChecks.")
+        raise ValidationFailedError(
+            f"Instance group {name}: custom taints cannot be used with OnStartDeepHealthChecks."
+        )
 
 
 def _check_storage(name: str, group: Specification) -> None:
@@ -171,11 +180,11 @@ def _check_storage(name: str, group: Specification) -> None:
     ):
         root, key, size = volume.get("RootVolume", False), "VolumeKmsKeyId" in volume, "VolumeSizeInGB" in volume
         if root and (size or not key):
-            raise ValidationFailed(
+            raise ValidationFailedError(
                 f"Instance group {name}: with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB."
             )
         if not root and not size:
-            raise ValidationFailed(f"Instance group {name}: VolumeSizeInGB is required for the secondary volume.")
+            raise ValidationFailedError(f"Instance group {name}: VolumeSizeInGB is required for the secondary volume.")
 
 
 def _check_training_plans(world: World, groups: Iterable[Specification]) -> None:
@@ -184,7 +193,9 @@ def _check_training_plans(world: World, groups: Iterable[Specification]) -> None
     for group in groups:
         plan = group.get("TrainingPlanArn", own)
         if not plan.startswith(own):
-            raise ValidationFailed(f"Instance group {group['InstanceGroupName']}: training plan {plan} does not exist.")
+            raise ValidationFailedError(
+                f"Instance group {group['InstanceGroupName']}: training plan {plan} does not exist."
+            )
 
 
 def _check_unchanged(group: Group | None, wanted: Specification) -> None:
@@ -198,7 +209,7 @@ def _check_unchanged(group: Group | None, wanted: Specification) -> None:
     if "ThreadsPerCore" in wanted and wanted["ThreadsPerCore"] != group.threads_per_core:
         changed.append("ThreadsPerCore")
     if changed:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"Instance group {group.name}: {', '.join(changed)} cannot be changed. Delete the group and add another."
         )
 
@@ -207,22 +218,22 @@ def _check_eks(world: World, arn: str) -> EksCluster:
     name = arn.rpartition("/")[2]
     eks = world.orchestrators.cluster(name)
     if eks is None or eks.arn != arn:
-        raise ValidationFailed(f"The Amazon EKS orchestrator cluster {arn} does not exist.")
+        raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {arn} does not exist.")
     if eks.status != "ACTIVE":
-        raise ValidationFailed(f"The Amazon EKS orchestrator cluster {name} is not ACTIVE but {eks.status}.")
+        raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {name} is not ACTIVE but {eks.status}.")
     if eks.authentication_mode not in AUTHENTICATION_MODES:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"The Amazon EKS orchestrator cluster {name} has authentication mode {eks.authentication_mode}; "
             f"HyperPod needs {' or '.join(AUTHENTICATION_MODES)}."
         )
     if eks.version and eks.version not in KUBERNETES_VERSIONS:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"The Amazon EKS orchestrator cluster {name} has Kubernetes {eks.version}; "
             f"HyperPod supports {', '.join(KUBERNETES_VERSIONS)}."
         )
     other = next((cluster for cluster in world.clusters.values() if cluster.eks_name == name), None)
     if other:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"The Amazon EKS orchestrator cluster {name} is already used by the HyperPod cluster {other.name}; "
             "EKS and HyperPod clusters are one to one."
         )
@@ -232,10 +243,12 @@ def _check_eks(world: World, arn: str) -> EksCluster:
 def _check_dependencies(world: World, eks: EksCluster) -> None:
     try:
         missing = world.orchestrators.missing_dependencies(eks.name)
-    except KubernetesUnavailable as error:
-        raise ValidationFailed(f"The Amazon EKS orchestrator cluster {eks.name} cannot be reached: {error}") from error
+    except KubernetesUnavailableError as error:
+        raise ValidationFailedError(
+            f"The Amazon EKS orchestrator cluster {eks.name} cannot be reached: {error}"
+        ) from error
     if missing:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"The Amazon EKS orchestrator cluster {eks.name} is missing one or more required dependencies. "
             f"(the rehearsal looked for {', '.join(missing)})"
         )
@@ -246,10 +259,10 @@ def _check_roles(world: World, groups: Iterable[Specification]) -> None:
     for arn in dict.fromkeys(group["ExecutionRole"] for group in groups):
         role = world.surroundings.role(arn)
         if role is None or not trusts(role.trust, "sagemaker.amazonaws.com"):
-            raise ValidationFailed(SUBNETS_NOT_RETRIEVED)
+            raise ValidationFailedError(SUBNETS_NOT_RETRIEVED)
         refused = permissions.denied(role.grants, permissions.execution_role_needs(world.account_id))
         if refused:
-            raise ValidationFailed(f"{SUBNETS_NOT_RETRIEVED} (the rehearsal found {refused[0].action} missing)")
+            raise ValidationFailedError(f"{SUBNETS_NOT_RETRIEVED} (the rehearsal found {refused[0].action} missing)")
 
 
 def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:
@@ -257,11 +270,11 @@ def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:
     groups = {group_id: world.surroundings.security_group(group_id) for group_id in config["SecurityGroupIds"]}
     absent = [identifier for identifier, found in (*subnets.items(), *groups.items()) if found is None]
     if absent:
-        raise ValidationFailed(f"VpcConfig names what does not exist: {', '.join(absent)}")
+        raise ValidationFailedError(f"VpcConfig names what does not exist: {', '.join(absent)}")
     vpcs = {found.vpc_id for found in (*subnets.values(), *groups.values()) if found}
     vpcs |= {eks.vpc_id} if eks.vpc_id else set()
     if len(vpcs) > 1:
-        raise ValidationFailed(
+        raise ValidationFailedError(
             f"Subnets, security groups and the Amazon EKS cluster must share a VPC, not {', '.join(sorted(vpcs))}."
         )
 
@@ -279,7 +292,7 @@ def _check_quota(world: World, groups: Iterable[Specification], *, replacing: st
         limit = world.faults.quota.get(name)
         count = specification["InstanceCount"]
         if limit is not None and used[name] + count > limit:
-            raise LimitExceeded(
+            raise LimitExceededError(
                 f"The account-level service limit '{name} for cluster usage' is {limit} Instances, with current "
                 f"utilization of {used[name]} Instances and a request delta of {count} Instances. Please use AWS "
                 "Service Quotas to request an increase for this quota."
@@ -294,4 +307,4 @@ def _own_vpc_configs(groups: Iterable[Specification]) -> list[Request]:
 def _refuse_not_simulated(request: Request, members: Iterable[str], where: str = "") -> None:
     used = [member for member in members if member in request]
     if used:
-        raise ValidationFailed(f"The rehearsal does not simulate {', '.join(used)}{where}.")
+        raise ValidationFailedError(f"The rehearsal does not simulate {', '.join(used)}{where}.")

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod import rules
-from rehearsal.account.hyperpod.errors import Busy, not_found
+from rehearsal.account.hyperpod.errors import ConflictError, not_found
 from rehearsal.account.hyperpod.model import (
     Cluster,
     ClusterStatus,
@@ -132,7 +132,7 @@ class HyperPod:
     def delete(self, cluster: Cluster) -> None:
         """Begin to delete the cluster with all its nodes; raises Busy in the middle of another change."""
         if cluster.status in NOT_DELETABLE:
-            raise Busy(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
+            raise ConflictError(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
         cluster.status = ClusterStatus.DELETING
         failure = self.world.faults.take_deletion()
         if failure:

@@ -18,7 +18,7 @@ from moto.utilities.utils import get_partition
 
 from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from rehearsal.account.background import Background
-from rehearsal.account.hyperpod.errors import AccessDenied
+from rehearsal.account.hyperpod.errors import AccessDeniedError
 from rehearsal.account.hyperpod.model import Cluster, Node, Subnet
 from rehearsal.account.hyperpod.policies import Grants, Policy
 from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
@@ -74,19 +74,21 @@ class Surroundings:
     def caller(self, access_key: str) -> Caller:
         """The owner of an access key: a role's session, an IAM user (without its groups), else the operator.
 
-        Raises AccessDenied for a temporary key that no session has.
+        Raises AccessDeniedError for a temporary key that no session has.
         """
         session = sts_backends[self.account_id][self.partition].get_assumed_role_from_access_key(access_key)
         if session is not None:
             role = self.role(session.role_arn)
             if role is None:
-                raise AccessDenied(f"The role of the session no longer exists: {session.role_arn}")
+                raise AccessDeniedError(f"The role of the session no longer exists: {session.role_arn}")
             return Caller(session.arn, role.grants)
         user = self._iam.get_user_from_access_key_id(access_key)
         if user is not None:
             return Caller(user.arn, self._grants_of(user))
         if access_key.startswith(TEMPORARY_KEY_PREFIX):
-            raise AccessDenied("The security token included in the request is invalid.", "UnrecognizedClientException")
+            raise AccessDeniedError(
+                "The security token included in the request is invalid.", "UnrecognizedClientException"
+            )
         return Caller(f"arn:{self.partition}:iam::{self.account_id}:root", None)
 
     def role(self, arn: str) -> Role | None:

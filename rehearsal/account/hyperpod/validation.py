@@ -14,7 +14,7 @@ from typing import Any
 import botocore.session
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
 
-from rehearsal.account.hyperpod.errors import ValidationFailed
+from rehearsal.account.hyperpod.errors import ValidationFailedError
 
 _PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -37,12 +37,12 @@ def service_model() -> ServiceModel:
 
 
 def validate(operation: str, request: Mapping[str, Any]) -> None:
-    """Raise ValidationFailed with every violation, in SageMaker's words."""
+    """Raise ValidationFailedError with every violation, in SageMaker's words."""
     shape = service_model().operation_model(operation).input_shape
     found = list(_violations(shape, request, "")) if shape else []
     if found:
         noun = "error" if len(found) == 1 else "errors"
-        raise ValidationFailed(f"{len(found)} validation {noun} detected: {'; '.join(found)}")
+        raise ValidationFailedError(f"{len(found)} validation {noun} detected: {'; '.join(found)}")
 
 
 def _violations(shape: Shape, value: Any, path: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehearsal.account.hyperpod.errors import ValidationFailed
+from rehearsal.account.hyperpod.errors import ValidationFailedError
 from rehearsal.account.hyperpod.model import Cluster, ClusterStatus, Event, Group, Node, NodeStatus, Operation
 
 ECHOED = ("NodeRecovery", "NodeProvisioningMode", "VpcConfig", "Orchestrator", "TieredStorageConfig", "ClusterRole")
@@ -179,7 +179,7 @@ def page(items: Sequence[View], request: View, key: str) -> View:
     """One page of a list: `MaxResults` entries from the position that `NextToken` tells."""
     token = request.get("NextToken", "0")
     if not token.isdecimal():
-        raise ValidationFailed(f"NextToken {token!r} is not one that an earlier answer gave.")
+        raise ValidationFailedError(f"NextToken {token!r} is not one that an earlier answer gave.")
     first = int(token)
     last = first + request.get("MaxResults", DEFAULT_PAGE)
     view: View = {key: list(items[first:last])}

@@ -8,7 +8,7 @@ from uuid import uuid4
 from moto.sagemaker.models import sagemaker_backends
 
 from rehearsal.account.hyperpod import views
-from rehearsal.account.hyperpod.eks import KubernetesUnavailable, Orchestrators
+from rehearsal.account.hyperpod.eks import KubernetesUnavailableError, Orchestrators
 from rehearsal.account.hyperpod.faults import Faults
 from rehearsal.account.hyperpod.model import Cluster, Event
 from rehearsal.account.hyperpod.surroundings import Surroundings
@@ -84,7 +84,7 @@ class World:
                 return
             try:
                 action()
-            except KubernetesUnavailable as error:
+            except KubernetesUnavailableError as error:
                 self.record("hyperpod", action="waits for Kubernetes", cluster=cluster.name, reason=str(error))
                 self.plan(cluster, key, KUBERNETES_RETRY_MINUTES, action)
 

@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ParamValidationError
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure, code_of
+from rehearsal.account.errors import ResourceError, code_of
 from rehearsal.account.services.resource_model import Declaration, ResourceModel
 from rehearsal.run_keys import RunKeys
 
@@ -120,7 +120,7 @@ class ApiModel(ResourceModel):
 
     def refuse(self, reason: str) -> NoReturn:
         """Fail this resource with a message that names its type."""
-        raise ResourceFailure(f"{self.TYPE}: {reason}")
+        raise ResourceError(f"{self.TYPE}: {reason}")
 
     def only(self, *names: str) -> Properties:
         """The named properties that are given."""

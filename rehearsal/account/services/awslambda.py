@@ -15,7 +15,7 @@ from moto.awslambda.models import LambdaFunction, lambda_backends
 from moto.utilities.utils import load_resource_as_str
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.iam import allows, trusts
 from rehearsal.account.services.resource_model import (
     Declaration,
@@ -73,7 +73,7 @@ class FunctionResource(ResourceModel):
         name = declaration.properties.get("FunctionName") or _shortened(declaration.name, 64)
         backend = _backend(declaration.account)
         if name in backend._lambdas._functions:
-            raise ResourceFailure(f"Function already exist: {name} (ResourceConflictException)")
+            raise ResourceError(f"Function already exist: {name} (ResourceConflictException)")
         resource = cls(declaration.account, name)
         function = resource._from(declaration)
         backend._lambdas.put_function(function)
@@ -115,7 +115,7 @@ class FunctionResource(ResourceModel):
         }
         function = LambdaFunction(self.account.account_id, spec, self.account.region, version="$LATEST")
         if not zipfile.is_zipfile(io.BytesIO(function.code_bytes)):
-            raise ResourceFailure("Could not unzip uploaded file. (InvalidParameterValueException)")
+            raise ResourceError("Could not unzip uploaded file. (InvalidParameterValueException)")
         log_group = properties.get("LoggingConfig", {}).get("LogGroup")
         function.logs_group_name = log_group or function.logs_group_name
         return function
@@ -140,23 +140,23 @@ def _shortened(name: str, limit: int) -> str:
 def _check(account: Account, properties: dict[str, Any]) -> None:
     runtime, role = str(properties.get("Runtime", "")), properties["Role"]
     if not runtime.startswith(_RUNTIMES):
-        raise ResourceFailure(f"Runtime {runtime!r}: the rehearsal runs zips for Python and Node.js only")
+        raise ResourceError(f"Runtime {runtime!r}: the rehearsal runs zips for Python and Node.js only")
     if not properties.get("Handler"):
-        raise ResourceFailure("Handler is required for a function from a zip (InvalidParameterValueException)")
+        raise ResourceError("Handler is required for a function from a zip (InvalidParameterValueException)")
     if not trusts(account, role, "lambda.amazonaws.com"):
-        raise ResourceFailure(
+        raise ResourceError(
             "The role defined for the function cannot be assumed by Lambda. (InvalidParameterValueException)"
         )
     for name, default, low, high in (("Timeout", 3, 1, 900), ("MemorySize", 128, 128, 10_240)):
         if not low <= int(properties.get(name, default)) <= high:
-            raise ResourceFailure(f"{name} {properties[name]}: {low} to {high} is allowed")
+            raise ResourceError(f"{name} {properties[name]}: {low} to {high} is allowed")
     vpc = properties.get("VpcConfig", {})
     if bool(vpc.get("SubnetIds")) != bool(vpc.get("SecurityGroupIds")):
-        raise ResourceFailure(
+        raise ResourceError(
             "SubnetIds and SecurityIds must coexist or be both empty list. (InvalidParameterValueException)"
         )
     if vpc.get("SubnetIds") and not allows(account, role, _VPC_ACTION):
-        raise ResourceFailure(
+        raise ResourceError(
             "The provided execution role does not have permissions to call CreateNetworkInterface on EC2 "
             "(InvalidParameterValueException)"
         )
@@ -168,7 +168,7 @@ def _code(properties: dict[str, Any]) -> dict[str, Any]:
     if "ZipFile" in code:
         code["ZipFile"] = base64.b64encode(_inline_zip(code["ZipFile"], properties["Runtime"])).decode()
     elif "S3Bucket" not in code:
-        raise ResourceFailure(f"Code of {sorted(code)}: the rehearsal takes S3Bucket and S3Key, or ZipFile")
+        raise ResourceError(f"Code of {sorted(code)}: the rehearsal takes S3Bucket and S3Key, or ZipFile")
     return code
 
 

@@ -26,7 +26,7 @@ from rehearsal.account.services.fsx_driver_requests import (
     gib,
     rounded_up,
 )
-from rehearsal.account.services.pod_role import Rejected
+from rehearsal.account.services.pod_role import PodRoleError
 from rehearsal.kubernetes.api import Api, ApiError, Object
 
 DRIVER: Final = "fsx.csi.aws.com"
@@ -86,7 +86,7 @@ class FsxDriver:
                 controller = find_controller(self._account, self._api)
                 if controller:
                     work(controller)
-            except (Rejected, ServiceException, ClientError, ParamValidationError) as error:
+            except (PodRoleError, ServiceException, ClientError, ParamValidationError) as error:
                 self._tell(item, str(getattr(error, "message", error)))
 
     def _work(self, claims: list[Object], classes: Mapping[str, Object], volumes: list[Object]) -> Iterator[Work]:
@@ -113,7 +113,7 @@ class FsxDriver:
         elif found[0]["Lifecycle"] == "AVAILABLE":
             self._api.create("/api/v1/persistentvolumes", _volume(name, claim, storage_class, found[0]))
         elif found[0]["Lifecycle"] != "CREATING":
-            raise Rejected(f"unexpected state for filesystem {found[0]['FileSystemId']}: {found[0]['Lifecycle']}")
+            raise PodRoleError(f"unexpected state for filesystem {found[0]['FileSystemId']}: {found[0]['Lifecycle']}")
 
     def _create(self, name: str, claim: Object, storage_class: Object, by: Controller) -> None:
         request = create_request(

@@ -6,7 +6,7 @@ from typing import Final
 
 from rehearsal.account.context import Account
 from rehearsal.account.services.fsx_driver_requests import tags_of
-from rehearsal.account.services.pod_role import PodRole, Rejected, take_role
+from rehearsal.account.services.pod_role import PodRole, PodRoleError, take_role
 from rehearsal.kubernetes.api import Api, ApiError, Object
 
 # The names of the publisher's chart.
@@ -23,14 +23,14 @@ class Controller:
     tags: Mapping[str, str]
 
     def require(self, action: str, resource: str, context: Mapping[str, str]) -> None:
-        """Raise Rejected unless the role's policies allow the call."""
+        """Raise PodRoleError unless the role's policies allow the call."""
         self.role.require(action, resource, context)
 
 
 def find_controller(account: Account, api: Api) -> Controller | None:
     """Return the controller, or None while no pod of it is available.
 
-    Raises Rejected when it could not work (no region, no role), and STS's refusal when its token is not accepted.
+    Raises PodRoleError when it could not work (no region, no role), and STS's refusal when its token is not accepted.
     """
     try:
         deployment = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{DEPLOYMENT}")
@@ -44,7 +44,7 @@ def find_controller(account: Account, api: Api) -> Controller | None:
     [plugin] = [each for each in spec["containers"] if each["name"] == CONTAINER]
     region = {entry["name"]: entry.get("value") for entry in plugin.get("env", [])}.get("AWS_REGION")
     if region != account.region:
-        raise Rejected(f"the driver's region is {region}, and pods have no instance metadata to ask")
+        raise PodRoleError(f"the driver's region is {region}, and pods have no instance metadata to ask")
     role = take_role(account, api, NAMESPACE, spec["serviceAccountName"])
     return Controller(role, tags_of(_argument(plugin, "--extra-tags")))
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rehearsal.account.services.pod_role import Rejected
+from rehearsal.account.services.pod_role import PodRoleError
 
 VOLUME_TAG: Final = "CSIVolumeName"
 
@@ -35,11 +35,11 @@ _LARGEST_SMALL_GIB: Final = 2400
 def create_request(
     parameters: Mapping[str, str], *, volume: str, capacity_gib: int, driver_tags: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the CreateFileSystem request for a volume; `driver_tags` are those of `--extra-tags`. Raises Rejected."""
+    """Return the CreateFileSystem request for a volume; `driver_tags`: those of `--extra-tags`. Raises PodRoleError."""
     if unknown := parameters.keys() - _KNOWN:
-        raise Rejected(f"the driver knows no parameter {', '.join(sorted(unknown))} (the rehearsal is strict here)")
+        raise PodRoleError(f"the driver knows no parameter {', '.join(sorted(unknown))} (the rehearsal is strict here)")
     if not parameters.get("subnetId"):
-        raise Rejected("SubnetId is required")
+        raise PodRoleError("SubnetId is required")
     values = {name: _value(name, text) for name, text in parameters.items()}
     lustre: dict[str, Any] = {field: values[name] for name, field in _LUSTRE.items() if values.get(name)}
     if mode := values.get("metadataConfigurationMode"):
@@ -65,28 +65,28 @@ def rounded_up(capacity_gib: int) -> int:
 
 
 def tags_of(text: str) -> dict[str, str]:
-    """Tags as the driver takes them, `key=value,key=value`. Raises Rejected."""
+    """Tags as the driver takes them, `key=value,key=value`. Raises PodRoleError."""
     pairs = [part.split("=") for part in text.split(",")] if text else []
     if wrong := [pair for pair in pairs if len(pair) != 2]:
-        raise Rejected(f"extra tags must be key=value, not {'='.join(wrong[0])}")
+        raise PodRoleError(f"extra tags must be key=value, not {'='.join(wrong[0])}")
     return dict(pairs)
 
 
 def gib(quantity: str) -> int:
-    """GiB of a quantity such as `1200Gi`. Raises Rejected for another unit, which nothing of the project uses."""
+    """GiB of a quantity such as `1200Gi`. Raises PodRoleError for another unit, which nothing of the project uses."""
     found = re.fullmatch(r"(\d+)(Gi|Ti)", quantity)
     if not found:
-        raise Rejected(f"the rehearsal reads sizes in Gi and Ti, not {quantity}")
+        raise PodRoleError(f"the rehearsal reads sizes in Gi and Ti, not {quantity}")
     return int(found[1]) * (1024 if found[2] == "Ti" else 1)
 
 
 def _value(name: str, text: str) -> str | int | bool:
     if name in _NUMBERS:
         if not text.isdigit():
-            raise Rejected(f"{name} must be a number")
+            raise PodRoleError(f"{name} must be a number")
         return int(text)
     if name == "efaEnabled":
         if text.lower() not in ("true", "false"):
-            raise Rejected(f"{name} must be a bool")
+            raise PodRoleError(f"{name} must be a bool")
         return text.lower() == "true"
     return text

@@ -13,7 +13,7 @@ from moto.iam.models import IAMBackend, iam_backends
 from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 
 INLINE_POLICY_CHARACTERS = 10_240
 """Of all inline policies of a role together."""
@@ -100,7 +100,7 @@ def permissions_document(document: Any, *, limit: int) -> str:
     text = _text(document)
     IAMPolicyDocumentValidator(text).validate()
     if len(text) > limit:
-        raise ResourceFailure(f"Cannot exceed quota for PolicySize: {limit} (LimitExceeded)")
+        raise ResourceError(f"Cannot exceed quota for PolicySize: {limit} (LimitExceeded)")
     return text
 
 
@@ -110,14 +110,14 @@ def trust_document(account: Account, document: Any) -> str:
     # IAM takes a policy without a Version (those of CDK's bootstrap roles have none), moto's validator does not.
     IAMTrustPolicyDocumentValidator(json.dumps({"Version": "2012-10-17", **json.loads(text)})).validate()
     if len(text) > _TRUST_POLICY_CHARACTERS:
-        raise ResourceFailure(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS} (LimitExceeded)")
+        raise ResourceError(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS} (LimitExceeded)")
     known = {role.arn for role in backend_of(account).get_roles()}
     own_roles = f"arn:aws:iam::{account.account_id}:role/"
     for statement in statements(text):
         principal = statement.get("Principal")
         for arn in listed(principal.get("AWS")) if isinstance(principal, dict) else []:
             if arn.startswith(own_roles) and arn not in known:
-                raise ResourceFailure(f'Invalid principal in policy: "AWS":"{arn}" (MalformedPolicyDocument)')
+                raise ResourceError(f'Invalid principal in policy: "AWS":"{arn}" (MalformedPolicyDocument)')
     return text
 
 
@@ -126,7 +126,7 @@ def put_inline_policy(iam: Any, role_name: str, policy_name: str, document: str)
     role = iam.get_role(role_name)
     others = sum(len(text) for name, text in role.policies.items() if name != policy_name)
     if others + len(document) > INLINE_POLICY_CHARACTERS:
-        raise ResourceFailure(
+        raise ResourceError(
             f"Maximum policy size of {INLINE_POLICY_CHARACTERS} bytes exceeded for role {role_name} (LimitExceeded)"
         )
     iam.put_role_policy(role_name, policy_name, document)
@@ -138,7 +138,7 @@ def attach_managed_policy(iam: Any, policy_arn: str, role_name: str) -> None:
     if policy_arn in role.managed_policies:
         return
     if len(role.managed_policies) >= _POLICIES_PER_ROLE:
-        raise ResourceFailure(f"Cannot exceed quota for PoliciesPerRole: {_POLICIES_PER_ROLE} (LimitExceeded)")
+        raise ResourceError(f"Cannot exceed quota for PoliciesPerRole: {_POLICIES_PER_ROLE} (LimitExceeded)")
     iam.attach_role_policy(policy_arn, role_name)
 
 

@@ -8,7 +8,7 @@ import re
 from typing import Any, Self
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.iam import (
     INLINE_POLICY_CHARACTERS,
     MANAGED_POLICY_CHARACTERS,
@@ -47,7 +47,7 @@ def _role_name(declaration: Declaration) -> str:
     if not given and len(name) > 64:
         name = name[: 64 - _RANDOM_SUFFIX] + name[-_RANDOM_SUFFIX:]
     if not _ROLE_NAME.fullmatch(name):
-        raise ResourceFailure(f"role name {name!r}: 1 to 64 letters, digits and _+=,.@- are allowed")
+        raise ResourceError(f"role name {name!r}: 1 to 64 letters, digits and _+=,.@- are allowed")
     return str(name)
 
 
@@ -168,7 +168,7 @@ class InlinePolicyResource(ResourceModel):
         document = permissions_document(properties["PolicyDocument"], limit=INLINE_POLICY_CHARACTERS)
         roles = set(properties.get("Roles", []))
         if not roles:
-            raise ResourceFailure("At least one of [Groups,Roles,Users] must be non-empty.")
+            raise ResourceError("At least one of [Groups,Roles,Users] must be non-empty.")
         self._take_off(self._roles - roles)
         for role in sorted(roles):
             put_inline_policy(backend_of(self.account), role, self._policy_name, document)
@@ -227,7 +227,7 @@ class ManagedPolicyResource(ResourceModel):
     def remove(self) -> None:
         self._attach({})
         if self._policy.attachment_count:
-            raise ResourceFailure("Cannot delete a policy attached to entities. (DeleteConflict)")
+            raise ResourceError("Cannot delete a policy attached to entities. (DeleteConflict)")
         del backend_of(self.account).managed_policies[self.physical_resource_id]
 
     def attributes(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.iam import backend_of
 from rehearsal.account.services.resource_model import (
     Declaration,
@@ -34,9 +34,9 @@ class OidcProviderResource(ResourceModel):
         properties, iam = declaration.properties, backend_of(declaration.account)
         url = properties["Url"]
         if not url.startswith("https://"):
-            raise ResourceFailure(f"Invalid Open ID Connect Provider URL: {url} (InvalidInput)")
+            raise ResourceError(f"Invalid Open ID Connect Provider URL: {url} (InvalidInput)")
         if any(f"https://{provider.url}" == url for provider in iam.open_id_providers.values()):
-            raise ResourceFailure(f"Provider with url {url} already exists. (EntityAlreadyExists)")
+            raise ResourceError(f"Provider with url {url} already exists. (EntityAlreadyExists)")
         provider = iam.create_open_id_connect_provider(
             url,
             properties.get("ThumbprintList", []),

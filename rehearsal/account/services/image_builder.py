@@ -25,7 +25,7 @@ from config.naming import STAND_IN_IMAGE
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from rehearsal.account.context import Account
 from rehearsal.account.services.api_model import client
-from rehearsal.account.services.pod_role import PodRole, Rejected, take_role
+from rehearsal.account.services.pod_role import PodRole, PodRoleError, take_role
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
 from rehearsal.kubernetes.programs import is_image_build
 
@@ -89,13 +89,13 @@ class ImageBuilder:
         values = _variables(pod)
         try:
             role = take_role(self._account, api, IMAGE_BUILD_NAMESPACE, pod["spec"]["serviceAccountName"])
-        except (Rejected, ServiceException) as error:
+        except (PodRoleError, ServiceException) as error:
             # Without a role there is no way to S3 either.
             self._record("failed", values, message=str(getattr(error, "message", error)))
             return True
         try:
             self._play(role, values)
-        except (Rejected, ClientError) as error:
+        except (PodRoleError, ClientError) as error:
             self._record("failed", values, message=str(error))
             self._report(role, values, str(error))
             return True
@@ -111,7 +111,7 @@ class ImageBuilder:
         self._require_context(role, values["CONTEXT"])
         role.require("ecr:GetAuthorizationToken", "*", {})
         if self._fault is not None:
-            raise Rejected(self._fault)
+            raise PodRoleError(self._fault)
         for action in _PUSH:
             role.require(action, arn, {})
         cache = values["CACHE"].rpartition(":")[2]
@@ -135,7 +135,7 @@ class ImageBuilder:
         body = client(self._account, "s3").get_object(Bucket=bucket, Key=key)["Body"].read()
         with zipfile.ZipFile(io.BytesIO(body)) as context:
             if "Dockerfile" not in context.namelist():
-                raise Rejected(f"{address} has no Dockerfile")
+                raise PodRoleError(f"{address} has no Dockerfile")
 
     def _put(self, repository: str, tag: str, annotations: Mapping[str, str]) -> None:
         manifest = {"schemaVersion": 2, "mediaType": STAND_IN_IMAGE, "annotations": {"note": _MARK, **annotations}}
@@ -151,7 +151,7 @@ class ImageBuilder:
         try:
             role.require("s3:PutObject", f"arn:aws:s3:::{bucket}/{key}", {})
             client(self._account, "s3").put_object(Bucket=bucket, Key=key, Body=f"{_MARK}\n{log}\n".encode())
-        except (Rejected, ClientError) as error:
+        except (PodRoleError, ClientError) as error:
             self._record("could not report", values, message=str(error))
 
     @property

@@ -5,7 +5,7 @@ from typing import Any, Self
 from moto.logs.models import logs_backends
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.resource_model import (
     Declaration,
     ResourceModel,
@@ -39,7 +39,7 @@ class LogGroupResource(ResourceModel):
         properties = declaration.properties
         resource = cls(declaration.account, properties.get("LogGroupName") or declaration.name)
         if resource.physical_resource_id in resource._backend.groups:
-            raise ResourceFailure(
+            raise ResourceError(
                 f"The specified log group already exists: {resource.physical_resource_id} "
                 f"(ResourceAlreadyExistsException)"
             )
@@ -71,5 +71,5 @@ def _retention(properties: dict[str, Any]) -> int | None:
     if days is None:
         return None
     if int(days) not in _RETENTION_DAYS:
-        raise ResourceFailure(f"RetentionInDays {days}: one of {sorted(_RETENTION_DAYS)} is allowed")
+        raise ResourceError(f"RetentionInDays {days}: one of {sorted(_RETENTION_DAYS)} is allowed")
     return int(days)

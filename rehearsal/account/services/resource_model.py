@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from moto.core.common_models import CloudFormationModel
 
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -60,7 +60,7 @@ class ResourceModel:
 
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
-        """Make the resource. Raises ResourceFailure or the service's own exception."""
+        """Make the resource. Raises ResourceError or the service's own exception."""
         raise NotImplementedError
 
     def update(self, declaration: Declaration) -> None:
@@ -83,7 +83,7 @@ class ResourceModel:
     def get_cfn_attribute(self, attribute: str) -> Any:
         found = self.attributes()
         if attribute not in found:
-            raise ResourceFailure(f"{self.TYPE} has no attribute {attribute}")
+            raise ResourceError(f"{self.TYPE} has no attribute {attribute}")
         return found[attribute]
 
     def is_created(self) -> bool:
@@ -138,11 +138,11 @@ class ResourceModel:
     def _refuse_unknown(cls, properties: dict[str, Any]) -> None:
         if unknown := set(properties) - cls.KNOWN:
             names = ", ".join(sorted(unknown))
-            raise ResourceFailure(f"{cls.TYPE}: the embedded account does not implement {names}")
+            raise ResourceError(f"{cls.TYPE}: the embedded account does not implement {names}")
 
 
-def _not_updated(resource_type: str, names: list[str]) -> ResourceFailure:
-    return ResourceFailure(
+def _not_updated(resource_type: str, names: list[str]) -> ResourceError:
+    return ResourceError(
         f"the embedded account cannot update {', '.join(names)} of {resource_type}: its model would report the change "
         "and not make it"
     )

@@ -5,7 +5,7 @@ from typing import Any, Self
 from moto.ssm.models import ssm_backends
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.resource_model import (
     Declaration,
     ResourceModel,
@@ -50,7 +50,7 @@ class ParameterResource(ResourceModel):
     def _put(self, declaration: Declaration, *, overwrite: bool) -> None:
         properties = declaration.properties
         if properties["Type"] not in ("String", "StringList"):
-            raise ResourceFailure(f"Type {properties['Type']}: CloudFormation makes String and StringList only")
+            raise ResourceError(f"Type {properties['Type']}: CloudFormation makes String and StringList only")
         tags = [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
         self._backend.put_parameter(
             name=self.physical_resource_id,

@@ -18,7 +18,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.lambdas.credentials import RoleSessions
 from rehearsal.account.services.iam import trusts
 from rehearsal.account.services.resource_model import (
@@ -164,7 +164,7 @@ class StateMachineResource(ResourceModel):
         if not trusts(self.account, role_arn, f"states.{self.account.region}.amazonaws.com") and not trusts(
             self.account, role_arn, "states.amazonaws.com"
         ):
-            raise ResourceFailure(
+            raise ResourceError(
                 f"Neither the global service principal states.amazonaws.com, nor the regional one is authorized to "
                 f"assume the provided role {role_arn}. (AccessDeniedException)"
             )
@@ -172,7 +172,7 @@ class StateMachineResource(ResourceModel):
 
 def _require_definition(properties: dict[str, Any]) -> None:
     if "DefinitionString" not in properties:
-        raise ResourceFailure("AWS::StepFunctions::StateMachine: the embedded account takes a DefinitionString only")
+        raise ResourceError("AWS::StepFunctions::StateMachine: the embedded account takes a DefinitionString only")
 
 
 def _tags(declaration: Declaration) -> list[dict[str, str]]:

@@ -40,7 +40,7 @@ def check_web_identity(account: Account, role_arn: str, token: str) -> str:
 
     The role must trust an OIDC provider of the account that is the issuer of a running cluster, that cluster's
     API server must accept the token for an audience of the provider, and the conditions on `:sub` and `:aud`
-    of the trust policy must hold. Raises STS's AccessDenied or InvalidIdentityToken.
+    of the trust policy must hold. Raises STS's AccessDeniedError or InvalidIdentityToken.
     """
     refusal = _denied(f"Not authorized to perform {_WEB_IDENTITY}")
     role = find_role(account, role_arn)

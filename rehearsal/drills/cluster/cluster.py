@@ -57,7 +57,7 @@ class Cluster:
         self.kubectl = Kubectl(self.plane, directory / "charts")
 
     def start(self, *, workers: int) -> None:
-        """Start everything but the RayCluster, with so many nodes for workers. Raises Broken when a part does not."""
+        """Start everything but the RayCluster, with nodes for workers. Raises RehearsalError if a part fails."""
         with self.narrator.step("control plane and nodes") as step:
             self.plane.start()
             self.api = self.plane.api

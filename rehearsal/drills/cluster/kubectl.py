@@ -10,7 +10,7 @@ from k8s_charts.shared.chart import ProjectChart
 from rehearsal.isolation import search_path
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.story.cdk import CommandFailure
+from rehearsal.story.cdk import CommandError
 
 
 class Kubectl:
@@ -40,7 +40,7 @@ class Kubectl:
         environment = {"HOME": str(self._plane.directory), "PATH": search_path()}
         done = subprocess.run(argv, input=stdin, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise CommandFailure(f"`{program} {' '.join(arguments)}` ended with {done.returncode}: {done.stderr}")
+            raise CommandError(f"`{program} {' '.join(arguments)}` ended with {done.returncode}: {done.stderr}")
 
 
 def rendered(*charts: ProjectChart | None) -> list[Object]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from rehearsal.drills.cluster.world import RUNNING, Happening, World, pod_state
 from rehearsal.kubernetes.api import Object
-from rehearsal.story.cluster import PATIENCE_SECONDS, NotReached
+from rehearsal.story.cluster import PATIENCE_SECONDS, TimedOutError
 
 HERE: Final = "here"
 STOCK: Final = "stock KubeRay"
@@ -40,10 +40,10 @@ class Side:
         return sorted(of_role, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
     def a(self, role: str) -> Object:
-        """Its oldest good pod of a role. Raises NotReached when there is none."""
+        """Its oldest good pod of a role. Raises TimedOutError when there is none."""
         pods = self.good(role)
         if not pods:
-            raise NotReached(f"{self.namespace}/{self.name} has no {role} that is well: {self.state()}")
+            raise TimedOutError(f"{self.namespace}/{self.name} has no {role} that is well: {self.state()}")
         return pods[0]
 
     def is_whole(self, without: Collection[str] = ()) -> bool:
@@ -131,11 +131,11 @@ def names(pods: Sequence[Object]) -> list[str]:
 
 
 def wait(what: str, reached: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS, every: float = _EVERY) -> float:
-    """Wait until `reached`; return when. Raises NotReached, naming `what`, after `timeout` seconds."""
+    """Wait until `reached`; return when. Raises TimedOutError, naming `what`, after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not reached():
         if time.monotonic() > deadline:
-            raise NotReached(f"{what}: not within {timeout:.0f} s")
+            raise TimedOutError(f"{what}: not within {timeout:.0f} s")
         time.sleep(every)
     return time.time()
 

@@ -21,7 +21,7 @@ from rehearsal.drills.cluster.world import World
 from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import DRILLS_ON_KUBERNETES
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 MARGIN_SECONDS: Final = 15
 """What is promised beyond the seconds that Kubernetes waits by itself."""
@@ -53,7 +53,7 @@ class ClusterStage:
     # -- what every stage does
 
     def set_up(self) -> None:
-        """Start the cluster. Raises Broken when a part of it does not start."""
+        """Start the cluster. Raises RehearsalError when a part of it does not start."""
         cluster = self.cluster
         replicas = cluster.environment.ray.clusters[0].workers[0].replicas
         cluster.start(workers=2 * replicas + SPARE_WORKERS)
@@ -68,7 +68,7 @@ class ClusterStage:
         self.cluster.stop()
 
     def begin(self, drill: str) -> None:
-        """A drill begins with a RayCluster that is whole. Raises NotReached when an earlier drill left it otherwise."""
+        """A drill begins with a RayCluster that is whole. Raises TimedOutError if an earlier drill left another."""
         self._drill = drill
         self._began = time.time()
         self._marks = []
@@ -77,10 +77,10 @@ class ClusterStage:
         wait("the RayCluster, whole before the drill", self.here.is_whole)
 
     def end(self) -> None:
-        """Raise Broken when anybody deleted a pod on a healthy node that the drill did not ask for."""
+        """Raise RehearsalError when anybody deleted a pod on a healthy node that the drill did not ask for."""
         time.sleep(SETTLED_SECONDS)
         if offences := self.cluster.auditor.offences():
-            raise Broken("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+            raise RehearsalError("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
 
     def show(self) -> None:
         """Print the timeline of the drill, as far as it is known, from what was done on."""
@@ -185,7 +185,7 @@ class ClusterStage:
         """Wait until the environment's RayCluster is whole without the pods that broke at a time; `part` says how.
 
         Stock ones are watched on while other drills are played, or, with `both`, waited for. With `detection` the time
-        is when a silent node was noticed. Raises Broken when the environment's is not whole `limit` seconds later.
+        is when a silent node was noticed. Raises RehearsalError if the environment's is not whole `limit` seconds on.
         """
         started = {
             side: Recovery(
@@ -206,7 +206,7 @@ class ClusterStage:
             if both or side is self.here:
                 each.join()
         if not started[self.here].kept:
-            raise Broken(f"whole within {limit:.0f} s was promised: {started[self.here].outcome()}")
+            raise RehearsalError(f"whole within {limit:.0f} s was promised: {started[self.here].outcome()}")
 
     def _unhealthy_since(self, node: str) -> float:
         """Wait until a node is not healthy any more; return when that was noticed."""

@@ -6,7 +6,7 @@ from typing import Final
 from rehearsal.kubernetes.api import ApiError, Object
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.story.cluster import PATIENCE_SECONDS
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 _EVERY: Final = 0.2
 _LAST_WORDS: Final = 4
@@ -17,8 +17,8 @@ _RESTARTS: Final = 2
 def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeout: float = PATIENCE_SECONDS) -> None:
     """Wait until all replicas of a Deployment are available.
 
-    Raises Broken, with the last lines of a pod's log, when one of its containers ends again and again, or is not ready
-    after `timeout` seconds.
+    Raises RehearsalError, with the last lines of a pod's log, when one of its containers ends again and again, or is
+    not ready after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}"
@@ -28,7 +28,7 @@ def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeou
         if ended or time.monotonic() > deadline:
             how = "ends again and again" if ended else f"is not available after {timeout:.0f} s"
             words = "\n".join(_last_words(plane, pod) for pod in (ended or pods)[:1])
-            raise Broken(f"{namespace}/{deployment} {how}; its last words:\n{words}")
+            raise RehearsalError(f"{namespace}/{deployment} {how}; its last words:\n{words}")
         time.sleep(_EVERY)
 
 

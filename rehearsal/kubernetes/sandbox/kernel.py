@@ -19,7 +19,7 @@ PRIVATE: Final = 1 << 18
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class NoNamespaces(Exception):
+class NamespacesUnavailableError(Exception):
     """This machine lets its users make no namespaces; the message says what to change."""
 
 
@@ -27,7 +27,7 @@ def become_root_of_a_user_namespace() -> None:
     """Give this process (which must have one thread) a user namespace where it is root, and mounts of its own.
 
     Nothing outside is affected: towards files and other processes it stays the user that it was.
-    Raises NoNamespaces.
+    Raises NamespacesUnavailableError.
     """
     user, group = os.getuid(), os.getgid()
     try:
@@ -37,7 +37,7 @@ def become_root_of_a_user_namespace() -> None:
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
         mount(None, "/", flags=PRIVATE | RECURSIVE)
     except OSError as error:
-        raise NoNamespaces(
+        raise NamespacesUnavailableError(
             "pods that really run need user namespaces, which this machine refuses to its users"
             f" ({error.strerror}): on Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them,"
             " in a container its runtime must"

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 from moto.core.common_models import CloudFormationModel
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure, code_of, reason_of
+from rehearsal.account.errors import ResourceError, code_of, reason_of
 
 STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/network/7c6d2b0e"
 
@@ -48,7 +48,7 @@ class Refused:
 
     def __init__(self, code: str | None, text: str) -> None:
         self._code, self._text = code, text
-        self._raises = pytest.raises((ClientError, ResourceFailure))
+        self._raises = pytest.raises((ClientError, ResourceError))
 
     def __enter__(self) -> None:
         self._caught = self._raises.__enter__()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rehearsal.account.cloudformation.dependencies import reverse, walk
-from rehearsal.account.cloudformation.faults import Refusal
+from rehearsal.account.cloudformation.faults import RefusedCallError
 from rehearsal.account.cloudformation.intrinsics import NOT_YET_KNOWN, Intrinsics, Reference
 from rehearsal.account.cloudformation.physical_names import physical_name
 
@@ -98,7 +98,7 @@ def test_value_made_of_what_is_not_yet_known_is_not_known_either(value: Any) -> 
     ],
 )
 def test_wrong_use_of_a_function_is_refused(value: Any, why: str) -> None:
-    with pytest.raises(Refusal, match=why):
+    with pytest.raises(RefusedCallError, match=why):
         resolve(value)
 
 

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from rehearsal.account.cloudformation import models
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.resource_model import Declaration, ResourceModel
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.stacks import (
@@ -90,7 +90,7 @@ class Slow(ResourceModel):
     def is_created(self) -> bool:
         self.looks += 1
         if self.broken:
-            raise ResourceFailure("it never became ready")
+            raise ResourceError("it never became ready")
         return self.looks > 2
 
     def remove(self) -> None:
@@ -129,7 +129,7 @@ def test_resource_that_fails_after_it_was_made_is_deleted(
     assert Removed.names == ["fleet"]
 
 
-class StillUsed(Exception):
+class StillUsedError(Exception):
     """EC2's refusal to delete what something else uses."""
 
     code = "DependencyViolation"
@@ -143,7 +143,7 @@ def test_deletion_is_tried_again_while_something_still_uses_the_resource(
     def remove(self: Slow) -> None:
         tries.append(self.physical_resource_id)
         if len(tries) < 3:
-            raise StillUsed("resource fleet has a dependent object")
+            raise StillUsedError("resource fleet has a dependent object")
 
     monkeypatch.setattr(slow, "remove", remove)
     stacks.deploy("s", of(F=FLEET))

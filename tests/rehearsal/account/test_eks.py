@@ -8,10 +8,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.eks.host import ClusterHost
 from rehearsal.account.services.refusal import Refusal
-from rehearsal.processes import ProcessFailure
+from rehearsal.processes import ProcessError
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import Eks, set_up
 from tests.rehearsal.account.fake_cluster import FakePlane
@@ -96,12 +96,12 @@ def test_cluster_exists_once(eks: Eks) -> None:
 def test_control_plane_that_does_not_start_leaves_nothing(eks: Eks) -> None:
     class Broken(FakePlane):
         def start(self) -> None:
-            raise ProcessFailure("etcd ended with code 1")
+            raise ProcessError("etcd ended with code 1")
 
     eks.account.clusters = ClusterHost(eks.account, lambda *_: Broken())
     before = eks.account.background.all()
 
-    with pytest.raises(ResourceFailure, match="EKS cluster c did not start: etcd ended with code 1"):
+    with pytest.raises(ResourceError, match="EKS cluster c did not start: etcd ended with code 1"):
         eks.create()
 
     assert eks.api.list_clusters()["clusters"] == []

@@ -12,7 +12,7 @@ from botocore.session import get_session
 from botocore.signers import RequestSigner
 
 from rehearsal.account.context import Account
-from rehearsal.account.services.eks.authenticator import TokenRefused, authenticate
+from rehearsal.account.services.eks.authenticator import InvalidTokenError, authenticate
 from rehearsal.account.services.eks.host import ClusterHost
 from rehearsal.account.services.eks.service import service_of
 from tests.rehearsal.account.conftest import Clients
@@ -89,12 +89,12 @@ def test_webhook_names_user_and_groups(eks: Eks, member: str) -> None:
 def test_role_without_an_entry_stays_outside(eks: Eks) -> None:
     stranger = make_role(eks.account, "stranger", "lambda.amazonaws.com").attributes()["Arn"]
 
-    with pytest.raises(TokenRefused, match="no access entry of cluster c"):
+    with pytest.raises(InvalidTokenError, match="no access entry of cluster c"):
         admit(eks, token_of(eks, stranger))
 
 
 def test_token_for_another_cluster_is_refused(eks: Eks, member: str) -> None:
-    with pytest.raises(TokenRefused, match="made for another cluster"):
+    with pytest.raises(InvalidTokenError, match="made for another cluster"):
         admit(eks, token_of(eks, member, cluster="other"))
 
 
@@ -103,12 +103,12 @@ def test_altered_token_is_refused(eks: Eks, member: str) -> None:
     url = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     altered = url.replace("X-Amz-Expires=60", "X-Amz-Expires=61")
 
-    with pytest.raises(TokenRefused, match="signature is wrong"):
+    with pytest.raises(InvalidTokenError, match="signature is wrong"):
         admit(eks, "k8s-aws-v1." + base64.urlsafe_b64encode(altered.encode()).decode())
 
 
 def test_token_signed_for_another_sts_is_refused(eks: Eks, member: str) -> None:
-    with pytest.raises(TokenRefused, match="not for this account's STS"):
+    with pytest.raises(InvalidTokenError, match="not for this account's STS"):
         admit(eks, token_of(eks, member, endpoint="https://sts.us-west-2.amazonaws.com"))
 
 
@@ -118,13 +118,13 @@ def test_old_token_is_refused(eks: Eks, member: str, monkeypatch: pytest.MonkeyP
     token, now = token_of(eks, member), eks.account.clock.now()
     with monkeypatch.context() as later:
         later.setattr(eks.account.clock, "now", lambda: now + timedelta(minutes=16))
-        with pytest.raises(TokenRefused, match="has expired"):
+        with pytest.raises(InvalidTokenError, match="has expired"):
             admit(eks, token)
 
 
 @pytest.mark.parametrize("token", ["", "abc", "k8s-aws-v1.%%%", "k8s-aws-v1.aHR0cDovL3g"])
 def test_garbage_is_refused(eks: Eks, token: str) -> None:
-    with pytest.raises(TokenRefused):
+    with pytest.raises(InvalidTokenError):
         admit(eks, token)
 
 

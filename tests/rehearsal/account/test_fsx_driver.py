@@ -12,7 +12,7 @@ from rehearsal.account.context import Account
 from rehearsal.account.services import pod_role
 from rehearsal.account.services.fsx_driver import FsxDriver
 from rehearsal.account.services.fsx_driver_requests import create_request, gib, rounded_up, tags_of
-from rehearsal.account.services.pod_role import Rejected
+from rehearsal.account.services.pod_role import PodRoleError
 from rehearsal.kubernetes.api import Object
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
@@ -277,7 +277,7 @@ def test_guard_names_the_file_system_that_the_driver_did_not_delete(
     event = {"RequestType": "Delete", "ResourceProperties": properties, "AskedAt": time.time()}
     assert guard.is_complete(event, None) == {"IsComplete": False}
     left = fsx.describe_file_systems()["FileSystems"][0]["FileSystemId"]
-    with pytest.raises(guard.StillThere, match=f"did not delete {left} "):
+    with pytest.raises(guard.FileSystemsRemainError, match=f"did not delete {left} "):
         guard.is_complete(event | {"AskedAt": time.time() - 2 * guard.PATIENCE_SECONDS}, None)
     fsx.delete_file_system(FileSystemId=left)
     until(lambda: guard.is_complete(event, None)["IsComplete"], driver)
@@ -324,7 +324,7 @@ def test_driver_rounds_up_as_fsx_needs_it(asked: int, made: int) -> None:
     [{}, {"subnetId": "s", "efaEnabled": "yes"}, {"subnetId": "s", "perUnitStorageThroughput": "much"}],
 )
 def test_parameters_that_the_driver_cannot_read_are_rejected(parameters: dict[str, str]) -> None:
-    with pytest.raises(Rejected):
+    with pytest.raises(PodRoleError):
         create_request(parameters, volume="v", capacity_gib=1200, driver_tags={})
 
 
@@ -332,7 +332,7 @@ def test_sizes_and_tags_are_read_as_written() -> None:
     assert (gib("1200Gi"), gib("2Ti")) == (1200, 2048)
     assert tags_of("a=b,c=d") == {"a": "b", "c": "d"}
     for wrong in ("1.2T", "1200"):
-        with pytest.raises(Rejected):
+        with pytest.raises(PodRoleError):
             gib(wrong)
-    with pytest.raises(Rejected):
+    with pytest.raises(PodRoleError):
         tags_of("a")

@@ -11,7 +11,7 @@ from moto.core.exceptions import ServiceException
 from rehearsal.account.cloudformation.models import models
 from rehearsal.account.cloudformation.resource_types import resource_types
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.eks.host import ClusterHost
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
@@ -117,7 +117,7 @@ def test_removal_shows_in_the_service_or_is_refused(updated: Any, kind: str, pat
     resource = updated(kind)
     try:
         seen = beyond_noise(resource, resource.with_value(path))
-    except (ResourceFailure, ClientError, ServiceException):
+    except (ResourceError, ClientError, ServiceException):
         return  # the model refuses, or the service itself
     assert seen
 
@@ -126,7 +126,7 @@ def test_removal_shows_in_the_service_or_is_refused(updated: Any, kind: str, pat
 def test_change_that_is_not_carried_out_is_refused_by_name(updated: Any, kind: str, path: str) -> None:
     resource = updated(kind)
     before = resource.state()
-    with pytest.raises(ResourceFailure) as refusal:
+    with pytest.raises(ResourceError) as refusal:
         resource.update(resource.with_value(path, CASES[kind].refused[path]))
     name = path.split(".", maxsplit=1)[0]
     assert name in str(refusal.value)

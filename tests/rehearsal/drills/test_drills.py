@@ -21,8 +21,8 @@ from rehearsal.drills.perform import play
 from rehearsal.drills.stage import Stage
 from rehearsal.drills.timeline import Timeline
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES, REPOSITORY
-from rehearsal.story.cdk import CommandFailure
-from rehearsal.story.steps import Broken
+from rehearsal.story.cdk import CommandError
+from rehearsal.story.steps import RehearsalError
 from rehearsal.watch import Watch
 
 # As the CDK CLI prints them: wrapped, and followed by the framework's stack.
@@ -179,7 +179,7 @@ def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(stage: Fake
 
 def test_a_command_that_fails_breaks_the_promise_with_its_output(stage: FakeStage) -> None:
     def fail(_: Stage) -> None:
-        raise CommandFailure("`cdk deploy …` ended with code 1")
+        raise CommandError("`cdk deploy …` ended with code 1")
 
     assert not played(Drill("any", "all is well", fail, Stage), stage)
     assert "`cdk deploy …` ended with code 1" in stage.printed
@@ -195,7 +195,7 @@ def test_the_timeline_is_in_order_and_begins_with_the_drill() -> None:
 
 
 def fail(_: FakeStage) -> None:
-    raise Broken("it was not kept")
+    raise RehearsalError("it was not kept")
 
 
 def test_every_drill_is_played_although_one_breaks_its_promise() -> None:

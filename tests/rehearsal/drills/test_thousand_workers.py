@@ -12,7 +12,7 @@ from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.kubectl import rendered
 from rehearsal.drills.cluster.side import HERE, STOCK, Side
 from rehearsal.drills.thousand_workers import TURNS, WORKERS, ThousandStage, with_workers
-from rehearsal.story.steps import Broken
+from rehearsal.story.steps import RehearsalError
 
 DEV = with_workers(config.load("dev"), WORKERS)
 
@@ -46,7 +46,7 @@ def test_both_take_turns() -> None:
 
 def test_the_median_counts() -> None:
     thousand_workers.play(FakeStage({HERE: [114.0, 500.0, 110.0], STOCK: [100.0, 100.0, 20.0]}))
-    with pytest.raises(Broken, match=r"it was 1\.16 x"):
+    with pytest.raises(RehearsalError, match=r"it was 1\.16 x"):
         thousand_workers.play(FakeStage({HERE: [116.0, 10.0, 500.0], STOCK: [100.0, 100.0, 100.0]}))
 
 

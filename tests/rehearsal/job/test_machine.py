@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.job.machine import require_machine
-from rehearsal.processes import ProcessFailure
+from rehearsal.processes import ProcessError
 
 PROGRAMS = ("ip", "nsenter", "unshare", "wget")
 
@@ -33,17 +33,17 @@ def test_machine_with_everything_will_do(bin_folder: Path) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_missing_program_is_named(bin_folder: Path, program: str) -> None:
     (bin_folder / program).unlink()
-    with pytest.raises(ProcessFailure, match=rf"needs {program}: install iproute2, util-linux and wget"):
+    with pytest.raises(ProcessError, match=rf"needs {program}: install iproute2, util-linux and wget"):
         require_machine(bin_folder.parent)
 
 
 def test_missing_ray_names_the_command_that_installs_it(bin_folder: Path) -> None:
     (bin_folder / "ray").unlink()
-    with pytest.raises(ProcessFailure, match=r"there is no Ray in .*: `make setup-jobs` installs it"):
+    with pytest.raises(ProcessError, match=r"there is no Ray in .*: `make setup-jobs` installs it"):
         require_machine(bin_folder.parent)
 
 
 def test_refused_namespaces_name_the_setting(bin_folder: Path) -> None:
     write(bin_folder / "unshare", "echo 'unshare: write failed: Operation not permitted' >&2; exit 1")
-    with pytest.raises(ProcessFailure, match=r"refuses \(unshare: write failed.*sysctl kernel\.apparmor"):
+    with pytest.raises(ProcessError, match=r"refuses \(unshare: write failed.*sysctl kernel\.apparmor"):
         require_machine(bin_folder.parent)

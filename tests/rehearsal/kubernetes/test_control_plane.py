@@ -18,7 +18,7 @@ from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import KUBERNETES_VERSION, Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.processes import ProcessFailure, ProgramEndedError, is_alive
+from rehearsal.processes import ProcessError, ProgramEndedError, is_alive
 from rehearsal.runs import living
 from tests.rehearsal.kubernetes.cluster import COMPONENTS, GENERAL, Kubectl, operator_pod, process_of
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
@@ -212,7 +212,7 @@ def test_component_that_does_not_start_is_named_with_its_log(
     (broken / component).chmod(0o755)
     plane = ControlPlane(tmp_path / "plane", Binaries(broken), name="broken")
     # What is waited for in vain is told otherwise.
-    with pytest.raises(ProcessFailure, match=rf"(?s){component} ended with code 3; its log: .*no such luck"):
+    with pytest.raises(ProcessError, match=rf"(?s){component} ended with code 3; its log: .*no such luck"):
         plane.start()
     assert not pids_of(tmp_path / "plane")
 

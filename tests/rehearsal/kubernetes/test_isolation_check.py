@@ -17,9 +17,9 @@ import pytest
 from config import Environment, labels, load
 from config.facts.versions import PYTHON_IMAGE
 from k8s_charts.shared.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
-from ops.errors import Unreachable
+from ops.errors import UnreachableError
 from ops.isolation import check
-from ops.isolation.check import NotTried, Outcome, Prober, enforcement, heads, verdict
+from ops.isolation.check import Outcome, ProbeError, Prober, enforcement, heads, verdict
 from ops.isolation.plan import LABEL, SUBMITTER, Head, Origin, plan
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
@@ -143,7 +143,9 @@ def test_pods_that_find_no_place_say_why_and_are_removed(
     monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=moment, sleep=time.sleep))
     kubectl("cordon", "probing")
     try:
-        with pytest.raises(NotTried, match=r"not tried in \d+ seconds: isolated-ray/isolation-check-submitter-.*nodes"):
+        with pytest.raises(
+            ProbeError, match=r"not tried in \d+ seconds: isolated-ray/isolation-check-submitter-.*nodes"
+        ):
             prober.try_all(origins, lambda _: None)
     finally:
         kubectl("uncordon", "probing")
@@ -161,14 +163,14 @@ def test_a_dry_run_makes_nothing_and_finds_what_the_cluster_would_refuse(
 ) -> None:
     prober.rehearse(origins)
     assert left(kubectl) == []
-    with pytest.raises(Unreachable, match="nowhere"):
+    with pytest.raises(UnreachableError, match="nowhere"):
         prober.rehearse([replace(origins[0], namespace="nowhere")])
 
 
 def test_the_head_is_found_by_its_readiness(
     environment: Environment, api: kubernetes.client.ApiClient, kubectl: Kubectl
 ) -> None:
-    with pytest.raises(NotTried, match="isolated-ray/rayml has no ready head"):
+    with pytest.raises(ProbeError, match="isolated-ray/rayml has no ready head"):
         heads(environment, api)
     container = {"name": "ray", "image": "example.invalid/ray:1", **_restricted()}
     labelled = {"ray.io/cluster": "rayml", "ray.io/node-type": "head"}

@@ -15,7 +15,7 @@ from k8s_charts.assembly import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import rollout as rollouts
 from ops.change.rollout import Rollout
-from ops.change.scale import Refused, refuse_jobs
+from ops.change.scale import RefusedError, refuse_jobs
 from ops.jobs.running import running
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
@@ -231,5 +231,5 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
 def test_a_rollout_is_refused_while_the_head_does_not_say_what_runs(ray: Ray) -> None:
     """No container runs here that could."""
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="WARN"))
-    with pytest.raises(Refused, match="does not say which jobs run"):
+    with pytest.raises(RefusedError, match="does not say which jobs run"):
         refuse_jobs({(NAMESPACE, "rayml")}, partial(running, ray.api))

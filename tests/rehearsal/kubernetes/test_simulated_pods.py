@@ -6,7 +6,7 @@ import kubernetes
 import pytest
 
 from ops.jobs import direct
-from ops.jobs.head_api import Head, NotTold
+from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.runs import Request, RunError
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
@@ -33,9 +33,9 @@ def core(control_plane: ControlPlane, nodes: Nodes, kubectl: Kubectl) -> Iterato
 
 def test_its_jobs_cannot_be_asked_for(core: kubernetes.client.CoreV1Api) -> None:
     head = Head(core, "default", "quiet-head")
-    with pytest.raises(NotTold, match=SAID):
+    with pytest.raises(HeadUnreachableError, match=SAID):
         head.jobs()
-    with pytest.raises(NotTold, match=SAID):
+    with pytest.raises(HeadUnreachableError, match=SAID):
         next(head.tail("train"))
 
 

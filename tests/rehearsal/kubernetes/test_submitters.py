@@ -21,9 +21,9 @@ from config import labels
 from config.facts.versions import PYTHON_IMAGE
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared.names import RUN_LABEL, submitters_group
-from ops.errors import Unreachable
+from ops.errors import UnreachableError
 from ops.jobs import direct, follow
-from ops.jobs.head_api import Head, NotTold
+from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.package import Package
 from ops.jobs.runs import Request, RunError, Runs, as_submitter
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
@@ -241,7 +241,7 @@ def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: R
 def _answers(ray: Head) -> bool:
     try:
         return ray.jobs() == []
-    except NotTold:
+    except HeadUnreachableError:
         return False
 
 
@@ -255,7 +255,7 @@ def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: 
         partial(bob.pods, "works"),
         partial(bob.log, "rayml-head"),
     ):
-        with pytest.raises(Unreachable, match=r"refuses this \(403\).*access\.submitters"), as_submitter():
+        with pytest.raises(UnreachableError, match=r"refuses this \(403\).*access\.submitters"), as_submitter():
             attempt()
     assert not kubectl.get("-n", NAMESPACE, "jobs", "-l", f"{RUN_LABEL}=foreign")["items"]
     assert not [id for id in ray.submissions if id.startswith("foreign")]

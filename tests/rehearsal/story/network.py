@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 0.05
 _NOT_FOREIGN: Final = ("00000000:", "0100007F:", "0" * 32, f"{'0' * 24}01000000:", f"{'0' * 16}FFFF00000100007F:")
 
 
-class Forbidden(Exception):
+class ForbiddenError(Exception):
     """This system gives no network namespace to a user; the message is its own."""
 
 
@@ -90,7 +90,7 @@ def dead_end(report: Path) -> Iterator[DeadEnd]:
     """Yield a network without a way out; raise Forbidden when this system gives none."""
     programs = ("unshare", "nsenter", "ip")
     if missing := [program for program in programs if not shutil.which(program)]:
-        raise Forbidden(f"not installed: {', '.join(missing)}")
+        raise ForbiddenError(f"not installed: {', '.join(missing)}")
     argv = ["unshare", "--map-root-user", "--net", sys.executable, str(_DEAD_END), str(report)]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as holder:
@@ -98,7 +98,7 @@ def dead_end(report: Path) -> Iterator[DeadEnd]:
         assert holder.stdout
         first = holder.stdout.readline().strip()
         if first.startswith(("unshare:", "forbidden:")):
-            raise Forbidden(first)
+            raise ForbiddenError(first)
         assert first == "ready", first + holder.stdout.read()
         try:
             yield DeadEnd(holder.pid, report)
@@ -112,7 +112,7 @@ def watched(directory: Path, report: Path) -> Iterator[Network]:
     with contextlib.ExitStack() as stack:
         try:
             network: Network = stack.enter_context(dead_end(report))
-        except Forbidden:
+        except ForbiddenError:
             network = watch = Watch(directory)
             stack.callback(watch.stop)
         yield network

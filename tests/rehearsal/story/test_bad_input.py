@@ -15,7 +15,7 @@ from config.load import DIRECTORY
 from ops.__main__ import app as ops_app
 from rehearsal.__main__ import app as rehearsal_app
 from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.processes import ProcessFailure, Supervisor
+from rehearsal.processes import ProcessError, Supervisor
 from rehearsal.story.account import EmbeddedAccount
 from tests.environments import read_from
 from tests.rehearsal.story.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
@@ -129,7 +129,7 @@ def test_synth_tells_everything_that_is_wrong_at_once(clone: Checkout) -> None:
 def test_taken_port_is_named(tmp_path: Path, programs: Binaries) -> None:
     account = EmbeddedAccount(tmp_path / "account", programs.directory, account_id="111122223333", region="us-west-2")
     supervisor = Supervisor(tmp_path)
-    with socket.create_server(("127.0.0.1", account.port)), pytest.raises(ProcessFailure) as failure:
+    with socket.create_server(("127.0.0.1", account.port)), pytest.raises(ProcessError) as failure:
         account.start(supervisor)
     assert_one_clear_message(
         str(failure.value), rf"account ended with code 1; .*\n.*port {account.port} of 127\.0\.0\.1"

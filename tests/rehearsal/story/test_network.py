@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.story.network import Forbidden, Watch, dead_end
+from tests.rehearsal.story.network import ForbiddenError, Watch, dead_end
 from tests.waiting import wait_until
 
 OUT = "203.0.113.7"
@@ -49,7 +49,7 @@ def test_dead_end_sees_who_tries_to_leave_and_what_name_is_asked_for(tmp_path: P
             assert network.leaving() == []
             subprocess.run([*argv, CALL_OUT], check=True)
             assert network.leaving() == ["tcp 203.0.113.7:443", "udp 203.0.113.53:53 (DNS sts.amazonaws.com)"]
-    except Forbidden as forbidden:
+    except ForbiddenError as forbidden:
         pytest.skip(f"no network namespace here: {forbidden}")
 
 

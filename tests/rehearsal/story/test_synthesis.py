@@ -9,7 +9,7 @@ import pytest
 from rehearsal.isolation import child_environment
 from rehearsal.processes import Supervisor
 from rehearsal.story.breakdown import Spans
-from rehearsal.story.cdk import Cdk, CommandFailure, Synthesis
+from rehearsal.story.cdk import Cdk, CommandError, Synthesis
 
 
 @pytest.fixture
@@ -45,5 +45,5 @@ def test_it_leaves_an_assembly_and_its_time(tmp_path: Path, supervisor: Supervis
 
 def test_an_app_that_fails_is_a_failure_with_its_words(tmp_path: Path, supervisor: Supervisor) -> None:
     synthesis = begin(tmp_path, supervisor, "echo no such chart >&2; exit 2", Spans())
-    with pytest.raises(CommandFailure, match=r"(?s)`cdk synth` ended with code 1; its output: \S+\.log.*no such chart"):
+    with pytest.raises(CommandError, match=r"(?s)`cdk synth` ended with code 1; its output: \S+\.log.*no such chart"):
         synthesis.finish()

@@ -29,7 +29,7 @@ _LIFETIME = timedelta(minutes=15)
 """EKS accepts a token for 15 minutes, whatever it says itself (aws-iam-authenticator)."""
 
 
-class TokenRefused(Exception):
+class InvalidTokenError(Exception):
     """The token is not accepted; the message says why."""
 
 
@@ -44,7 +44,7 @@ def install(account: Account, service: EksService) -> None:
         try:
             user = authenticate(account, service, cluster_name, asked["spec"]["token"])
             status: dict[str, Any] = {"authenticated": True, "user": user}
-        except TokenRefused as refusal:
+        except InvalidTokenError as refusal:
             status = {"authenticated": False, "error": str(refusal)}
         who = status.get("user", {}).get("username") or status["error"]
         account.journal.record(
@@ -60,7 +60,7 @@ def authenticate(account: Account, service: EksService, cluster_name: str, token
     caller = verify(account, cluster_name, token)
     entry = service.entries.find(cluster_name, caller.arn)
     if entry is None:
-        raise TokenRefused(f"no access entry of cluster {cluster_name} for {caller.arn}")
+        raise InvalidTokenError(f"no access entry of cluster {cluster_name} for {caller.arn}")
     administers = Grant(caller.arn, "AmazonEKSClusterAdminPolicy") in entry.grants()
     return {
         "username": entry.user(caller.session_name),
@@ -74,40 +74,40 @@ def verify(account: Account, cluster_name: str, token: str) -> Owner:
     url = urlsplit(_decoded(token))
     query = dict(parse_qsl(url.query, keep_blank_values=True))
     if url.netloc not in (f"127.0.0.1:{account.port}", f"localhost:{account.port}"):
-        raise TokenRefused(f"the token is for {url.netloc}, not for this account's STS")
+        raise InvalidTokenError(f"the token is for {url.netloc}, not for this account's STS")
     if query.get("Action") != "GetCallerIdentity":
-        raise TokenRefused("the token is no GetCallerIdentity request")
+        raise InvalidTokenError("the token is no GetCallerIdentity request")
     try:
         signed_at = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         access_key_id, _, region, service, _ = query["X-Amz-Credential"].split("/")
         signature, signed_headers = query.pop("X-Amz-Signature"), query["X-Amz-SignedHeaders"].split(";")
     except (KeyError, ValueError) as error:
-        raise TokenRefused(f"the token is not signed with Signature Version 4: {error}") from error
+        raise InvalidTokenError(f"the token is not signed with Signature Version 4: {error}") from error
     if abs(account.clock.now() - signed_at) > _LIFETIME:
-        raise TokenRefused(f"the token of {signed_at:%H:%M:%S} UTC has expired")
+        raise InvalidTokenError(f"the token of {signed_at:%H:%M:%S} UTC has expired")
     if _CLUSTER_HEADER not in signed_headers:
-        raise TokenRefused(f"the token does not sign {_CLUSTER_HEADER}")
+        raise InvalidTokenError(f"the token does not sign {_CLUSTER_HEADER}")
     try:
         caller = owner_of(account, access_key_id, query.get("X-Amz-Security-Token"))
     except UnknownKeyError as error:
-        raise TokenRefused(str(error)) from error
+        raise InvalidTokenError(str(error)) from error
     # The header's value is not in the URL: only a signature made for this cluster's name can match.
     request = AWSRequest("GET", f"{url.scheme}://{url.netloc}{url.path}?{urlencode(query)}")
     request.headers[_CLUSTER_HEADER] = cluster_name
     request.context["timestamp"] = query["X-Amz-Date"]
     if not hmac.compare_digest(_signature(request, caller.credentials, service, region), signature):
-        raise TokenRefused(f"the token's signature is wrong, or made for another cluster than {cluster_name}")
+        raise InvalidTokenError(f"the token's signature is wrong, or made for another cluster than {cluster_name}")
     return caller
 
 
 def _decoded(token: str) -> str:
     encoded = token.removeprefix(_PREFIX)
     if encoded == token:
-        raise TokenRefused(f"the token does not begin with {_PREFIX}")
+        raise InvalidTokenError(f"the token does not begin with {_PREFIX}")
     try:
         return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise TokenRefused(f"the token cannot be decoded: {error}") from error
+        raise InvalidTokenError(f"the token cannot be decoded: {error}") from error
 
 
 def _signature(request: AWSRequest, credentials: Credentials, service: str, region: str) -> str:

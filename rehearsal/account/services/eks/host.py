@@ -94,7 +94,7 @@ class ClusterHost:
         self._running: dict[str, RunningCluster] = {}
 
     def start(self, name: str, issuer: str) -> RunningCluster:
-        """Start a fresh control plane (5 s). Raises ProcessFailure or BinariesError, which name the program."""
+        """Start a fresh control plane (5 s). Raises ProcessError or BinariesError, which name the program."""
         plane = self._make(self._account, name, issuer)
         began = time.monotonic()
         plane.start()

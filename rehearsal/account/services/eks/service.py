@@ -16,7 +16,7 @@ from typing import Any
 from moto.eks.models import eks_backends
 
 from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceFailure
+from rehearsal.account.errors import ResourceError
 from rehearsal.account.services.eks import checks
 from rehearsal.account.services.eks.access_entries import AccessEntries
 from rehearsal.account.services.eks.addons import DEFAULT_ADDONS, Addons
@@ -26,7 +26,7 @@ from rehearsal.account.services.eks.node_groups import NodeGroups
 from rehearsal.account.services.eks.pod_identity import PodIdentityAssociations
 from rehearsal.account.services.eks.updates import Updates
 from rehearsal.kubernetes.binaries import BinariesError
-from rehearsal.processes import ProcessFailure
+from rehearsal.processes import ProcessError
 
 _services: dict[tuple[str, str], "EksService"] = {}
 _PLATFORM_VERSION = "eks.1"
@@ -203,8 +203,8 @@ class EksService:
     def _start(self, cluster: Any) -> Plane:
         try:
             return self.account.clusters.start(cluster.name, cluster.identity["oidc"]["issuer"]).control_plane
-        except (ProcessFailure, BinariesError) as error:
-            raise ResourceFailure(f"The control plane of EKS cluster {cluster.name} did not start: {error}") from error
+        except (ProcessError, BinariesError) as error:
+            raise ResourceError(f"The control plane of EKS cluster {cluster.name} did not start: {error}") from error
 
     def _tear_down(self, cluster: Any) -> None:
         self.entries.close(cluster.name)

@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from rehearsal.account.hyperpod.permissions import TABLE
-from rehearsal.account.hyperpod.policies import Decision, Grants, PolicyNotUnderstood, evaluate, trusts
+from rehearsal.account.hyperpod.policies import Decision, Grants, UnsupportedPolicyError, evaluate, trusts
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -199,7 +199,7 @@ def test_statement_decides_as_iam_documents(statement: dict[str, Any], decision:
     ],
 )
 def test_what_is_not_implemented_raises_instead_of_guessing(statement: dict[str, Any], word: str) -> None:
-    with pytest.raises(PolicyNotUnderstood, match=word):
+    with pytest.raises(UnsupportedPolicyError, match=word):
         evaluate([policy(statement)], "s3:GetObject", "arn:aws:s3:::bucket/key", {})
 
 

@@ -7,7 +7,7 @@ import pytest
 from botocore.config import Config
 
 from rehearsal.account.hyperpod.bench import EXECUTION_POLICY, HyperPodBench
-from rehearsal.account.hyperpod.errors import ValidationFailed
+from rehearsal.account.hyperpod.errors import ValidationFailedError
 from rehearsal.account.hyperpod.validation import validate
 
 Refusal = Callable[..., str]
@@ -63,7 +63,9 @@ def test_instance_group_is_checked_against_the_service_model(
 
 
 def test_unknown_member_is_refused() -> None:
-    with pytest.raises(ValidationFailed, match="Unknown member 'nodeRecovey'; CreateClusterRequest has AutoScaling"):
+    with pytest.raises(
+        ValidationFailedError, match="Unknown member 'nodeRecovey'; CreateClusterRequest has AutoScaling"
+    ):
         validate("CreateCluster", {"ClusterName": "x", "NodeRecovey": "None"})
 
 
