@@ -22,19 +22,20 @@ setup: ## install everything that the lock files name (.venv, node_modules)
 	@./setup.sh all
 
 # checkov's pins do not go with the project's: an environment of its own, 200 MB, a few seconds beside the download.
-.venv-policies/.stamp: requirements-policies.txt | setup
+.venv-policies/.stamp: requirements/policies.txt | setup
 	@printf 'setup: checkov\n'
 	@$(VENV)/uv venv --quiet --clear --python $(VENV)/python .venv-policies
-	@$(VENV)/uv pip sync --quiet --python .venv-policies/bin/python --require-hashes requirements-policies.txt
+	@$(VENV)/uv pip sync --quiet --python .venv-policies/bin/python --require-hashes requirements/policies.txt
 	@touch $@
 
 .PHONY: setup-policies
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), whose policies `make test` runs
 
-.venv-jobs/.stamp: requirements-jobs.txt | setup
+# Ray 2.42.1 and PyTorch 2.6.0 have wheels for Python 3.11 and 3.12, but for none newer.
+.venv-jobs/.stamp: requirements/jobs.txt | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
-	@$(VENV)/uv venv --quiet --clear --python $(VENV)/python .venv-jobs
-	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-jobs/bin/python --require-hashes requirements-jobs.txt
+	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-jobs
+	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-jobs/bin/python --require-hashes requirements/jobs.txt
 	@touch $@
 
 .PHONY: setup-jobs
@@ -61,12 +62,15 @@ drill: setup ## let something go wrong on purpose: NAME='create-fails capacity';
 	@$(RUN) $(VENV)/python -m rehearsal drill $(DRILLS) --env $(ENV)
 
 .PHONY: check
-check: setup ## formatting, lint, types, import rules, shell scripts, workflows
+check: setup ## formatting, lint, types, import rules, shell scripts, lock files, entries of the root
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-logo
-	@$(RUN) shellcheck setup.sh .ci/run lifecycle_scripts/eks/*.sh
+	@$(RUN) shellcheck setup.sh requirements/lock.sh .ci/run lifecycle_scripts/eks/*.sh
+	@$(RUN) requirements/lock.sh --check
+	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
+	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
 
 .PHONY: test
@@ -101,14 +105,8 @@ bench: setup setup-jobs ## what synth and the rehearsal cost, as ratios; what ch
 	@PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs
 
 .PHONY: lock
-lock: setup ## lock the Python dependencies anew from requirements*.in
-	@for set in setup "" dev policies; do name=requirements$${set:+-$$set}; \
-	  $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-annotate --no-header $$name.in -o $$name.txt; done
-	@$(VENV)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_31 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header requirements-jobs.in -o requirements-jobs.txt
-	@$(VENV)/uv pip compile --quiet --python-version 3.10 --python-platform x86_64-manylinux_2_31 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header ray_image/requirements.in -o ray_image/requirements.txt
+lock: setup ## lock the Python dependencies of pyproject.toml and of the Ray image (requirements.txt, requirements/)
+	@$(RUN) requirements/lock.sh
 
 .PHONY: clean
 clean: ## remove what runs and checks left, and say what stays: where, how large, and how to remove it

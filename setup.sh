@@ -14,12 +14,12 @@ find_python() {
   local candidate
   for candidate in "${PYTHON:-}" python3.12 python3.11 python3; do
     [ -n "$candidate" ] || continue
-    if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null; then
+    if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       printf '%s' "$candidate"
       return
     fi
   done
-  fail "Python 3.11 or 3.12 with venv is needed (Ray 2.42.1 has no wheels for newer ones); set PYTHON=/path/to/python3.12"
+  fail "Python 3.11 or newer with venv is needed; set PYTHON=/path/to/python3.12"
 }
 
 check_machine() {
@@ -38,10 +38,10 @@ check_machine() {
 
 python=$(find_python)
 check_machine
-lock=requirements-dev.txt
+lock=requirements/dev.txt
 [ "$what" = all ] || lock=requirements.txt
 
-stamp=$(cat setup.sh requirements-setup.txt "$lock" package-lock.json pyproject.toml | sha256sum | cut -d' ' -f1)
+stamp=$(cat setup.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
   exit 0
 fi
@@ -49,9 +49,9 @@ fi
 unreachable="its output is above. Without a network: point pip, uv and npm to a mirror (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
 printf 'setup: Python packages\n'
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.txt ||
-  fail "pip could not install requirements-setup.txt; $unreachable"
-.venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements-setup.txt ||
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/setup.txt ||
+  fail "pip could not install requirements/setup.txt; $unreachable"
+.venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements/setup.txt ||
   fail "uv could not install $lock; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 
@@ -62,11 +62,4 @@ omit=()
 PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}" ||
   fail "npm could not install package-lock.json; $unreachable"
 
-# `cdk` after `source .venv/bin/activate`: the locked CLI, on the Node of the lock file, whatever the system has.
-cat > .venv/bin/cdk <<EOF
-#!/usr/bin/env bash
-export PATH="$PWD/.venv/bin:\$PATH" JSII_NODE="$node_home/bin/node"
-exec "$node_home/bin/node" "$PWD/node_modules/aws-cdk/bin/cdk" "\$@"
-EOF
-chmod +x .venv/bin/cdk
 printf '%s' "$stamp" > .venv/.stamp

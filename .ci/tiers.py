@@ -15,8 +15,8 @@ _FRAME: Final = (
     "Makefile",
     "package*.json",
     "pyproject.toml",
-    "requirements-dev.txt",
-    "requirements-setup.txt",
+    "requirements/dev.txt",
+    "requirements/setup.txt",
     "setup.sh",
 )
 # The rehearsal, and what it copies to deploy it (rehearsal/story/project.py).
@@ -27,7 +27,7 @@ _REHEARSED: Final = (
 )
 # What the jobs' tests import and start.
 _JOBS: Final = (
-    *("requirements-jobs.txt", "config/*", "controllers/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
+    *("requirements/jobs.txt", "config/*", "controllers/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
     *("tests/__init__.py", "tests/conftest.py", "tests/sampling.py", "tests/waiting.py"),
     *("tests/unit/__init__.py", "tests/unit/controllers/*"),
 )
@@ -92,7 +92,7 @@ TIERS: Final = (
         "make rehearse-job",
         budget=15,
         cores=1,
-        files=(*_REHEARSED, "requirements-jobs.txt"),
+        files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
     # Whole, and isolated: what `make rehearse ENV=prod` would prove, too.

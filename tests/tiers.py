@@ -28,7 +28,7 @@ PRODUCT: Final = (
 # What no test of tests/rehearsal reads.
 APART: Final = (
     *(".ci/", ".github/", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "bench/", "docs/"),
-    *("README.md", "requirements-jobs.in", "requirements-jobs.txt"),
+    *("README.md", "requirements/jobs.txt", "requirements/lock.sh"),
     *("tests/charts/", "tests/handlers/", "tests/jobs/", "tests/synth/", "tests/unit/"),
 )
 

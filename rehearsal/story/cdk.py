@@ -18,7 +18,7 @@ from rehearsal.processes import Child, ProcessError, Supervisor, end_with_parent
 from rehearsal.story.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
-_LOCKS: Final = ("package-lock.json", "requirements-dev.txt")
+_LOCKS: Final = ("package-lock.json", "requirements/dev.txt")
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
 """What the CLI prints of a stack that it changed; of another it says `(no changes)` after the name."""
 PRELOAD: Final = Path(__file__).with_name("cdk_preload.js")

@@ -200,6 +200,6 @@ def test_no_file_names_where_this_checkout_lies() -> None:
 
 def test_lock_files_hold_no_download_address() -> None:
     assert '"resolved"' not in (REPOSITORY / "package-lock.json").read_text()
-    for path in REPOSITORY.glob("requirements*.txt"):
+    for path in (REPOSITORY / "requirements.txt", *REPOSITORY.glob("requirements/*.txt")):
         lines = path.read_text().splitlines()
         assert [line for line in lines if "://" in line or line.startswith(("--index", "--extra", "--find"))] == []

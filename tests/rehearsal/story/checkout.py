@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, REHEARSAL_PATIENCE
 
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "package-lock.json", "pyproject.toml"),
-    *("requirements-dev.txt", "setup.sh"),
+    *("requirements", "setup.sh"),
     *("config", "controllers", "environments", "handlers", "k8s_charts"),
     *("lifecycle_scripts", "ops", "ray_image", "ray_jobs", "rehearsal"),
     "stacks",

