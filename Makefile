@@ -83,17 +83,17 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 
 .PHONY: test-long
 test-long: setup setup-jobs ## all cases of which each other run takes a sample, and what explores widely
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/handlers tests/rehearsal/story
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/handlers tests/rehearsal/run
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 
 .PHONY: test-readme
 test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one
-	@$(RUN) pytest -q -m readme tests/rehearsal/story
+	@$(RUN) pytest -q -m readme tests/rehearsal/run
 
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev as somebody with credentials of a real account: nothing of them is used, nothing leaves
-	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/story
+	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run
 
 .PHONY: manifests
 manifests: setup ## render manifests/ anew for every environment

@@ -19,7 +19,7 @@ _FRAME: Final = (
     "requirements/setup.txt",
     "setup.sh",
 )
-# The rehearsal, and what it copies to deploy it (rehearsal/story/project.py).
+# The rehearsal, and what it copies to deploy it (rehearsal/run/project.py).
 _REHEARSED: Final = (
     *_FRAME,
     *("app.py", "cdk.json", "config/*", "controllers/*", "environments/*", "handlers/*", "k8s_charts/*"),

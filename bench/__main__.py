@@ -13,7 +13,7 @@ from config.facts import charts_lock
 from rehearsal import stand_ins
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, ROOT
-from rehearsal.story import report
+from rehearsal.run import report
 
 console = Console(highlight=False)
 

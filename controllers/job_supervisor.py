@@ -21,7 +21,7 @@ from typing import Final
 
 from controllers.job_decision import Limits
 from controllers.job_run import Run
-from controllers.kubernetes_api import Api, ApiError, Cluster
+from controllers.kubernetes_api import Api, ApiError, ApiServer
 from controllers.lease import LeaseLostError
 from controllers.supervision import NAME, Supervisor, TerminatedError, say
 from controllers.telemetry import Metrics, serve
@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Run until the run is over, or SIGTERM or SIGINT; return the exit code."""
     arguments = _arguments()
-    cluster = Cluster(
+    cluster = ApiServer(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
     )
     run = Run(

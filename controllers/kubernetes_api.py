@@ -37,7 +37,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ApiServer:
     """Where the API server is, and the directory with the service account's `token` and `ca.crt`."""
 
     host: str
@@ -51,7 +51,7 @@ class Api:
     Every method raises ApiError. The token is read for each request: the kubelet renews it.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ApiServer) -> None:
         self._cluster = cluster
         self._connection: http.client.HTTPSConnection | None = None
 
@@ -147,7 +147,7 @@ class Mirror(threading.Thread, Generic[T]):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServer,
         path: str,
         parse: Callable[[Object], T],
         failed: Callable[[ApiError], None],

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from controllers.decision import Action, Node, Object, Pod, Verdict, decide
-from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, Cluster, Mirror
+from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, ApiServer, Mirror
 from controllers.telemetry import Metrics, log, serve
 
 NAME: Final = "ray-reaper"
@@ -54,7 +54,7 @@ class Reaper:
     """Looks at all pods of Ray's namespace again and again, and acts on those that `decide` says."""
 
     def __init__(
-        self, cluster: Cluster, metrics: Metrics, *, namespace: str, unready_seconds: float, dry_run: bool
+        self, cluster: ApiServer, metrics: Metrics, *, namespace: str, unready_seconds: float, dry_run: bool
     ) -> None:
         self._api = Api(cluster)
         self._metrics = metrics
@@ -270,7 +270,7 @@ def main() -> None:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    cluster = Cluster(
+    cluster = ApiServer(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
     )
     metrics = Metrics()

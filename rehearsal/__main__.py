@@ -30,7 +30,7 @@ def run(
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running after the RayClusters are ready.")] = False,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
-    from rehearsal.story.tell import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.run.rehearse import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly():
         _require_rehearsable(env)
@@ -65,7 +65,7 @@ def drill(
 @app.command()
 def job() -> None:
     """Lose a node under a job on real Ray, in pods that run on this machine. Exit code 1: the job did not survive."""
-    from rehearsal.job.story import rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.job.rehearsal import rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly(), _alone(JOB):
         code = rehearse_job(console)

@@ -55,7 +55,7 @@ class WorkerGroup:
 
 
 @dataclass(frozen=True)
-class RayCluster:
+class RayClusterSpec:
     """A RayCluster whose image holds Ray `ray_version`; without `autoscaling` it has each group's `replicas`."""
 
     name: str
@@ -70,7 +70,7 @@ class RayCluster:
 class RayClusterChart(ProjectChart):
     """One RayCluster."""
 
-    def __init__(self, scope: Construct, id: str, *, cluster: RayCluster) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: RayClusterSpec) -> None:
         super().__init__(scope, id)
         spec = ray_cluster_spec(cluster)
         resource = cdk8s.ApiObject(
@@ -88,7 +88,7 @@ class RayClusterChart(ProjectChart):
         explain(resource, _EXCEPTIONS)
 
 
-def ray_cluster_spec(cluster: RayCluster) -> dict[str, Any]:
+def ray_cluster_spec(cluster: RayClusterSpec) -> dict[str, Any]:
     """Return the `spec` of the RayCluster."""
     scaling = cluster.autoscaling
     autoscaler = {"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}
@@ -111,7 +111,7 @@ def ray_cluster_spec(cluster: RayCluster) -> dict[str, Any]:
     }
 
 
-def _head_pod(cluster: RayCluster) -> dict[str, Any]:
+def _head_pod(cluster: RayClusterSpec) -> dict[str, Any]:
     pod = ray_pods.pod(
         cluster.pods,
         cluster.head.place,
@@ -132,7 +132,7 @@ def _head_pod(cluster: RayCluster) -> dict[str, Any]:
     return pod
 
 
-def _worker_group(cluster: RayCluster, group: WorkerGroup) -> dict[str, Any]:
+def _worker_group(cluster: RayClusterSpec, group: WorkerGroup) -> dict[str, Any]:
     pod = ray_pods.pod(
         cluster.pods,
         group.place,

@@ -6,16 +6,16 @@ from config import Environment
 from config.facts.capacity import Resources, whole_node_pod
 from config.model import RayCluster as RayClusterConfig
 from config.model import RayWorkers
-from k8s_charts.ray.cluster import Head, RayCluster, WorkerGroup
+from k8s_charts.ray.cluster import Head, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Place
 from k8s_charts.ray.priority_class import PriorityClass
 
 
-def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayCluster:
+def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayClusterSpec:
     """Return the environment's RayCluster, whose pods run `image`."""
     head = cluster.head
     priority = priority_class(environment, cluster)
-    return RayCluster(
+    return RayClusterSpec(
         name=cluster.name,
         namespace=environment.ray.namespace,
         ray_version=environment.ray.version,

@@ -15,7 +15,7 @@ from ops.change import update_software as software
 from ops.change.kuberay_crds import Owner
 from ops.change.scale import RefusedError, refuse_jobs
 from ops.clients import Clients, connect
-from ops.environment.edits import lowered
+from ops.environment.edits import lower_counts
 from ops.errors import in_plain_words
 from ops.jobs.running import running
 
@@ -136,7 +136,7 @@ def _advise(environment: Environment, group: str, count: int, replicas: dict[tup
             if workers.instance_group == group and (cluster.name, workers.name) not in replicas:
                 replicas[cluster.name, workers.name] = min(workers.replicas, count)
     file = DIRECTORY / f"{environment.name}.yaml"
-    if lines := lowered(file, group, count, replicas):
+    if lines := lower_counts(file, group, count, replicas):
         say(f"now change environments/{file.name}, else the next deployment raises it again:")
         _tell(map(str, lines), say)
         say(f"then `cdk deploy --all -c environment={environment.name}`, which moves no node")

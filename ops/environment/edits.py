@@ -21,7 +21,7 @@ class Line:
         return f"{self.file.name}, line {self.number}: `{self.key}: {self.before}` becomes `{self.key}: {self.after}`"
 
 
-def lowered(file: Path, group: str, count: int, replicas: dict[tuple[str, str], int]) -> list[Line]:
+def lower_counts(file: Path, group: str, count: int, replicas: dict[tuple[str, str], int]) -> list[Line]:
     """The lines that keep the next deployment from raising again what was lowered.
 
     `count` is the instance group's new one, `replicas` the new ones by RayCluster and worker group.

@@ -25,7 +25,7 @@ _REPLACES: Final = (
 _CANNOT_CHANGE: Final = "EfaEnabled"
 
 
-def lowered(base: Path, head: Path, environment: str) -> Iterator[str]:
+def losses(base: Path, head: Path, environment: str) -> Iterator[str]:
     """Markdown for each loss between `base` and `head`, two folders of templates: nodes, and file systems."""
     yield from _fewer_nodes(base, head, environment)
     yield from _other_file_systems(base, head)

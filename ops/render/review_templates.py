@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from config import available
-from ops.render.losses import lowered
+from ops.render.losses import losses
 from ops.render.review_cdk import difference, synthesise
 from ops.render.review_inputs import ENVIRONMENTS
 from ops.render.review_progress import ReviewProgress
@@ -88,7 +88,7 @@ class _Run:
                 told.append(self._difference(stack, after[template], before[template]))
         told += [f"Stack {template.removesuffix(_SUFFIX)} is removed" for template in sorted(before.keys() - after)]
         text = "\n".join(part if isinstance(part, str) else part.result() for part in told)
-        return Comparison(text, list(lowered(base, head, name)) if base else [])
+        return Comparison(text, list(losses(base, head, name)) if base else [])
 
     def _synthesis(self, side: str, checkout: Path, name: str) -> Future[Path]:
         def work() -> Path:

@@ -20,8 +20,8 @@ from rehearsal.drills import (
     worker_fails,
     workers_scaled,
 )
+from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
-from rehearsal.drills.stage import Stage
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES
 
 _ALL: Final[tuple[Drill[Any], ...]] = (
@@ -46,4 +46,6 @@ DRILLS: Final[Mapping[str, Drill[Any]]] = {drill.name: drill for drill in _ALL}
 
 def directories(names: Iterable[str]) -> list[Path]:
     """Return the folders that these drills need for themselves, in the order in which to lock them."""
-    return sorted({DRILLS_IN_AN_ACCOUNT if DRILLS[name].stage is Stage else DRILLS_ON_KUBERNETES for name in names})
+    return sorted(
+        {DRILLS_IN_AN_ACCOUNT if DRILLS[name].context is DrillContext else DRILLS_ON_KUBERNETES for name in names}
+    )

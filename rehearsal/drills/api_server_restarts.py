@@ -3,35 +3,35 @@
 import time
 from typing import Final
 
-from rehearsal.drills.cluster.side import names, wait
-from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.context import MARGIN_SECONDS, ClusterDrillContext
+from rehearsal.drills.cluster.subject import names, wait
 from rehearsal.drills.drill import Drill
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.steps import RehearsalError
 
 AWAY_SECONDS: Final = 2
 # Operator and scheduler ask again after a pause that grows while nobody answers.
 PAUSE_SECONDS: Final = 15
 
 
-def play(stage: ClusterStage) -> None:
+def play(context: ClusterDrillContext) -> None:
     """Kill the API server, start it again, and look whether all that works through it still does."""
     # On a slow machine all nodes are lost for a moment, and Kubernetes gives those that really are a new 300 seconds.
-    stage.wait_for_stock()
-    sides = (stage.here, stage.stock())
-    before = {side: set(names(side.pods())) for side in sides}
-    stage.permit_surplus(*sides)
-    stage.mark(f"the API server is killed, and started again {AWAY_SECONDS} s later")
-    stage.cluster.plane.restart_api_server(down=AWAY_SECONDS)
-    stage.mark("the API server answers")
-    for side in sides:
-        wait(f"{side.name}, whole after the restart", side.is_whole)
-    stage.mark("a worker's pod is Failed")
+    context.wait_for_stock()
+    subjects = (context.here, context.stock())
+    before = {subject: set(names(subject.pods())) for subject in subjects}
+    context.permit_surplus(*subjects)
+    context.mark(f"the API server is killed, and started again {AWAY_SECONDS} s later")
+    context.cluster.plane.restart_api_server(down=AWAY_SECONDS)
+    context.mark("the API server answers")
+    for subject in subjects:
+        wait(f"{subject.name}, whole after the restart", subject.is_whole)
+    context.mark("a worker's pod is Failed")
     since = time.time()
-    failed = {side: side.a("worker") for side in sides}
+    failed = {subject: subject.a("worker") for subject in subjects}
     for pod in failed.values():
-        stage.fail(pod)
-    stage.recover({side: ([pod], since) for side, pod in failed.items()}, limit=PAUSE_SECONDS + MARGIN_SECONDS)
-    here = stage.here
+        context.fail(pod)
+    context.recover({subject: ([pod], since) for subject, pod in failed.items()}, limit=PAUSE_SECONDS + MARGIN_SECONDS)
+    here = context.here
     if missing := before[here] - set(names(here.pods())) - set(names([failed[here]])):
         raise RehearsalError(f"only the worker that failed may be replaced, {', '.join(sorted(missing))} was too")
 
@@ -41,5 +41,5 @@ DRILL: Final = Drill(
     promise="The API server restarts: no pod that was there ends because of that, and a worker that fails then is "
     f"replaced within {PAUSE_SECONDS + MARGIN_SECONDS} s.",
     play=play,
-    stage=ClusterStage,
+    context=ClusterDrillContext,
 )

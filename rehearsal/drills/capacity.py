@@ -2,26 +2,26 @@
 
 from typing import Final
 
+from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
-from rehearsal.drills.stage import Stage
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.steps import RehearsalError
 
 SHORTAGE: Final = "do not have sufficient"
 """Words of the event that HyperPod writes about a shortage."""
 
 
-def play(stage: Stage) -> None:
+def play(context: DrillContext) -> None:
     """Deploy with one instance too few; look with `ops wait`; let the capacity come."""
-    stage.without("hyperpod")
-    group = stage.environment.hyperpod.instance_groups[-1]
+    context.without("hyperpod")
+    group = context.environment.hyperpod.instance_groups[-1]
     available = group.count - 1
     told = f"AWS has {available} {group.instance_type}, {group.name} asks for {group.count}"
-    stage.faults(told, capacity={group.instance_type: available})
-    stage.deploy()
-    if (status := stage.stack_status("hyperpod")) != "CREATE_COMPLETE":
+    context.faults(told, capacity={group.instance_type: available})
+    context.deploy()
+    if (status := context.stack_status("hyperpod")) != "CREATE_COMPLETE":
         raise RehearsalError(f"a shortage must not fail the deployment; the hyperpod stack is {status}")
 
-    printed = stage.ops("wait", "--timeout", "0.3", "--interval", "1", expect=(1,))
+    printed = context.ops("wait", "--timeout", "0.3", "--interval", "1", expect=(1,))
     for what, words in {
         "how many nodes there are": f"{available} of {group.count} nodes",
         "why the others are not": SHORTAGE,
@@ -29,10 +29,10 @@ def play(stage: Stage) -> None:
     }.items():
         if words not in printed:
             raise RehearsalError(f"`ops wait` must say {what} ({words!r})")
-    stage.ops("wait", "--require", "min", "--timeout", "5", "--interval", "1")
+    context.ops("wait", "--require", "min", "--timeout", "5", "--interval", "1")
 
-    stage.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})
-    stage.ops("wait", "--timeout", "5", "--interval", "1")
+    context.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})
+    context.ops("wait", "--timeout", "5", "--interval", "1")
 
 
 DRILL: Final = Drill(
@@ -40,5 +40,5 @@ DRILL: Final = Drill(
     promise="A shortage of instances does not fail the deployment; `ops wait` says what is missing and why, and is "
     "content when the capacity comes.",
     play=play,
-    stage=Stage,
+    context=DrillContext,
 )

@@ -3,44 +3,44 @@
 from typing import Any, Final
 
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
+from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
-from rehearsal.drills.stage import Stage
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.steps import RehearsalError
 
 STACK: Final = "hyperpod"
 _LONGEST_REASON: Final = 500
 """Characters of a reason that a person reads."""
 
 
-def play(stage: Stage) -> None:
+def play(context: DrillContext) -> None:
     """Let the deployment of the hyperpod stack fail twice; each time nothing may be left, and the reason be told."""
-    stage.without(STACK)
-    stage.deploy("network", "storage", "eks")
-    before = stage.inventory()
-    release = hyperpod_dependencies_release(region=stage.environment.region)
-    stage.helm("uninstall", release.name, "--namespace", release.namespace, "--keep-history")
+    context.without(STACK)
+    context.deploy("network", "storage", "eks")
+    before = context.inventory()
+    release = hyperpod_dependencies_release(region=context.environment.region)
+    context.helm("uninstall", release.name, "--namespace", release.namespace, "--keep-history")
     try:
-        _fails(stage, before, "missing one or more required dependencies")
+        _fails(context, before, "missing one or more required dependencies")
     finally:
-        stage.helm("rollback", release.name, "1", "--namespace", release.namespace)
+        context.helm("rollback", release.name, "1", "--namespace", release.namespace)
 
-    worker_type = stage.environment.hyperpod.instance_groups[-1].instance_type
-    stage.faults(f"the account's quota of {worker_type} is 0", quota={worker_type: 0})
+    worker_type = context.environment.hyperpod.instance_groups[-1].instance_type
+    context.faults(f"the account's quota of {worker_type} is 0", quota={worker_type: 0})
     try:
-        _fails(stage, before, "ResourceLimitExceeded")
+        _fails(context, before, "ResourceLimitExceeded")
     finally:
-        stage.faults(f"the account's quota of {worker_type} is raised", quota={worker_type: None})
+        context.faults(f"the account's quota of {worker_type} is raised", quota={worker_type: None})
 
 
-def _fails(stage: Stage, before: list[dict[str, Any]], reason: str) -> None:
-    printed = stage.failing_deploy(STACK)
-    stage.stack_events(STACK, _is_telling)
-    with stage.step("the reason is readable, and nothing is left") as step:
+def _fails(context: DrillContext, before: list[dict[str, Any]], reason: str) -> None:
+    printed = context.failing_deploy(STACK)
+    context.stack_events(STACK, _is_telling)
+    with context.step("the reason is readable, and nothing is left") as step:
         step.see(f"the CLI's reason: {readable(printed, reason)}")
-        if (status := stage.stack_status(STACK)) != "ROLLBACK_COMPLETE":
+        if (status := context.stack_status(STACK)) != "ROLLBACK_COMPLETE":
             raise RehearsalError(f"the stack must be rolled back; it is {status}")
-        step.see(f"{stage.stack(STACK)}: {status}, an empty shell that the next `cdk deploy` removes")
-        left, background = left_behind(before, stage.inventory(), stage.stack(STACK))
+        step.see(f"{context.stack(STACK)}: {status}, an empty shell that the next `cdk deploy` removes")
+        left, background = left_behind(before, context.inventory(), context.stack(STACK))
         if left:
             raise RehearsalError(f"the failed deployment left {', '.join(left)}")
         step.see(f"left: {', '.join(background) or 'nothing'}")
@@ -79,5 +79,5 @@ DRILL: Final = Drill(
     promise="A cluster that cannot be created (no dependencies chart; ResourceLimitExceeded) is rolled back: the CDK "
     "CLI names the reason, and nothing is left.",
     play=play,
-    stage=Stage,
+    context=DrillContext,
 )

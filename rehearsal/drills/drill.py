@@ -51,4 +51,4 @@ class Drill(Generic[S]):
     name: str
     promise: str
     play: Callable[[S], None]
-    stage: Callable[[Environment, Console], S]
+    context: Callable[[Environment, Console], S]

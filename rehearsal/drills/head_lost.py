@@ -4,20 +4,20 @@ import time
 from typing import Final
 
 from rehearsal.drills.cluster.auditor import ADMINISTRATOR
-from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.context import MARGIN_SECONDS, ClusterDrillContext
 from rehearsal.drills.drill import Drill
 
 
-def play(stage: ClusterStage) -> None:
+def play(context: ClusterDrillContext) -> None:
     """Delete the head's pod, at once."""
-    sides = (stage.here, stage.stock())
-    stage.mark("the head's pod is deleted")
+    subjects = (context.here, context.stock())
+    context.mark("the head's pod is deleted")
     since = time.time()
-    heads = {side: side.a("head") for side in sides}
+    heads = {subject: subject.a("head") for subject in subjects}
     for head in heads.values():
-        stage.permit(ADMINISTRATOR, head)
-        stage.delete_at_once(head)
-    stage.recover({side: ([head], since) for side, head in heads.items()}, limit=MARGIN_SECONDS)
+        context.permit(ADMINISTRATOR, head)
+        context.delete_at_once(head)
+    context.recover({subject: ([head], since) for subject, head in heads.items()}, limit=MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(
@@ -25,5 +25,5 @@ DRILL: Final = Drill(
     promise=f"The head's pod is lost: KubeRay makes a new one within {MARGIN_SECONDS} s, and no worker's pod goes. "
     "(Jobs end with the head; that Ray's workers start anew in their pods is not rehearsed here.)",
     play=play,
-    stage=ClusterStage,
+    context=ClusterDrillContext,
 )

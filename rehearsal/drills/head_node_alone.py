@@ -4,51 +4,51 @@ import re
 from functools import partial
 from typing import Final
 
+from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
-from rehearsal.drills.stage import Stage
-from rehearsal.story.cluster import Cluster, has, is_whole, wait_for
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
+from rehearsal.run.steps import RehearsalError
 
 COMMAND: Final = re.compile(r"aws sagemaker batch-replace-cluster-nodes --cluster-name (\S+) --node-ids ([\w-]+)")
 
 
-def play(stage: Stage) -> None:
+def play(context: DrillContext) -> None:
     """Lose the node; do what `ops status` says; wait for the head."""
-    ray = stage.environment.ray.clusters[0]
+    ray = context.environment.ray.clusters[0]
     workers = sum(group.replicas for group in ray.workers)
-    stage.deploy()
-    stage.ops("wait", "--timeout", "5", "--interval", "1")
-    cluster = stage.story.cluster()
+    context.deploy()
+    context.ops("wait", "--timeout", "5", "--interval", "1")
+    cluster = context.rehearsal.cluster()
     look = partial(_heads, cluster, ray.name)
     before = look()
 
-    with stage.audited():
-        _lose_and_replace(stage, cluster, before[0])
-        with stage.step("the RayCluster is whole again") as step:
+    with context.audited():
+        _lose_and_replace(context, cluster, before[0])
+        with context.step("the RayCluster is whole again") as step:
             wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers))
             heads = wait_for("a head elsewhere", look, lambda found: len(found) == 1 and found != before)
             step.see(f"its head is on {heads[0]}, was on {before[0]}")
-        stage.ops("wait", "--timeout", "5", "--interval", "1")
+        context.ops("wait", "--timeout", "5", "--interval", "1")
 
 
-def _heads(cluster: Cluster, name: str) -> list[str]:
+def _heads(cluster: ClusterView, name: str) -> list[str]:
     """Nodes of the RayCluster's heads."""
     return cluster.ray_pods(name).get("headgroup", [])
 
 
-def _lose_and_replace(stage: Stage, cluster: Cluster, lost: str) -> None:
+def _lose_and_replace(context: DrillContext, cluster: ClusterView, lost: str) -> None:
     """Silence the head's node, and do what `ops status` says of it."""
-    group = stage.environment.ray.clusters[0].head.instance_group
+    group = context.environment.ray.clusters[0].head.instance_group
     nodes = partial(cluster.group_nodes, group)
-    stage.faults("the head's node falls silent", fail_node={"group": group, "heartbeat": False})
-    with stage.step("its Ready condition leaves True"):
+    context.faults("the head's node falls silent", fail_node={"group": group, "heartbeat": False})
+    with context.step("its Ready condition leaves True"):
         wait_for("the loss of the head's node, noticed,", nodes, lambda ready: lost not in ready)
-    command = COMMAND.search(stage.ops("status", expect=(1,)))
+    command = COMMAND.search(context.ops("status", expect=(1,)))
     if command is None or not lost.endswith(command[2]):
         raise RehearsalError(f"`ops status` must name the command that replaces {lost}")
-    with stage.step(f"what it says is done: {command[0]}"):
+    with context.step(f"what it says is done: {command[0]}"):
         name, node = command.groups()
-        stage.story.account.client("sagemaker").batch_replace_cluster_nodes(ClusterName=name, NodeIds=[node])
+        context.rehearsal.account.client("sagemaker").batch_replace_cluster_nodes(ClusterName=name, NodeIds=[node])
         wait_for("a new node for the head", nodes, has(1))
 
 
@@ -57,5 +57,5 @@ DRILL: Final = Drill(
     promise="The head's node falls silent and its group has no other: `ops status` names the command that replaces it, "
     "and the RayCluster is whole when that is done.",
     play=play,
-    stage=Stage,
+    context=DrillContext,
 )

@@ -3,16 +3,16 @@
 from typing import Final
 
 from k8s_charts.ray.pods import LOST_NODE_SECONDS
-from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.context import MARGIN_SECONDS, ClusterDrillContext
 from rehearsal.drills.drill import Drill
 
 
-def play(stage: ClusterStage) -> None:
+def play(context: ClusterDrillContext) -> None:
     """Stop the heart-beats of the head's node."""
-    sides = (stage.here, stage.stock())
-    lost = {side: side.a("head") for side in sides}
-    stage.mark("the heart-beats of the head's node stop")
-    stage.lose_nodes_of(lost, limit=LOST_NODE_SECONDS + MARGIN_SECONDS)
+    subjects = (context.here, context.stock())
+    lost = {subject: subject.a("head") for subject in subjects}
+    context.mark("the heart-beats of the head's node stop")
+    context.lose_nodes_of(lost, limit=LOST_NODE_SECONDS + MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(
@@ -20,5 +20,5 @@ DRILL: Final = Drill(
     promise=f"The head's node falls silent: with a spare node in its group the RayCluster is whole again "
     f"{LOST_NODE_SECONDS} + {MARGIN_SECONDS} s after the node's Ready condition left True, at the latest.",
     play=play,
-    stage=ClusterStage,
+    context=ClusterDrillContext,
 )

@@ -5,28 +5,30 @@ from typing import Final
 
 from config.labels import NODE_HEALTH_LABEL
 from k8s_charts.ray.pods import GRACE_SECONDS
-from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.context import MARGIN_SECONDS, ClusterDrillContext
 from rehearsal.drills.drill import Drill
 
 REPLACE: Final = "UnschedulablePendingReplacement"
 
 
-def play(stage: ClusterStage) -> None:
+def play(context: ClusterDrillContext) -> None:
     """Label the nodes of two workers, one of which does not end its pod any more; then replace both nodes."""
-    sides = (stage.here, stage.stock())
-    workers = {side: side.good("worker")[:2] for side in sides}
-    sick = {side: [pod["spec"]["nodeName"] for pod in pods] for side, pods in workers.items()}
-    stage.mark(f"two workers' nodes are labelled {REPLACE}; one is silent besides")
+    subjects = (context.here, context.stock())
+    workers = {subject: subject.good("worker")[:2] for subject in subjects}
+    sick = {subject: [pod["spec"]["nodeName"] for pod in pods] for subject, pods in workers.items()}
+    context.mark(f"two workers' nodes are labelled {REPLACE}; one is silent besides")
     labelled = time.time()
     for in_order, silent in sick.values():
-        stage.nodes.stop_heartbeat(silent)
+        context.nodes.stop_heartbeat(silent)
         for node in (in_order, silent):
-            stage.nodes.set_label(node, NODE_HEALTH_LABEL, REPLACE)
-    stage.recover({side: (workers[side], labelled) for side in sides}, limit=GRACE_SECONDS + MARGIN_SECONDS)
-    stage.mark("the nodes are replaced: the old ones go, new ones join")
+            context.nodes.set_label(node, NODE_HEALTH_LABEL, REPLACE)
+    context.recover(
+        {subject: (workers[subject], labelled) for subject in subjects}, limit=GRACE_SECONDS + MARGIN_SECONDS
+    )
+    context.mark("the nodes are replaced: the old ones go, new ones join")
     for node in (node for nodes in sick.values() for node in nodes):
-        stage.nodes.remove(node)
-    stage.join_workers(len(sick[stage.here]))
+        context.nodes.remove(node)
+    context.join_workers(len(sick[context.here]))
 
 
 DRILL: Final = Drill(
@@ -34,5 +36,5 @@ DRILL: Final = Drill(
     promise=f"HyperPod labels nodes {REPLACE}: the RayCluster is whole again {GRACE_SECONDS} + {MARGIN_SECONDS} s "
     "after the label at the latest, also where a node no longer ends its pod, and before the node is replaced.",
     play=play,
-    stage=ClusterStage,
+    context=ClusterDrillContext,
 )

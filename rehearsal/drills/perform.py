@@ -12,9 +12,9 @@ import config
 from rehearsal.drills.drill import Drill, S
 from rehearsal.kubernetes.api import ApiError
 from rehearsal.processes import ProcessError
-from rehearsal.story.cdk import CommandError
-from rehearsal.story.cluster import TimedOutError
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.cdk import CommandError
+from rehearsal.run.cluster import TimedOutError
+from rehearsal.run.steps import RehearsalError
 
 _FAILURES: Final = (RehearsalError, CommandError, TimedOutError, ApiError, ProcessError)
 
@@ -35,47 +35,49 @@ def perform(drills: Sequence[Drill[Any]], environment_name: str, console: Consol
     Raises ProgramEndedError when a program has ended that no drill ended.
     """
     environment = config.load(environment_name)
-    stages = dict.fromkeys(drill.stage for drill in drills)
-    kept = [_perform([drill for drill in drills if drill.stage is make], make(environment, console)) for make in stages]
+    contexts = dict.fromkeys(drill.context for drill in drills)
+    kept = [
+        _perform([drill for drill in drills if drill.context is make], make(environment, console)) for make in contexts
+    ]
     return 0 if all(kept) else 1
 
 
-def _perform(drills: Sequence[Drill[S]], stage: S) -> bool:
-    stage.console.print(f"[bold]Real:[/] {stage.REAL}", highlight=False)
-    stage.console.print(f"[bold]Simulated:[/] {stage.SIMULATED}", highlight=False)
+def _perform(drills: Sequence[Drill[S]], context: S) -> bool:
+    context.console.print(f"[bold]Real:[/] {context.REAL}", highlight=False)
+    context.console.print(f"[bold]Simulated:[/] {context.SIMULATED}", highlight=False)
     try:
-        with stage.watch.interrupting():
-            stage.set_up()
-            broken = [drill for drill in drills if not play(drill, stage)]
-            stage.finish()
+        with context.watch.interrupting():
+            context.set_up()
+            broken = [drill for drill in drills if not play(drill, context)]
+            context.finish()
     except _FAILURES as failure:
-        stage.console.print(f"[bold red]The drills could not begin:[/] {escape(str(failure))}", soft_wrap=True)
+        context.console.print(f"[bold red]The drills could not begin:[/] {escape(str(failure))}", soft_wrap=True)
         return False
     finally:
-        stage.take_down()
+        context.take_down()
     return not broken
 
 
-def play(drill: Drill[S], stage: S) -> bool:
+def play(drill: Drill[S], context: S) -> bool:
     """Play one drill and show its timeline and verdict; return whether its promise was kept."""
-    console = stage.console
+    console = context.console
     console.rule(f"drill {drill.name}", align="left")
     console.print(drill.promise, highlight=False)
     started = time.monotonic()
     reason = ""
     try:
-        stage.begin(drill.name)
-        drill.play(stage)
-        stage.end()
+        context.begin(drill.name)
+        drill.play(context)
+        context.end()
     except _FAILURES as failure:
         reason = str(failure)
     console.print("[bold]Timeline[/]")
-    stage.show()
-    _verdict(stage, drill, reason, time.monotonic() - started)
+    context.show()
+    _verdict(context, drill, reason, time.monotonic() - started)
     return not reason
 
 
-def _verdict(stage: S, drill: Drill[S], reason: str, seconds: float) -> None:
+def _verdict(context: S, drill: Drill[S], reason: str, seconds: float) -> None:
     kept = "[bold red]✘ promise broken[/]" if reason else "[bold green]✔ promise kept[/]"
     told = f": {escape(reason)}" if reason else ""
-    stage.console.print(f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s{told}\n", highlight=False)
+    context.console.print(f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s{told}\n", highlight=False)

@@ -8,11 +8,11 @@ from typing import Final
 from config import naming
 from rehearsal.drills.cluster.auditor import DEPLOYMENTS
 from rehearsal.drills.cluster.cluster import OPERATOR
+from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
-from rehearsal.drills.stage import Stage
 from rehearsal.kubernetes.api import Api
-from rehearsal.story.project import Document
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.project import Document
+from rehearsal.run.steps import RehearsalError
 
 SECOND: Final = "second"
 EXTRA: Final = "extra-group"
@@ -34,39 +34,39 @@ _KINDS: Final = (
 )
 
 
-def play(stage: Stage) -> None:
+def play(context: DrillContext) -> None:
     """Deploy both beside what is there, remove one after the other, and compare with what was there before."""
-    stage.deploy()
-    stage.ops("wait", "--timeout", "5", "--interval", "1")
-    api = Api.from_kubeconfig(_kubeconfig(stage))
-    before = Counter(_inventory(api, stage.environment.ray.namespace))
+    context.deploy()
+    context.ops("wait", "--timeout", "5", "--interval", "1")
+    api = Api.from_kubeconfig(_kubeconfig(context))
+    before = Counter(_inventory(api, context.environment.ray.namespace))
 
-    stage.edit("a RayCluster, a worker group and a node for a second head more", _add)
-    stage.deploy()
-    stage.ops("wait", "--timeout", "5", "--interval", "1")
+    context.edit("a RayCluster, a worker group and a node for a second head more", _add)
+    context.deploy()
+    context.ops("wait", "--timeout", "5", "--interval", "1")
 
-    with stage.audited() as auditor:
+    with context.audited() as auditor:
         auditor.permit("generic-garbage-collector", lambda pod: pod.labels.get("ray.io/cluster") == SECOND)
         # The operator's memory follows the number of Ray pods (k8s_charts/helm/kuberay.py):
         # its Deployment replaces its pod.
         auditor.permit(DEPLOYMENTS, lambda pod: pod.name.startswith(OPERATOR))
-        stage.edit(f"RayCluster {SECOND} removed", _remove_second)
-        stage.deploy("ray")
-        with stage.step(f"nothing of RayCluster {SECOND} is left"):
-            left = [name for name in _inventory(api, stage.environment.ray.namespace) if SECOND in name]
+        context.edit(f"RayCluster {SECOND} removed", _remove_second)
+        context.deploy("ray")
+        with context.step(f"nothing of RayCluster {SECOND} is left"):
+            left = [name for name in _inventory(api, context.environment.ray.namespace) if SECOND in name]
             if left:
                 raise RehearsalError(f"{', '.join(left)} is left")
 
-        role = stage.environment.access.admins[0].rpartition("/")[2]
+        role = context.environment.access.admins[0].rpartition("/")[2]
         auditor.permit(f"assumed-role/{role}/rehearsal", lambda pod: pod.labels.get("ray.io/group") == EXTRA)
-        stage.edit(f"worker group {EXTRA} removed", _remove_extra)
-        stage.deploy("ray")
-        if EXTRA not in (printed := stage.ops("status", expect=(0, 1))):
+        context.edit(f"worker group {EXTRA} removed", _remove_extra)
+        context.deploy("ray")
+        if EXTRA not in (printed := context.ops("status", expect=(0, 1))):
             raise RehearsalError(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
-        stage.ops("rollout", "--yes", "--force", "--timeout", "5")
-        stage.ops("wait", "--timeout", "5", "--interval", "1")
-        with stage.step("all is as it was before"):
-            after = Counter(_inventory(api, stage.environment.ray.namespace))
+        context.ops("rollout", "--yes", "--force", "--timeout", "5")
+        context.ops("wait", "--timeout", "5", "--interval", "1")
+        with context.step("all is as it was before"):
+            after = Counter(_inventory(api, context.environment.ray.namespace))
             if after != before:
                 raise RehearsalError(f"left: {sorted(after - before)}; missing: {sorted(before - after)}")
 
@@ -101,8 +101,8 @@ def _inventory(api: Api, namespace: str) -> Iterator[str]:
         yield f"pod of {labels.get('ray.io/cluster')} {labels.get('ray.io/group')}"
 
 
-def _kubeconfig(stage: Stage) -> Path:
-    return stage.story.account.admin_kubeconfig(naming.eks_cluster(stage.environment))
+def _kubeconfig(context: DrillContext) -> Path:
+    return context.rehearsal.account.admin_kubeconfig(naming.eks_cluster(context.environment))
 
 
 DRILL: Final = Drill(
@@ -110,5 +110,5 @@ DRILL: Final = Drill(
     promise="A RayCluster is removed from the environment file: its deployment leaves nothing of it. A worker group is "
     "removed: KubeRay leaves its pods, `ops status` says so, and `ops rollout` removes them and no other.",
     play=play,
-    stage=Stage,
+    context=DrillContext,
 )

@@ -13,14 +13,14 @@ from rich.table import Table
 
 from config import Environment
 from rehearsal.drills.cluster import objects
-from rehearsal.drills.cluster.cluster import Cluster
-from rehearsal.drills.cluster.side import HERE, STOCK, Side, wait
+from rehearsal.drills.cluster.cluster import DrillCluster
+from rehearsal.drills.cluster.subject import HERE, STOCK, Subject, wait
 from rehearsal.drills.drill import Drill
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.paths import BINARIES, DRILLS_ON_KUBERNETES
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.steps import RehearsalError
 
 WORKERS: Final = 1000
 TURNS: Final = 3
@@ -41,7 +41,7 @@ class ThousandStage:
         directory = DRILLS_ON_KUBERNETES
         built = binaries.ensure(BINARIES, console.print)
         plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=_DETECTION_SECONDS)
-        self.cluster = Cluster(with_workers(environment, WORKERS), directory, console, plane)
+        self.cluster = DrillCluster(with_workers(environment, WORKERS), directory, console, plane)
         self.watch = self.cluster.watch
         self.times: dict[str, list[float]] = {HERE: [], STOCK: []}
 
@@ -75,27 +75,27 @@ class ThousandStage:
     def finish(self) -> None:
         """Nothing goes on."""
 
-    def measure(self, side: Side, manifest: Object) -> None:
+    def measure(self, subject: Subject, manifest: Object) -> None:
         """Make a RayCluster, note how long it takes until it is whole, and remove it."""
-        with self.cluster.narrator.step(f"{side.title}: {WORKERS} workers") as step:
+        with self.cluster.progress.step(f"{subject.title}: {WORKERS} workers") as step:
             since = time.time()
             self.cluster.kubectl.apply([manifest])
-            seconds = wait(f"{side.name}, whole", side.is_whole, timeout=_PATIENCE, every=0.5) - since
-            self.times[side.title].append(seconds)
+            seconds = wait(f"{subject.name}, whole", subject.is_whole, timeout=_PATIENCE, every=0.5) - since
+            self.times[subject.title].append(seconds)
             step.see(f"whole after {seconds:.1f} s")
             self.cluster.kubectl.delete([manifest])
-            wait(f"{side.name}, gone", lambda: not side.pods(), timeout=_PATIENCE)
+            wait(f"{subject.name}, gone", lambda: not subject.pods(), timeout=_PATIENCE)
 
 
-def play(stage: ThousandStage) -> None:
+def play(context: ThousandStage) -> None:
     """Take turns, so that what the machine does beside this falls on both."""
-    own = stage.cluster.own_side()
-    stock = Side(STOCK, objects.STOCK_NAMESPACE, "thousand", WORKERS, stage.cluster.world, own.zone)
-    manifest = objects.stock_cluster(stage.cluster.manifest, stock.name, same_nodes=True)
+    own = context.cluster.own_side()
+    stock = Subject(STOCK, objects.STOCK_NAMESPACE, "thousand", WORKERS, context.cluster.world, own.zone)
+    manifest = objects.stock_cluster(context.cluster.manifest, stock.name, same_nodes=True)
     for _ in range(TURNS):
-        stage.measure(own, stage.cluster.manifest)
-        stage.measure(stock, manifest)
-    ratio = statistics.median(stage.times[HERE]) / statistics.median(stage.times[STOCK])
+        context.measure(own, context.cluster.manifest)
+        context.measure(stock, manifest)
+    ratio = statistics.median(context.times[HERE]) / statistics.median(context.times[STOCK])
     if ratio > MOST:
         raise RehearsalError(f"at most {MOST} x the time of the stock manifest was promised, it was {ratio:.2f} x")
 
@@ -113,5 +113,5 @@ DRILL: Final = Drill(
     promise=f"{WORKERS} workers on {WORKERS} nodes are whole in {MOST} x the time of the stock manifest, or less "
     f"(median of {TURNS}; eight minutes).",
     play=play,
-    stage=ThousandStage,
+    context=ThousandStage,
 )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 
-class Timeline:
+class DrillTimeline:
     """Moments in seconds since the drill began; `at` is in seconds since the epoch."""
 
     def __init__(self) -> None:

@@ -4,29 +4,31 @@ import time
 from typing import Final
 
 from rehearsal.drills.cluster.cluster import OPERATOR
-from rehearsal.drills.cluster.stage import MARGIN_SECONDS, ClusterStage
+from rehearsal.drills.cluster.context import MARGIN_SECONDS, ClusterDrillContext
 from rehearsal.drills.drill import Drill
 
 SECONDS: Final = 2 * MARGIN_SECONDS
 
 
-def play(stage: ClusterStage) -> None:
+def play(context: ClusterDrillContext) -> None:
     """Change the replicas of both RayClusters: n, 2n, n/2, and n again."""
-    sides = (stage.here, stage.stock())
-    given = stage.here.replicas
+    subjects = (context.here, context.stock())
+    given = context.here.replicas
     for replicas in (2 * given, given // 2):
-        before = stage.here.replicas
-        stage.mark(f"replicas: {before} → {replicas}")
+        before = context.here.replicas
+        context.mark(f"replicas: {before} → {replicas}")
         if replicas < before:
-            for side in sides:
-                stage.permit(OPERATOR, *side.good("worker"))
+            for subject in subjects:
+                context.permit(OPERATOR, *subject.good("worker"))
         else:
-            stage.permit_surplus(*sides)
+            context.permit_surplus(*subjects)
         since = time.time()
-        for side in sides:
-            stage.set_replicas(side, replicas)
-        stage.recover({side: ([], since) for side in sides}, limit=SECONDS, part=f"{before} → {replicas}", both=True)
-    stage.set_replicas(stage.here, given)
+        for subject in subjects:
+            context.set_replicas(subject, replicas)
+        context.recover(
+            {subject: ([], since) for subject in subjects}, limit=SECONDS, part=f"{before} → {replicas}", both=True
+        )
+    context.set_replicas(context.here, given)
 
 
 DRILL: Final = Drill(
@@ -35,5 +37,5 @@ DRILL: Final = Drill(
     f"{SECONDS} s. While it grows no pod ends that was there. (Which go when it shrinks, KubeRay chooses, and now and "
     "then it takes one too many and makes it anew: `ops scale` names them.)",
     play=play,
-    stage=ClusterStage,
+    context=ClusterDrillContext,
 )

@@ -12,7 +12,7 @@ from config.facts.capacity import Resources
 from config.facts.instance_types import GPU_RESOURCE
 from config.model import Autoscaling, ClaimVolume, SecretVariable, Taint
 from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, RayFacts, RayObjects, ray_objects
-from k8s_charts.ray.cluster import Head, RayCluster, RayClusterChart, WorkerGroup
+from k8s_charts.ray.cluster import Head, RayClusterChart, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Place
 from k8s_charts.storage.volumes import FileSystemAddress
 from rehearsal import paths
@@ -49,8 +49,8 @@ def a_worker_group(**changes: Any) -> WorkerGroup:
     return WorkerGroup(**values | changes)
 
 
-def a_ray_cluster(*workers: WorkerGroup) -> RayCluster:
-    return RayCluster(
+def a_ray_cluster(*workers: WorkerGroup) -> RayClusterSpec:
+    return RayClusterSpec(
         name="rayml",
         namespace="ray",
         ray_version="2.42.1",
@@ -60,7 +60,7 @@ def a_ray_cluster(*workers: WorkerGroup) -> RayCluster:
     )
 
 
-def rendered(cluster: RayCluster) -> Object:
+def rendered(cluster: RayClusterSpec) -> Object:
     """The RayCluster object as it is applied."""
     [manifest] = RayClusterChart(cdk8s.App(), "cluster", cluster=cluster).to_json()
     return dict(manifest)

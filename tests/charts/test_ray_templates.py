@@ -7,14 +7,14 @@ import pytest
 
 from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling
-from k8s_charts.ray.cluster import Head, RayCluster
+from k8s_charts.ray.cluster import Head, RayClusterSpec
 from k8s_charts.ray.pods import Place
 from tests.charts.conftest import P5, SMALL, Object, a_ray_cluster, a_worker_group, rendered
 
 CLUSTER = a_ray_cluster(a_worker_group(), a_worker_group(name="other-group"))
 
 
-def templates(cluster: RayCluster) -> dict[str, str]:
+def templates(cluster: RayClusterSpec) -> dict[str, str]:
     """The hash of each group's pods by the group, and that of the RayCluster itself under its own name."""
     manifest: Object = rendered(cluster)
     spec = manifest["spec"]
@@ -23,12 +23,12 @@ def templates(cluster: RayCluster) -> dict[str, str]:
     return {**hashes, cluster.name: manifest["metadata"]["annotations"][TEMPLATE_LABEL]}
 
 
-def changed(cluster: RayCluster) -> set[str]:
+def changed(cluster: RayClusterSpec) -> set[str]:
     before, after = templates(CLUSTER), templates(cluster)
     return {name for name, template in after.items() if template != before[name]}
 
 
-def with_group(**changes: Any) -> RayCluster:
+def with_group(**changes: Any) -> RayClusterSpec:
     """CLUSTER with changes of its first worker group."""
     return a_ray_cluster(a_worker_group(**changes), a_worker_group(name="other-group"))
 

@@ -12,7 +12,7 @@ from typing import Any
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.model import Cluster, ClusterStatus, NodeStatus
+from rehearsal.account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
 from tests.handlers.framework import HANDLERS_TAGS, MARKER, Event, Properties, Response, strings
 
 NAME = "ml-cluster"
@@ -93,7 +93,7 @@ class Judge:
         ]
 
     @property
-    def clusters(self) -> Mapping[str, Cluster]:
+    def clusters(self) -> Mapping[str, HyperPodCluster]:
         return self._bench.hyperpod.world.clusters
 
     # --- successes ---------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Judge:
             assert response.physical_id == event["ResourceProperties"]["ClusterName"]
             self._as_desired(event, self.clusters[response.physical_id])
 
-    def _as_desired(self, event: Event, cluster: Cluster) -> None:
+    def _as_desired(self, event: Event, cluster: HyperPodCluster) -> None:
         desired, old = event["ResourceProperties"], event.get("OldResourceProperties", {})
         assert cluster.status is ClusterStatus.IN_SERVICE
         owner = Owner(event["StackId"], event["LogicalResourceId"])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ops.render.losses import lowered
+from ops.render.losses import losses
 from rehearsal.account.cloudformation.resource_types import resource_types
 from tests.synth.synthesis import REPOSITORY, Assembly, write_empty_charts
 from tests.waiting import REHEARSAL_PATIENCE
@@ -57,7 +57,7 @@ def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: 
             for folder, body in (("base", before), ("head", after)):
                 (tmp_path / folder).mkdir(exist_ok=True)
                 (tmp_path / folder / "s.template.json").write_text(json.dumps({"Resources": {name: body}}))
-            [warning] = lowered(tmp_path / "base", tmp_path / "head", "dev")
+            [warning] = losses(tmp_path / "base", tmp_path / "head", "dev")
             assert f"**File system {name} is replaced** ({key})" in warning
             settings[key] = kept
             warned += 1

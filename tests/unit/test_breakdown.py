@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.story import report
-from rehearsal.story.breakdown import (
+from rehearsal.run import report
+from rehearsal.run.breakdown import (
     BUILD,
     CLI,
     CONTROL_PLANE,
@@ -21,7 +21,7 @@ from rehearsal.story.breakdown import (
     Spans,
     breakdown,
 )
-from rehearsal.story.narrator import Step
+from rehearsal.run.progress import Step
 
 
 def invoked(ended: float, seconds: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.isolation import child_environment
-from rehearsal.story import look
+from rehearsal.run import access
 
 OWN = {
     "HOME": "/home/ann",
@@ -25,7 +25,7 @@ OWN = {
 def test_a_shell_that_sources_it_has_the_rehearsal_s_variables_and_no_others_of_aws(tmp_path: Path, shell: str) -> None:
     variables = child_environment(tmp_path, endpoint="http://localhost:1", region="us-west-2", account_id="1" * 12)
     variables |= {"AWS_SESSION_TOKEN": "it's the run's", "KUBECONFIG": str(tmp_path / "a folder" / "admin.kubeconfig")}
-    file = look.write(tmp_path, variables, tmp_path / "programs")
+    file = access.write(tmp_path, variables, tmp_path / "programs")
     words = [shell, "-euc", f". {file}; env -0"]
     shown = subprocess.run(words, env=OWN, capture_output=True, text=True, check=True).stdout
     seen = dict(line.split("=", 1) for line in shown.split("\0") if line)
@@ -39,5 +39,5 @@ def test_a_shell_that_sources_it_has_the_rehearsal_s_variables_and_no_others_of_
 
 
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
-    file = look.write(tmp_path, {"NO_PROXY": "*", "AWS_SECRET_ACCESS_KEY": "of the run"}, tmp_path)
+    file = access.write(tmp_path, {"NO_PROXY": "*", "AWS_SECRET_ACCESS_KEY": "of the run"}, tmp_path)
     assert file.stat().st_mode & 0o777 == 0o600

@@ -11,7 +11,7 @@ from config.labels import INSTANCE_GROUP_LABEL
 from ops.__main__ import app
 from ops.change import scale as scaling
 from ops.clients import Clients
-from ops.environment.edits import lowered
+from ops.environment.edits import lower_counts
 from tests.unit.fake_apis import Apis
 from tests.unit.running_environment import HEAD, NODES, WORKERS, group, nodes
 
@@ -324,7 +324,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_only_lines_that_are_too_high_are_advised(file: Path) -> None:
-    lines = lowered(file, "w", 2, {("r", "g"): 2})
+    lines = lower_counts(file, "w", 2, {("r", "g"): 2})
     assert [(line.number, line.key, line.before, line.after) for line in lines] == [
         (4, "count", 4, 2),
         (5, "min_count", 3, 2),

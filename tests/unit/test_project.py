@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import config
-from rehearsal.story.project import Project
+from rehearsal.run.project import Project
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import config
 from config import naming
-from rehearsal.story.steps import PROTECTED, UNPROTECTED
-from tests.rehearsal.story.readme import NOT_TYPED, PROD_DESTROY, PROD_UNPROTECTED, TYPED, readme_commands
+from rehearsal.run.steps import PROTECTED, UNPROTECTED
+from tests.rehearsal.run.readme import NOT_TYPED, PROD_DESTROY, PROD_UNPROTECTED, TYPED, readme_commands
 
 
 def test_every_command_of_the_readme_is_typed_here_or_said_why_not() -> None:

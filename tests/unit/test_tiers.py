@@ -14,9 +14,9 @@ from tests.tiers import APART, PRODUCT, REPOSITORY, Scope, scope_of
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
 # They import names of the product, and prove only that the rehearsal works.
 OF_THE_REHEARSAL = {
-    "tests/rehearsal/drills/test_cluster_stage.py": "shows that a broken product fails the drills",
+    "tests/rehearsal/drills/test_cluster_context.py": "shows that a broken product fails the drills",
     "tests/rehearsal/kubernetes/test_launch.py": "shows how a pod's program is started",
-    "tests/rehearsal/story/test_bad_input.py": "shows how a rehearsal refuses; tests/unit has the words of ops",
+    "tests/rehearsal/run/test_bad_input.py": "shows how a rehearsal refuses; tests/unit has the words of ops",
 }
 REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
 

@@ -19,9 +19,9 @@ from werkzeug.wrappers import Request
 from rehearsal.account.hyperpod import faults
 from rehearsal.account.hyperpod.api import HyperPodApi, serving
 from rehearsal.account.hyperpod.eks import EksOrchestrators
-from rehearsal.account.hyperpod.state import HyperPod
+from rehearsal.account.hyperpod.schedule import Schedule
+from rehearsal.account.hyperpod.state import HyperPodService
 from rehearsal.account.hyperpod.surroundings import Surroundings
-from rehearsal.account.hyperpod.timeline import Timeline
 from rehearsal.account.hyperpod.world import World
 from rehearsal.account.services import events
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.1
 
 _log = logging.getLogger(__name__)
-_simulators: dict[tuple[str, str], HyperPod] = {}
+_simulators: dict[tuple[str, str], HyperPodService] = {}
 
 
 def install(account: "Account") -> None:
@@ -41,11 +41,11 @@ def install(account: "Account") -> None:
         region=account.region,
         surroundings=Surroundings(account.account_id, account.region, account.background),
         orchestrators=EksOrchestrators(account),
-        timeline=Timeline(account.clock),
+        timeline=Schedule(account.clock),
         record=account.journal.record,
         publish=lambda kind, detail: events.emit(account, source="aws.sagemaker", detail_type=kind, detail=detail),
     )
-    hyperpod = HyperPod(world)
+    hyperpod = HyperPodService(world)
     here = (account.account_id, account.region)
     _simulators[here] = hyperpod
     account.at_end.callback(_simulators.pop, here)
@@ -59,12 +59,12 @@ def install(account: "Account") -> None:
     account.at_end.callback(ended.set)
 
 
-def simulator_of(account: "Account") -> HyperPod:
+def simulator_of(account: "Account") -> HyperPodService:
     """The simulator installed in the account; raises KeyError when there is none."""
     return _simulators[account.account_id, account.region]
 
 
-def _tick(hyperpod: HyperPod, ended: threading.Event) -> None:
+def _tick(hyperpod: HyperPodService, ended: threading.Event) -> None:
     while not ended.wait(TICK_SECONDS):
         try:
             hyperpod.tick()

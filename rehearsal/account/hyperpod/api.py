@@ -17,9 +17,9 @@ from rehearsal.account.hyperpod.errors import (
     ValidationFailedError,
     not_found,
 )
-from rehearsal.account.hyperpod.model import JOINED, Cluster, Node
+from rehearsal.account.hyperpod.model import JOINED, HyperPodCluster, Node
 from rehearsal.account.hyperpod.policies import Decision, UnsupportedPolicyError
-from rehearsal.account.hyperpod.state import HyperPod
+from rehearsal.account.hyperpod.state import HyperPodService
 from rehearsal.account.hyperpod.validation import service_model, validate
 from rehearsal.account.hyperpod.views import View
 
@@ -35,7 +35,7 @@ CALLS: Final = (
 class HyperPodApi:
     """Answers HyperPod's API calls: validation, permissions, faults on demand, then the simulator."""
 
-    def __init__(self, hyperpod: HyperPod) -> None:
+    def __init__(self, hyperpod: HyperPodService) -> None:
         self._hyperpod = hyperpod
         self._world = hyperpod.world
         self.handlers: Mapping[str, Callable[[View, str], View]] = {
@@ -124,7 +124,7 @@ class HyperPodApi:
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
         )
 
-    def _existing(self, request: View) -> Cluster | None:
+    def _existing(self, request: View) -> HyperPodCluster | None:
         wanted = request.get("ClusterName", request.get("ResourceArn"))
         return next((each for each in self._world.clusters.values() if wanted in {each.name, each.arn}), None)
 
@@ -133,7 +133,7 @@ class HyperPodApi:
         cluster = self._existing(request)
         return cluster.arn if cluster else ""
 
-    def _about_one(self, answer: Callable[[Cluster, View], View]) -> Callable[[View, str], View]:
+    def _about_one(self, answer: Callable[[HyperPodCluster, View], View]) -> Callable[[View, str], View]:
         return lambda request, _: answer(self._hyperpod.cluster(request["ClusterName"]), request)
 
     def _create(self, request: View, arn: str) -> View:
@@ -174,7 +174,7 @@ class HyperPodApi:
     def _batch_reboot(self, request: View, _arn: str) -> View:
         return self._batch(request, self._hyperpod.nodes.request_reboot)
 
-    def _batch(self, request: View, act: Callable[[Cluster, Node], None]) -> View:
+    def _batch(self, request: View, act: Callable[[HyperPodCluster, Node], None]) -> View:
         cluster = self._hyperpod.cluster(request["ClusterName"])
         nodes, failed = _sort_out(
             cluster, request, unknown="InstanceIdNotFound", not_now="InvalidInstanceStatus", key="ErrorCode"
@@ -184,7 +184,7 @@ class HyperPodApi:
         self._hyperpod.tick()
         return {"Successful": [node.instance_id for node in nodes], "Failed": failed}
 
-    def _known(self) -> list[Cluster]:
+    def _known(self) -> list[HyperPodCluster]:
         return [cluster for cluster in self._world.clusters.values() if lag.is_known(self._world, cluster)]
 
     def _describe(self, request: View, _arn: str) -> View:
@@ -193,7 +193,7 @@ class HyperPodApi:
             raise not_found(cluster.name)
         return lag.seen(self._world, cluster)
 
-    def _tagged(self, request: View) -> Cluster:
+    def _tagged(self, request: View) -> HyperPodCluster:
         """The cluster of a call for tags. These calls have no modelled error, so no ResourceNotFound either."""
         arn = request["ResourceArn"]
         cluster = self._existing(request)
@@ -253,7 +253,7 @@ def _answering(operation: str, api_of: Callable[[str, str], HyperPodApi | None])
 
 
 def _sort_out(
-    cluster: Cluster, request: View, *, unknown: str, not_now: str, key: str
+    cluster: HyperPodCluster, request: View, *, unknown: str, not_now: str, key: str
 ) -> tuple[list[Node], list[View]]:
     """Split the request's nodes into those that can be acted on and failures as the API words them."""
     if "NodeLogicalIds" in request:
@@ -280,14 +280,14 @@ def _check_tags(keys: set[str], count: int) -> None:
         raise ValidationFailedError(f"A resource can have {MAX_TAGS} tags, not {count}.")
 
 
-def _describe_node(cluster: Cluster, request: View) -> View:
+def _describe_node(cluster: HyperPodCluster, request: View) -> View:
     node = cluster.nodes.get(request.get("NodeId", ""))
     if node is None:
         raise NotFoundError(f"Instance {request.get('NodeId')} was not found in cluster {cluster.name}")
     return {"NodeDetails": views.node_details(cluster, node)}
 
 
-def _describe_event(cluster: Cluster, request: View) -> View:
+def _describe_event(cluster: HyperPodCluster, request: View) -> View:
     listings.require_events(cluster)
     for event in cluster.events:
         if event.event_id == request["EventId"]:
@@ -295,7 +295,7 @@ def _describe_event(cluster: Cluster, request: View) -> View:
     raise NotFoundError(f"Event {request['EventId']} was not found in cluster {cluster.name}")
 
 
-def _describe_operation(cluster: Cluster, request: View) -> View:
+def _describe_operation(cluster: HyperPodCluster, request: View) -> View:
     for operation in cluster.operations:
         if operation.operation_id == request["OperationId"]:
             return views.operation_view(cluster, operation, details=True)

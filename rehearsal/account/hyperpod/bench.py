@@ -29,9 +29,9 @@ from rehearsal.account.hyperpod.api import HyperPodApi, serving
 from rehearsal.account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from rehearsal.account.hyperpod.faults import apply
 from rehearsal.account.hyperpod.nodes import KubernetesNode
-from rehearsal.account.hyperpod.state import HyperPod
+from rehearsal.account.hyperpod.schedule import Schedule
+from rehearsal.account.hyperpod.state import HyperPodService
 from rehearsal.account.hyperpod.surroundings import Surroundings
-from rehearsal.account.hyperpod.timeline import Timeline
 from rehearsal.account.hyperpod.world import World
 
 ACCOUNT_ID: Final = "111122223333"
@@ -142,13 +142,13 @@ class HyperPodBench:
         self._stack.enter_context(patch.dict(os.environ, _MOTO_SETTINGS))
         self._stack.enter_context(mock_aws())
         background = Background(ACCOUNT_ID, REGION, self)  # type: ignore[arg-type]  # it only records
-        self.hyperpod = HyperPod(
+        self.hyperpod = HyperPodService(
             World(
                 account_id=ACCOUNT_ID,
                 region=REGION,
                 surroundings=Surroundings(ACCOUNT_ID, REGION, background),
                 orchestrators=self.eks,
-                timeline=Timeline(self.clock),
+                timeline=Schedule(self.clock),
                 record=self.record,
             )
         )

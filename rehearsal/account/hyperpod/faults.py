@@ -42,7 +42,7 @@ from rehearsal.account.hyperpod.permissions import TABLE
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
-    from rehearsal.account.hyperpod.state import HyperPod
+    from rehearsal.account.hyperpod.state import HyperPodService
 
 ALWAYS: Final = 1_000_000
 
@@ -164,7 +164,7 @@ def handle(account: "Account", body: Mapping[str, Any]) -> dict[str, Any]:
     return apply(simulator_of(account), body)
 
 
-def apply(hyperpod: "HyperPod", body: Mapping[str, Any]) -> dict[str, Any]:
+def apply(hyperpod: "HyperPodService", body: Mapping[str, Any]) -> dict[str, Any]:
     """Set faults of the simulator; returns the ids of nodes that were made to fail.
 
     Raises BadRequest that names what is wrong, before anything is set.
@@ -209,7 +209,7 @@ def _merge(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
             table[name] = value
 
 
-def _fail_node(hyperpod: "HyperPod", wanted: NodeFault) -> str:
+def _fail_node(hyperpod: "HyperPodService", wanted: NodeFault) -> str:
     for cluster in hyperpod.world.clusters.values():
         if wanted.cluster not in {"", cluster.name}:
             continue

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rehearsal.account.hyperpod import permissions
-from rehearsal.account.hyperpod.model import Cluster, Group, Node
+from rehearsal.account.hyperpod.model import Group, HyperPodCluster, Node
 from rehearsal.account.hyperpod.policies import UnsupportedPolicyError
 from rehearsal.account.hyperpod.surroundings import split_s3_uri
 from rehearsal.account.hyperpod.world import World
@@ -20,7 +20,7 @@ class InstanceChecks:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def lifecycle_failure(self, cluster: Cluster, group: Group, node: Node) -> str:
+    def lifecycle_failure(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
         """Run the lifecycle scripts: their log stream is written; returns why they failed, or ""."""
         config = group.specification.get("LifeCycleConfig")
         if not config:

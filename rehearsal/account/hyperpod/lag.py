@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from rehearsal.account.hyperpod import views
-from rehearsal.account.hyperpod.model import Cluster, Outdated
+from rehearsal.account.hyperpod.model import HyperPodCluster, Outdated
 from rehearsal.account.hyperpod.views import View
 from rehearsal.account.hyperpod.world import World
 
@@ -32,24 +32,24 @@ def lagging(world: World) -> Iterator[None]:
             cluster.outdated.append(outdated)
 
 
-def is_known(world: World, cluster: Cluster) -> bool:
+def is_known(world: World, cluster: HyperPodCluster) -> bool:
     """Whether readers know the cluster at all."""
     outdated = _outdated(world, cluster)
     return outdated is None or outdated.view is not None
 
 
-def seen(world: World, cluster: Cluster) -> View:
+def seen(world: World, cluster: HyperPodCluster) -> View:
     """DescribeCluster of a cluster that is known."""
     outdated = _outdated(world, cluster)
     return dict(outdated.view) if outdated and outdated.view else views.cluster_view(cluster)
 
 
-def seen_tags(world: World, cluster: Cluster) -> list[View]:
+def seen_tags(world: World, cluster: HyperPodCluster) -> list[View]:
     """ListTags of a cluster that is known."""
     outdated = _outdated(world, cluster)
     return views.tags_view(outdated.tags if outdated else cluster.tag_values)
 
 
-def _outdated(world: World, cluster: Cluster) -> Outdated | None:
+def _outdated(world: World, cluster: HyperPodCluster) -> Outdated | None:
     now = world.timeline.now()
     return next((each for each in cluster.outdated if each.until > now), None)

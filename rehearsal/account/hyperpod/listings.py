@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from rehearsal.account.hyperpod.errors import ValidationFailedError
-from rehearsal.account.hyperpod.model import Cluster
+from rehearsal.account.hyperpod.model import HyperPodCluster
 from rehearsal.account.hyperpod.views import (
     View,
     cluster_summary,
@@ -18,7 +18,7 @@ from rehearsal.account.hyperpod.views import (
 Item = TypeVar("Item")
 
 
-def list_clusters(clusters: Iterable[Cluster], request: View) -> View:
+def list_clusters(clusters: Iterable[HyperPodCluster], request: View) -> View:
     """ListClusters."""
     kept = [
         cluster
@@ -33,7 +33,7 @@ def list_clusters(clusters: Iterable[Cluster], request: View) -> View:
     return page([cluster_summary(cluster) for cluster in kept], request, "ClusterSummaries")
 
 
-def list_nodes(cluster: Cluster, request: View) -> View:
+def list_nodes(cluster: HyperPodCluster, request: View) -> View:
     """ListClusterNodes."""
     kept = [
         node
@@ -49,7 +49,7 @@ def list_nodes(cluster: Cluster, request: View) -> View:
     return page([node_summary(node, logical_id=logical_id) for node in kept], request, "ClusterNodeSummaries")
 
 
-def list_events(cluster: Cluster, request: View) -> View:
+def list_events(cluster: HyperPodCluster, request: View) -> View:
     """ListClusterEvents; the latest first unless the request says otherwise."""
     require_events(cluster)
     wanted = {
@@ -68,7 +68,7 @@ def list_events(cluster: Cluster, request: View) -> View:
     return page([event_view(cluster, event, details=False) for event in kept], request, "Events")
 
 
-def list_operations(cluster: Cluster, request: View) -> View:
+def list_operations(cluster: HyperPodCluster, request: View) -> View:
     """ListClusterOperations; the latest first unless the request says otherwise."""
     kept = [
         operation
@@ -81,7 +81,7 @@ def list_operations(cluster: Cluster, request: View) -> View:
     return page(views, request, "ClusterOperationSummaries")
 
 
-def require_events(cluster: Cluster) -> None:
+def require_events(cluster: HyperPodCluster) -> None:
     """Events exist with Continuous provisioning only; raises ValidationFailedError otherwise."""
     if not cluster.continuous:
         raise ValidationFailedError(

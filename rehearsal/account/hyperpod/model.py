@@ -214,7 +214,7 @@ class Outdated:
 
 
 @dataclass
-class Cluster:
+class HyperPodCluster:
     """A cluster. `request` is CreateCluster's, kept up to date by UpdateCluster except for the groups.
 
     `previous` holds the groups' specifications before the running update, `previous_request` the other fields;

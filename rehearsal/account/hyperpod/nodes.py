@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from config.facts.capacity import allocatable
-from rehearsal.account.hyperpod.model import Cluster, DeepCheck, Group, Health, Node
+from rehearsal.account.hyperpod.model import DeepCheck, Group, Health, HyperPodCluster, Node
 
 PREFIX: Final = "sagemaker.amazonaws.com"
 HEALTH_LABEL: Final = f"{PREFIX}/node-health-status"
@@ -27,7 +27,7 @@ class KubernetesNode:
     taints: tuple[Mapping[str, str], ...] = ()
 
 
-def as_kubernetes(cluster: Cluster, node: Node) -> KubernetesNode:
+def as_kubernetes(cluster: HyperPodCluster, node: Node) -> KubernetesNode:
     """The Node object for the node in its present state.
 
     Only deep health checks taint a node. One that waits for its replacement is told by its label alone.
@@ -57,7 +57,7 @@ def quantities(node: Node) -> dict[str, str]:
     return resources
 
 
-def _labels(cluster: Cluster, node: Node) -> dict[str, str]:
+def _labels(cluster: HyperPodCluster, node: Node) -> dict[str, str]:
     in_deep_check = node.deep_check is DeepCheck.IN_PROGRESS
     region = cluster.arn.split(":")[3]
     labels = {

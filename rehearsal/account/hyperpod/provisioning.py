@@ -9,11 +9,11 @@ from config.facts.instance_types import InstanceType
 from rehearsal.account.hyperpod.instance_checks import InstanceChecks
 from rehearsal.account.hyperpod.model import (
     JOINED,
-    Cluster,
     ClusterStatus,
     DeepCheck,
     Group,
     Health,
+    HyperPodCluster,
     Node,
     NodeStatus,
     new_instance_id,
@@ -26,14 +26,17 @@ class Nodes:
     """Everything that happens to nodes, planned on the world's timeline."""
 
     def __init__(
-        self, world: World, on_change: Callable[[Cluster], None], on_failure: Callable[[Cluster, str], None]
+        self,
+        world: World,
+        on_change: Callable[[HyperPodCluster], None],
+        on_failure: Callable[[HyperPodCluster, str], None],
     ) -> None:
         self._world = world
         self._checks = InstanceChecks(world)
         self._on_change = on_change
         self._on_failure = on_failure
 
-    def fill(self, cluster: Cluster, group: Group) -> None:
+    def fill(self, cluster: HyperPodCluster, group: Group) -> None:
         """Bring the group's nodes to its target: launch what is missing, shut down what is too much."""
         staying = cluster.staying(group.name)
         for node in _first_to_leave(staying, len(staying) - group.target):
@@ -56,7 +59,7 @@ class Nodes:
         if missing > 0:
             self._on_change(cluster)
 
-    def shut_down(self, cluster: Cluster, node: Node) -> None:
+    def shut_down(self, cluster: HyperPodCluster, node: Node) -> None:
         """End the instance; its interface and Kubernetes node go with it. HyperPod does not drain."""
         node.status = NodeStatus.SHUTTING_DOWN
         self._plan(cluster, node, self._world.minutes.shut_down, self._gone)
@@ -64,7 +67,7 @@ class Nodes:
             cluster, f"Instance {node.instance_id} is shutting down.", group=node.group, instance=node.instance_id
         )
 
-    def running_node(self, cluster: Cluster, group: str, instance_id: str) -> Node | None:
+    def running_node(self, cluster: HyperPodCluster, group: str, instance_id: str) -> Node | None:
         """A healthy running node, of the group and with the id if these are given."""
         found = (
             node
@@ -76,7 +79,7 @@ class Nodes:
         )
         return next(found, None)
 
-    def hardware_fault(self, cluster: Cluster, node: Node, reason: str, *, heartbeat: bool) -> None:
+    def hardware_fault(self, cluster: HyperPodCluster, node: Node, reason: str, *, heartbeat: bool) -> None:
         """Break the node. The health monitoring agent sees it, on accelerated types only, and labels it.
 
         With NodeRecovery Automatic the node is replaced then; a CPU node is not even labelled (AWS docs,
@@ -89,19 +92,19 @@ class Nodes:
         node.fault = reason
         self._plan(cluster, node, self._world.minutes.detect, self._detected)
 
-    def request_replacement(self, cluster: Cluster, node: Node) -> None:
+    def request_replacement(self, cluster: HyperPodCluster, node: Node) -> None:
         """Replace the node as BatchReplaceClusterNodes asks, whatever its type."""
         self._plan(cluster, node, 0, self._replace)
 
-    def request_reboot(self, cluster: Cluster, node: Node) -> None:
+    def request_reboot(self, cluster: HyperPodCluster, node: Node) -> None:
         """Reboot the node as BatchRebootClusterNodes asks: it keeps its id."""
         self._plan(cluster, node, 0, self._reboot)
 
-    def rerun_lifecycle(self, cluster: Cluster, group: Group, node: Node) -> str:
+    def rerun_lifecycle(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
         """Run the lifecycle scripts on a node that UpdateClusterSoftware has wiped; returns the failure or ""."""
         return self._checks.lifecycle_failure(cluster, group, node)
 
-    def _replace(self, cluster: Cluster, node: Node) -> None:
+    def _replace(self, cluster: HyperPodCluster, node: Node) -> None:
         """Label the node for replacement, then shut it down; a new instance with a new id takes its place."""
         node.health = Health.PENDING_REPLACEMENT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
@@ -115,13 +118,13 @@ class Nodes:
             metadata={"Instance": {"FailureMessage": node.fault}} if node.fault else {},
         )
 
-    def _reboot(self, cluster: Cluster, node: Node) -> None:
+    def _reboot(self, cluster: HyperPodCluster, node: Node) -> None:
         """Label the node for its reboot, and again as schedulable when it is over."""
         node.health = Health.PENDING_REBOOT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
         self._plan(cluster, node, self._world.minutes.reboot, self._rebooted)
 
-    def _launch(self, cluster: Cluster, group: Group) -> str:
+    def _launch(self, cluster: HyperPodCluster, group: Group) -> str:
         """Launch one instance; returns why that was impossible, or ""."""
         surroundings = self._world.surroundings
         vpc_config = cluster.vpc_config(group)
@@ -158,7 +161,7 @@ class Nodes:
         everywhere = (node for cluster in self._world.clusters.values() for node in cluster.nodes.values())
         return limit - sum(node.instance_type == instance_type for node in everywhere)
 
-    def _provisioned(self, cluster: Cluster, node: Node) -> None:
+    def _provisioned(self, cluster: HyperPodCluster, node: Node) -> None:
         group = cluster.groups[node.group]
         not_healthy = self._checks.efa_failure(node)  # before the scripts, so their log stays empty when it fails
         not_set_up = "" if not_healthy else self._checks.lifecycle_failure(cluster, group, node)
@@ -182,7 +185,7 @@ class Nodes:
         )
         self._on_change(cluster)
 
-    def _deep_checked(self, cluster: Cluster, node: Node) -> None:
+    def _deep_checked(self, cluster: HyperPodCluster, node: Node) -> None:
         if self._world.faults.take_deep_check(node.group):
             node.deep_check, node.fault = DeepCheck.FAILED, "DeepHealthCheckFailed"
             self._world.event(
@@ -205,18 +208,18 @@ class Nodes:
         )
         self._on_change(cluster)
 
-    def _detected(self, cluster: Cluster, node: Node) -> None:
+    def _detected(self, cluster: HyperPodCluster, node: Node) -> None:
         if cluster.recovers:
             self._replace(cluster, node)
             return
         node.health = Health.PENDING_REPLACEMENT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
 
-    def _rebooted(self, cluster: Cluster, node: Node) -> None:
+    def _rebooted(self, cluster: HyperPodCluster, node: Node) -> None:
         node.health = Health.SCHEDULABLE
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
 
-    def _fail(self, cluster: Cluster, node: Node, message: str, *, scripts_failed: bool) -> None:
+    def _fail(self, cluster: HyperPodCluster, node: Node, message: str, *, scripts_failed: bool) -> None:
         node.status, node.message = NodeStatus.FAILURE, message
         details = {"FailureMessage": message, "CustomerEni": node.interface_id}
         if scripts_failed:
@@ -232,7 +235,7 @@ class Nodes:
         self._plan(cluster, node, self._world.minutes.shut_down, self._gone)
         self._on_failure(cluster, message)
 
-    def _gone(self, cluster: Cluster, node: Node) -> None:
+    def _gone(self, cluster: HyperPodCluster, node: Node) -> None:
         """The instance is terminated. A group below its target is filled at once, after a failure later."""
         self._world.orchestrators.leave(cluster.eks_name, node.kubernetes_name)
         if not cluster.orphaned:
@@ -244,11 +247,11 @@ class Nodes:
             self.fill_later(cluster, group, wait)
         self._on_change(cluster)
 
-    def fill_later(self, cluster: Cluster, group: Group, minutes: float) -> None:
+    def fill_later(self, cluster: HyperPodCluster, group: Group, minutes: float) -> None:
         """Fill the group after a while, instead of when it was planned before."""
         self._world.plan(cluster, ("group", group.name), minutes, lambda: self.fill(cluster, group))
 
-    def _out_of_capacity(self, cluster: Cluster, group: Group) -> None:
+    def _out_of_capacity(self, cluster: HyperPodCluster, group: Group) -> None:
         self._world.event(
             cluster,
             f"Instance group {group.name} cannot be scaled to {group.target} instances now.",
@@ -261,7 +264,7 @@ class Nodes:
         else:
             self._on_failure(cluster, group.shortage)
 
-    def _scaling(self, cluster: Cluster, group: Group, failure: str = "") -> dict[str, object]:
+    def _scaling(self, cluster: HyperPodCluster, group: Group, failure: str = "") -> dict[str, object]:
         details: dict[str, object] = {
             "InstanceCount": cluster.current_count(group.name),
             "TargetCount": group.target,
@@ -270,7 +273,9 @@ class Nodes:
             details["FailureMessage"] = failure
         return {"InstanceGroupScaling": details}
 
-    def _plan(self, cluster: Cluster, node: Node, minutes: float, transition: Callable[[Cluster, Node], None]) -> None:
+    def _plan(
+        self, cluster: HyperPodCluster, node: Node, minutes: float, transition: Callable[[HyperPodCluster, Node], None]
+    ) -> None:
         """Make `transition` the node's next one, unless it is gone by then."""
 
         def run() -> None:

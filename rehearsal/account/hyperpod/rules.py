@@ -20,9 +20,9 @@ from rehearsal.account.hyperpod.errors import (
 )
 from rehearsal.account.hyperpod.model import (
     KEPT_WHEN_OMITTED,
-    Cluster,
     ClusterStatus,
     Group,
+    HyperPodCluster,
     NodeStatus,
     Specification,
     instance_types_of,
@@ -74,7 +74,7 @@ def check_create(world: World, request: Request) -> EksCluster:
     return eks
 
 
-def check_update(world: World, cluster: Cluster, request: Request) -> None:
+def check_update(world: World, cluster: HyperPodCluster, request: Request) -> None:
     """Raise the error that SageMaker would answer to UpdateCluster."""
     check_takes_changes(cluster)
     _refuse_not_simulated(request, NOT_SIMULATED)
@@ -103,7 +103,7 @@ def check_update(world: World, cluster: Cluster, request: Request) -> None:
     _check_quota(world, groups, replacing=cluster.name)
 
 
-def check_takes_changes(cluster: Cluster) -> None:
+def check_takes_changes(cluster: HyperPodCluster) -> None:
     """Raise ConflictError while the cluster is not InService or checks nodes; a Failed one can only be deleted."""
     if cluster.status is ClusterStatus.FAILED:
         raise ValidationFailedError(f"Cluster {cluster.arn} is in status Failed: it can only be deleted.")

@@ -17,9 +17,9 @@ from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod import rules
 from rehearsal.account.hyperpod.errors import ConflictError, not_found
 from rehearsal.account.hyperpod.model import (
-    Cluster,
     ClusterStatus,
     Group,
+    HyperPodCluster,
     Node,
     NodeStatus,
     Operation,
@@ -40,7 +40,7 @@ NOT_DELETABLE: Final = frozenset(
 )
 
 
-class HyperPod:
+class HyperPodService:
     """The simulator of one account and region. Hold `lock` around every call; `tick` lets time do its work."""
 
     def __init__(self, world: World) -> None:
@@ -53,7 +53,7 @@ class HyperPod:
         with self.lock:
             self.world.timeline.run_due()
 
-    def cluster(self, name_or_arn: str) -> Cluster:
+    def cluster(self, name_or_arn: str) -> HyperPodCluster:
         """The cluster; raises NotFound."""
         for cluster in self.world.clusters.values():
             if name_or_arn in {cluster.name, cluster.arn}:
@@ -66,12 +66,12 @@ class HyperPod:
         world = self.world
         return f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:cluster/{cluster_id}"
 
-    def create(self, arn: str, request: Specification) -> Cluster:
+    def create(self, arn: str, request: Specification) -> HyperPodCluster:
         """Begin to create the cluster; raises the rules' errors before anything is made."""
         eks = rules.check_create(self.world, request)
         request = deepcopy(request)
         groups = [Group(specification) for specification in request.pop("InstanceGroups", [])]
-        cluster = Cluster(
+        cluster = HyperPodCluster(
             name=request["ClusterName"],
             arn=arn,
             request=request,
@@ -102,7 +102,7 @@ class HyperPod:
             self._plan(cluster, self.world.minutes.accept, lambda: self._fill_all(cluster))
         return cluster
 
-    def update(self, cluster: Cluster, request: Specification) -> None:
+    def update(self, cluster: HyperPodCluster, request: Specification) -> None:
         """Begin to update the cluster; raises the rules' errors before anything is changed."""
         rules.check_update(self.world, cluster, request)
         request = deepcopy(request)
@@ -129,7 +129,7 @@ class HyperPod:
         then = self._accepted if cluster.continuous else self._fill_all
         self._plan(cluster, self.world.minutes.update, lambda: then(cluster))
 
-    def delete(self, cluster: Cluster) -> None:
+    def delete(self, cluster: HyperPodCluster) -> None:
         """Begin to delete the cluster with all its nodes; raises Busy in the middle of another change."""
         if cluster.status in NOT_DELETABLE:
             raise ConflictError(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
@@ -147,7 +147,7 @@ class HyperPod:
             self.nodes.shut_down(cluster, node)
         self._settle(cluster)
 
-    def update_software(self, cluster: Cluster, names: Iterable[str]) -> None:
+    def update_software(self, cluster: HyperPodCluster, names: Iterable[str]) -> None:
         """Begin to rewrite the root volumes of the groups' nodes (all groups when none is named)."""
         rules.check_takes_changes(cluster)
         groups = [cluster.groups[name] for name in names] or list(cluster.groups.values())
@@ -159,14 +159,14 @@ class HyperPod:
         self.world.event(cluster, f"The software of cluster {cluster.name} is being updated.")
         self._plan(cluster, self.world.minutes.software, lambda: self._software_updated(cluster, groups))
 
-    def delete_nodes(self, cluster: Cluster, nodes: Iterable[Node]) -> None:
+    def delete_nodes(self, cluster: HyperPodCluster, nodes: Iterable[Node]) -> None:
         """Shut down these nodes and lower their groups' targets, so that nothing replaces them."""
         for node in nodes:
             group = cluster.groups[node.group]
             group.target = max(0, group.target - 1)
             self.nodes.shut_down(cluster, node)
 
-    def _let_in(self, cluster: Cluster, service_linked_role: str = "") -> None:
+    def _let_in(self, cluster: HyperPodCluster, service_linked_role: str = "") -> None:
         """Make the access entries that are missing; an entry that somebody made before stays theirs."""
         roles = {group.execution_role: {"type": "HYPERPOD_LINUX"} for group in cluster.groups.values()}
         if service_linked_role:
@@ -177,7 +177,7 @@ class HyperPod:
             if self.world.orchestrators.add_access_entry(cluster.eks_name, principal, **properties):
                 cluster.access_entries.append(principal)
 
-    def _begin_operation(self, cluster: Cluster, original: Mapping[str, tuple[int, int]]) -> None:
+    def _begin_operation(self, cluster: HyperPodCluster, original: Mapping[str, tuple[int, int]]) -> None:
         for operation in cluster.operations:
             if operation.status == "InProgress":
                 operation.status = "Superseded"
@@ -185,7 +185,7 @@ class HyperPod:
         now = self.world.timeline.now()
         cluster.operations.append(Operation(str(uuid4()), now, dict(original), desired))
 
-    def _accepted(self, cluster: Cluster) -> None:
+    def _accepted(self, cluster: HyperPodCluster) -> None:
         """Continuous: the cluster serves; its groups fill from now on."""
         self._serve(cluster)
         previous = cluster.previous or {}
@@ -197,13 +197,13 @@ class HyperPod:
             self.nodes.fill(cluster, group)
         self._settle(cluster)
 
-    def _fill_all(self, cluster: Cluster) -> None:
+    def _fill_all(self, cluster: HyperPodCluster) -> None:
         for group in list(cluster.groups.values()):
             if cluster.status in {ClusterStatus.CREATING, ClusterStatus.UPDATING}:
                 self.nodes.fill(cluster, group)
         self._settle(cluster)
 
-    def _watch_minimum(self, cluster: Cluster, group: Group, before: int) -> None:
+    def _watch_minimum(self, cluster: HyperPodCluster, group: Group, before: int) -> None:
         """Three hours to reach MinInstanceCount, then back to what was there (API reference, MinInstanceCount)."""
 
         def look() -> None:
@@ -218,7 +218,7 @@ class HyperPod:
 
         self.world.plan(cluster, ("minimum", group.name), self.world.minutes.minimum, look)
 
-    def _settle(self, cluster: Cluster) -> None:
+    def _settle(self, cluster: HyperPodCluster) -> None:
         """Draw the conclusions of a change among the nodes."""
         for group in [group for group in cluster.groups.values() if group.deleting]:
             if not any(cluster.nodes_of(group.name)):
@@ -239,7 +239,7 @@ class HyperPod:
             cluster.previous = None
             self._serve(cluster)
 
-    def _fail(self, cluster: Cluster, message: str) -> None:
+    def _fail(self, cluster: HyperPodCluster, message: str) -> None:
         """A node or a launch failed. Only without Continuous provisioning the cluster takes notice."""
         if cluster.continuous:
             return
@@ -248,7 +248,7 @@ class HyperPod:
         elif cluster.status is ClusterStatus.UPDATING:
             self._roll_back(cluster, message)
 
-    def _end_in_failure(self, cluster: Cluster, message: str) -> None:
+    def _end_in_failure(self, cluster: HyperPodCluster, message: str) -> None:
         cluster.status, cluster.failure = ClusterStatus.FAILED, message
         self.world.event(
             cluster,
@@ -260,7 +260,7 @@ class HyperPod:
             if node.status is not NodeStatus.FAILURE:
                 self.nodes.shut_down(cluster, node)
 
-    def _not_deleted(self, cluster: Cluster, message: str) -> None:
+    def _not_deleted(self, cluster: HyperPodCluster, message: str) -> None:
         cluster.status, cluster.failure = ClusterStatus.FAILED, message
         self.world.event(
             cluster,
@@ -269,7 +269,7 @@ class HyperPod:
             metadata={"Cluster": {"FailureMessage": message}},
         )
 
-    def _roll_back(self, cluster: Cluster, message: str) -> None:
+    def _roll_back(self, cluster: HyperPodCluster, message: str) -> None:
         cluster.status = ClusterStatus.ROLLING_BACK
         cluster.request = cluster.previous_request
         before = cluster.previous or {}
@@ -294,7 +294,7 @@ class HyperPod:
 
         self._plan(cluster, self.world.minutes.roll_back, end)
 
-    def _software_updated(self, cluster: Cluster, groups: Iterable[Group]) -> None:
+    def _software_updated(self, cluster: HyperPodCluster, groups: Iterable[Group]) -> None:
         failed = False
         for group in groups:
             group.software_status = "Succeeded"
@@ -308,15 +308,15 @@ class HyperPod:
             self.world.event(cluster, "The software update failed and was rolled back.", level="Error")
         self._serve(cluster)
 
-    def _serve(self, cluster: Cluster) -> None:
+    def _serve(self, cluster: HyperPodCluster) -> None:
         cluster.status = ClusterStatus.IN_SERVICE
         self.world.event(cluster, f"Cluster {cluster.name} is InService.")
 
-    def _remove(self, cluster: Cluster) -> None:
+    def _remove(self, cluster: HyperPodCluster) -> None:
         for principal in cluster.access_entries:
             self.world.orchestrators.remove_access_entry(cluster.eks_name, principal)
         del self.world.clusters[cluster.name]
         self.world.record("hyperpod", action="deleted", cluster=cluster.name, arn=cluster.arn)
 
-    def _plan(self, cluster: Cluster, minutes: float, action: Any) -> None:
+    def _plan(self, cluster: HyperPodCluster, minutes: float, action: Any) -> None:
         self.world.plan(cluster, ("cluster",), minutes, action)

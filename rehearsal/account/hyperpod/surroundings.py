@@ -19,7 +19,7 @@ from moto.utilities.utils import get_partition
 from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from rehearsal.account.background import Background
 from rehearsal.account.hyperpod.errors import AccessDeniedError
-from rehearsal.account.hyperpod.model import Cluster, Node, Subnet
+from rehearsal.account.hyperpod.model import HyperPodCluster, Node, Subnet
 from rehearsal.account.hyperpod.policies import Grants, Policy
 from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 
@@ -158,7 +158,7 @@ class Surroundings:
         """Why the node does not reach what every node calls at its start, or ""."""
         return unreachable(self._ec2, Place(node.subnet.subnet_id, tuple(node.security_groups)), NODE_SERVICES)
 
-    def attach_interface(self, cluster: Cluster, node: Node) -> str:
+    def attach_interface(self, cluster: HyperPodCluster, node: Node) -> str:
         """Make the node's network interface in its subnet with all addresses the type takes.
 
         Returns "", or EC2's message when the subnet has too few free addresses.
@@ -182,7 +182,7 @@ class Surroundings:
             self._background.drop(node.interface_id)
             node.interface_id = ""
 
-    def log(self, cluster: Cluster, stream: str, message: str, milliseconds: int) -> None:
+    def log(self, cluster: HyperPodCluster, stream: str, message: str, milliseconds: int) -> None:
         """Append one line to a stream of the cluster's log group, making both when they are missing."""
         self._background.log_group(maker_arn=cluster.arn, name=cluster.log_group)
         logs = logs_backends[self.account_id][self.region]

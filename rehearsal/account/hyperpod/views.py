@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehearsal.account.hyperpod.errors import ValidationFailedError
-from rehearsal.account.hyperpod.model import Cluster, ClusterStatus, Event, Group, Node, NodeStatus, Operation
+from rehearsal.account.hyperpod.model import ClusterStatus, Event, Group, HyperPodCluster, Node, NodeStatus, Operation
 
 ECHOED = ("NodeRecovery", "NodeProvisioningMode", "VpcConfig", "Orchestrator", "TieredStorageConfig", "ClusterRole")
 ECHOED_OF_GROUPS = (
@@ -23,7 +23,7 @@ DEFAULT_PAGE = 100
 View = dict[str, Any]
 
 
-def cluster_view(cluster: Cluster) -> View:
+def cluster_view(cluster: HyperPodCluster) -> View:
     """DescribeCluster."""
     view = {
         "ClusterArn": cluster.arn,
@@ -43,7 +43,7 @@ def tags_view(tags: Mapping[str, str]) -> list[View]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def cluster_summary(cluster: Cluster) -> View:
+def cluster_summary(cluster: HyperPodCluster) -> View:
     """An entry of ListClusters."""
     return {
         "ClusterArn": cluster.arn,
@@ -53,7 +53,7 @@ def cluster_summary(cluster: Cluster) -> View:
     }
 
 
-def _group_view(cluster: Cluster, group: Group) -> View:
+def _group_view(cluster: HyperPodCluster, group: Group) -> View:
     specification = group.specification
     view = {
         "InstanceGroupName": group.name,
@@ -81,7 +81,7 @@ def _group_view(cluster: Cluster, group: Group) -> View:
     return view
 
 
-def _group_status(cluster: Cluster, group: Group) -> str:
+def _group_status(cluster: HyperPodCluster, group: Group) -> str:
     if group.deleting or cluster.status is ClusterStatus.DELETING:
         return "Deleting"
     if cluster.status is ClusterStatus.FAILED:
@@ -114,7 +114,7 @@ def node_summary(node: Node, *, logical_id: bool) -> View:
     return view
 
 
-def node_details(cluster: Cluster, node: Node) -> View:
+def node_details(cluster: HyperPodCluster, node: Node) -> View:
     """NodeDetails of DescribeClusterNode."""
     view = node_summary(node, logical_id=True)
     group = cluster.groups.get(node.group)
@@ -129,7 +129,7 @@ def node_details(cluster: Cluster, node: Node) -> View:
     return view
 
 
-def event_view(cluster: Cluster, event: Event, *, details: bool) -> View:
+def event_view(cluster: HyperPodCluster, event: Event, *, details: bool) -> View:
     """An entry of ListClusterEvents; with `details` the EventDetails of DescribeClusterEvent."""
     view = {
         "EventId": event.event_id,
@@ -151,7 +151,7 @@ def event_view(cluster: Cluster, event: Event, *, details: bool) -> View:
     return view
 
 
-def operation_view(cluster: Cluster, operation: Operation, *, details: bool) -> View:
+def operation_view(cluster: HyperPodCluster, operation: Operation, *, details: bool) -> View:
     """An entry of ListClusterOperations; with `details` DescribeClusterOperation."""
     view: View = {
         "OperationId": operation.operation_id,

@@ -10,9 +10,9 @@ from moto.sagemaker.models import sagemaker_backends
 from rehearsal.account.hyperpod import views
 from rehearsal.account.hyperpod.eks import KubernetesUnavailableError, Orchestrators
 from rehearsal.account.hyperpod.faults import Faults
-from rehearsal.account.hyperpod.model import Cluster, Event
+from rehearsal.account.hyperpod.model import Event, HyperPodCluster
+from rehearsal.account.hyperpod.schedule import Action, Schedule
 from rehearsal.account.hyperpod.surroundings import Surroundings
-from rehearsal.account.hyperpod.timeline import Action, Timeline
 
 KUBERNETES_RETRY_MINUTES = 1.0
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
@@ -57,23 +57,23 @@ class World:
     region: str
     surroundings: Surroundings
     orchestrators: Orchestrators
-    timeline: Timeline
+    timeline: Schedule
     record: Callable[..., object]
     publish: Publish = lambda _type, _detail: None
     minutes: Minutes = field(default_factory=Minutes)
     faults: Faults = field(default_factory=Faults)
 
     @property
-    def clusters(self) -> dict[str, Cluster]:
+    def clusters(self) -> dict[str, HyperPodCluster]:
         """The clusters by name. They live in moto's backend, so resetting moto removes them too."""
-        clusters: dict[str, Cluster] = sagemaker_backends[self.account_id][self.region].clusters
+        clusters: dict[str, HyperPodCluster] = sagemaker_backends[self.account_id][self.region].clusters
         return clusters
 
     @property
     def partition(self) -> str:
         return self.surroundings.partition
 
-    def plan(self, cluster: Cluster, key: tuple[str, ...], minutes: float, action: Action) -> None:
+    def plan(self, cluster: HyperPodCluster, key: tuple[str, ...], minutes: float, action: Action) -> None:
         """Do something for the cluster later; nothing happens if it is gone by then.
 
         While Kubernetes does not answer the action is tried again, so it must bear repetition.
@@ -90,17 +90,17 @@ class World:
 
         self.timeline.plan((cluster.arn, *key), minutes, run)
 
-    def planned(self, cluster: Cluster, *key: str) -> bool:
+    def planned(self, cluster: HyperPodCluster, *key: str) -> bool:
         """Whether something is planned for the cluster under the key."""
         return self.timeline.planned((cluster.arn, *key))
 
-    def forget(self, cluster: Cluster, *key: str) -> None:
+    def forget(self, cluster: HyperPodCluster, *key: str) -> None:
         """Drop what is planned for the cluster under the key."""
         self.timeline.forget((cluster.arn, *key))
 
     def event(
         self,
-        cluster: Cluster,
+        cluster: HyperPodCluster,
         description: str,
         *,
         level: str = "Info",

@@ -1,1 +1,1 @@
-"""Stage of the Kubernetes drills: a control plane, the real KubeRay, the reaper, the environment's objects."""
+"""Context of the Kubernetes drills: a control plane, the real KubeRay, the reaper, the environment's objects."""

@@ -15,15 +15,15 @@ from rehearsal import stand_ins
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import Auditor
 from rehearsal.drills.cluster.kubectl import Kubectl, rendered
-from rehearsal.drills.cluster.side import HERE, Side, wait
 from rehearsal.drills.cluster.started import wait_started
+from rehearsal.drills.cluster.subject import HERE, Subject, wait
 from rehearsal.drills.cluster.world import World
 from rehearsal.kubernetes import binaries, watching
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import BINARIES
-from rehearsal.story.narrator import Narrator
+from rehearsal.run.progress import Progress
 from rehearsal.watch import Watch
 
 OPERATOR: Final = "kuberay-operator"
@@ -31,7 +31,7 @@ DETECTION_SECONDS: Final = 8
 """node-monitor-grace-period of this control plane; EKS has 40 to 50 seconds."""
 
 
-class Cluster:
+class DrillCluster:
     """A cluster in a directory of its own; `start` fills it, `stop` ends every process."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Cluster:
         self.platform = objects.platform_objects(self.environment)
         self.ray = objects.ray_objects(self.environment)
         [self.manifest] = rendered(*self.ray.clusters.values())
-        self.narrator = Narrator(console)
+        self.progress = Progress(console)
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
         self.plane = plane or ControlPlane(
@@ -58,7 +58,7 @@ class Cluster:
 
     def start(self, *, workers: int) -> None:
         """Start everything but the RayCluster, with nodes for workers. Raises RehearsalError if a part fails."""
-        with self.narrator.step("control plane and nodes") as step:
+        with self.progress.step("control plane and nodes") as step:
             self.plane.start()
             self.api = self.plane.api
             self.nodes = Nodes(self.api)
@@ -69,16 +69,16 @@ class Cluster:
             self.auditor = Auditor(self.world, self.plane.pod_deletions)
             self.nodes.add_all([*objects.system_nodes(), *objects.hyperpod_nodes(self.environment, workers=workers)])
             step.see(f"{workers} worker nodes, a head's and a spare one, 2 system nodes")
-        with self.narrator.step("KubeRay and the reaper") as step:
+        with self.progress.step("KubeRay and the reaper") as step:
             self._install()
             step.see(f"KubeRay {self.environment.kuberay.version} with the environment's Helm values")
             step.see("reaper: all replicas may do what they need to")
 
-    def own_side(self) -> Side:
+    def own_side(self) -> Subject:
         """The environment's RayCluster, which `manifest` makes."""
         metadata, zone = self.manifest["metadata"], self.environment.network.node_zones[0]
         replicas = self.environment.ray.clusters[0].workers[0].replicas
-        return Side(HERE, metadata["namespace"], metadata["name"], replicas, self.world, zone)
+        return Subject(HERE, metadata["namespace"], metadata["name"], replicas, self.world, zone)
 
     def stop(self) -> None:
         """End every process."""

@@ -10,7 +10,7 @@ from k8s_charts.shared.chart import ProjectChart
 from rehearsal.isolation import search_path
 from rehearsal.kubernetes.api import Object
 from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.story.cdk import CommandError
+from rehearsal.run.cdk import CommandError
 
 
 class Kubectl:

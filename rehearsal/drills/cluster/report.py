@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rehearsal.drills.cluster.auditor import ADMINISTRATOR, Deleters
-from rehearsal.drills.cluster.side import HERE, STOCK, Recovery, Side
+from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject
 from rehearsal.drills.cluster.world import GONE, RUNNING, TERMINATING, Happening
 
 EKS_DETECTION_SECONDS: Final = (40, 50)
@@ -29,15 +29,15 @@ class Line:
     text: str
 
 
-def lines(happenings: Sequence[Happening], sides: Sequence[Side], deleters: Deleters) -> Iterator[Line]:
-    """Put in words what happened to the pods and nodes of the sides."""
-    for side in sides:
-        pods = [each for each in happenings if side.owns(each) and each.after in _TOLD]
+def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters: Deleters) -> Iterator[Line]:
+    """Put in words what happened to the pods and nodes of the subjects."""
+    for subject in subjects:
+        pods = [each for each in happenings if subject.owns(each) and each.after in _TOLD]
         for alike in _together(pods):
-            yield Line(alike[-1].at, side.title, f"{_named(alike)} {_of_pods(alike[0], len(alike), deleters)}")
-        nodes = [each for each in happenings if each.kind == "node" and side.has_node(each) and each.before]
+            yield Line(alike[-1].at, subject.title, f"{_named(alike)} {_of_pods(alike[0], len(alike), deleters)}")
+        nodes = [each for each in happenings if each.kind == "node" and subject.has_node(each) and each.before]
         for alike in _together(nodes):
-            yield Line(alike[-1].at, side.title, f"{_named(alike)}: {alike[0].after}")
+            yield Line(alike[-1].at, subject.title, f"{_named(alike)}: {alike[0].after}")
 
 
 def timeline(told: Sequence[Line], began: float) -> Table:
@@ -72,7 +72,7 @@ def summary(recoveries: Sequence[Recovery], detection: float) -> Table:
     drawn.add_column(STOCK, overflow="fold")
     by_drill: dict[str, dict[str, Recovery]] = {}
     for each in recoveries:
-        by_drill.setdefault(each.drill, {})[each.side.title] = each
+        by_drill.setdefault(each.drill, {})[each.subject.title] = each
     for drill, of in by_drill.items():
         own, whole = of[HERE], ""
         if own.detection and own.seconds is not None:

@@ -5,8 +5,8 @@ from typing import Final
 
 from rehearsal.kubernetes.api import ApiError, Object
 from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.story.cluster import PATIENCE_SECONDS
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.cluster import PATIENCE_SECONDS
+from rehearsal.run.steps import RehearsalError
 
 _EVERY: Final = 0.2
 _LAST_WORDS: Final = 4

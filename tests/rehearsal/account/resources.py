@@ -43,7 +43,7 @@ class Resources:
         model.remove()
 
 
-class Refused:
+class RefusedWith:
     """Expects a refusal with this code (of AWS; None: of the account itself) and this text."""
 
     def __init__(self, code: str | None, text: str) -> None:

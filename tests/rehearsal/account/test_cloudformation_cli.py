@@ -14,8 +14,8 @@ import pytest
 from rehearsal.isolation import child_environment
 from rehearsal.paths import CACHE
 from rehearsal.processes import free_port
+from rehearsal.run.cdk import changed_stacks, kept_folders
 from rehearsal.run_keys import RunKeys
-from rehearsal.story.cdk import changed_stacks, kept_folders
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]

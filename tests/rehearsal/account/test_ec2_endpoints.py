@@ -6,7 +6,7 @@ import pytest
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 
 S3 = "com.amazonaws.us-west-2.s3"
 STS = "com.amazonaws.us-west-2.sts"
@@ -59,7 +59,7 @@ def test_gateway_endpoint_routes_in_its_tables_only(resources: Resources, ec2: A
 def test_second_gateway_endpoint_in_a_table_is_refused(resources: Resources, ec2: Any, vpc: str) -> None:
     properties = {"VpcId": vpc, "ServiceName": S3, "RouteTableIds": [make_table(ec2, vpc)]}
     resources.create("AWS::EC2::VPCEndpoint", properties)
-    with Refused("RouteAlreadyExists", "already has a route with destination-prefix-list-id pl-"):
+    with RefusedWith("RouteAlreadyExists", "already has a route with destination-prefix-list-id pl-"):
         resources.create("AWS::EC2::VPCEndpoint", properties)
 
 
@@ -75,7 +75,7 @@ def test_policy_of_an_endpoint_changes_in_place(resources: Resources, ec2: Any, 
 
 @pytest.mark.parametrize(("service", "kind"), [("com.amazonaws.us-west-2.no-such", "Interface"), (STS, "Gateway")])
 def test_unknown_service_is_refused(resources: Resources, vpc: str, service: str, kind: str) -> None:
-    with Refused("InvalidServiceName", service):
+    with RefusedWith("InvalidServiceName", service):
         resources.create("AWS::EC2::VPCEndpoint", {"VpcId": vpc, "ServiceName": service, "VpcEndpointType": kind})
 
 
@@ -94,9 +94,9 @@ def test_interface_endpoint_holds_subnets_and_group(resources: Resources, ec2: A
     assert {each["InterfaceType"] for each in shown} == {"vpc_endpoint"}
     assert [each["Groups"][0]["GroupId"] for each in shown] == [group, group]
     assert endpoint.attributes()["NetworkInterfaceIds"] == [each["NetworkInterfaceId"] for each in shown]
-    with Refused("DependencyViolation", "has dependencies"):
+    with RefusedWith("DependencyViolation", "has dependencies"):
         ec2.delete_subnet(SubnetId=subnets[0])
-    with Refused("DependencyViolation", "has a dependent object"):
+    with RefusedWith("DependencyViolation", "has a dependent object"):
         ec2.delete_security_group(GroupId=group)
     resources.update(endpoint, {**properties, "SubnetIds": subnets[1:]})
     ec2.delete_subnet(SubnetId=subnets[0])
@@ -107,7 +107,7 @@ def test_interface_endpoint_holds_subnets_and_group(resources: Resources, ec2: A
 
 def test_two_subnets_of_one_zone_are_refused(resources: Resources, ec2: Any, vpc: str) -> None:
     subnets = make_subnets(ec2, vpc, "us-west-2a", "us-west-2a")
-    with Refused("DuplicateSubnetsInSameZone", subnets[1]):
+    with RefusedWith("DuplicateSubnetsInSameZone", subnets[1]):
         resources.create(
             "AWS::EC2::VPCEndpoint",
             {"VpcId": vpc, "ServiceName": STS, "VpcEndpointType": "Interface", "SubnetIds": subnets},
@@ -117,14 +117,14 @@ def test_two_subnets_of_one_zone_are_refused(resources: Resources, ec2: Any, vpc
 def test_private_dns_needs_the_hostnames_of_the_vpc(resources: Resources) -> None:
     vpc = resources.create("AWS::EC2::VPC", {"CidrBlock": "10.0.0.0/16"}).physical_resource_id
     properties = {"VpcId": vpc, "ServiceName": STS, "VpcEndpointType": "Interface", "PrivateDnsEnabled": True}
-    with Refused("InvalidParameter", "requires both enableDnsSupport and enableDnsHostnames"):
+    with RefusedWith("InvalidParameter", "requires both enableDnsSupport and enableDnsHostnames"):
         resources.create("AWS::EC2::VPCEndpoint", properties)
 
 
 def test_second_endpoint_with_the_same_private_dns_is_refused(resources: Resources, vpc: str) -> None:
     properties = {"VpcId": vpc, "ServiceName": STS, "VpcEndpointType": "Interface", "PrivateDnsEnabled": True}
     resources.create("AWS::EC2::VPCEndpoint", properties)
-    with Refused("InvalidParameter", "conflicting DNS domain"):
+    with RefusedWith("InvalidParameter", "conflicting DNS domain"):
         resources.create("AWS::EC2::VPCEndpoint", properties)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.resources import STACK_ID, Refused, Resources
+from tests.rehearsal.account.resources import STACK_ID, RefusedWith, Resources
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_account_has_no_default_vpc(ec2: Any) -> None:
     assert ec2.describe_vpcs()["Vpcs"] == []
     assert ec2.describe_subnets()["Subnets"] == []
     assert ec2.describe_security_groups()["SecurityGroups"] == []
-    with Refused("VPCIdNotSpecified", "No default VPC"):
+    with RefusedWith("VPCIdNotSpecified", "No default VPC"):
         ec2.create_security_group(GroupName="x", Description="x")
 
 
@@ -65,7 +65,7 @@ def test_vpc_settings_change_in_place(resources: Resources, ec2: Any) -> None:
         "aws:cloudformation:stack-id": STACK_ID,
         "aws:cloudformation:logical-id": "Logical",
     }
-    with Refused(None, "cannot update CidrBlock of AWS::EC2::VPC:"):
+    with RefusedWith(None, "cannot update CidrBlock of AWS::EC2::VPC:"):
         resources.update(vpc, {"CidrBlock": "10.1.0.0/16"})
 
 
@@ -78,13 +78,13 @@ def test_vpc_names_its_default_security_group_and_acl(resources: Resources, ec2:
 
 
 def test_unknown_property_is_refused(resources: Resources) -> None:
-    with Refused(None, "AWS::EC2::VPC: the embedded account does not implement Ipv4IpamPoolId"):
+    with RefusedWith(None, "AWS::EC2::VPC: the embedded account does not implement Ipv4IpamPoolId"):
         resources.create("AWS::EC2::VPC", {"Ipv4IpamPoolId": "ipam-pool-1"})
 
 
 def test_vpc_with_subnet_cannot_be_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
-    with Refused("DependencyViolation", f"The vpc '{vpc}' has dependencies and cannot be deleted."):
+    with RefusedWith("DependencyViolation", f"The vpc '{vpc}' has dependencies and cannot be deleted."):
         ec2.delete_vpc(VpcId=vpc)
     resources.delete(subnet)
     ec2.delete_vpc(VpcId=vpc)
@@ -102,7 +102,7 @@ def test_vpc_in_use_cannot_be_deleted(resources: Resources, ec2: Any, vpc: str, 
         ec2.create_security_group(GroupName="g", Description="g", VpcId=vpc)
     else:
         ec2.create_vpc_endpoint(VpcId=vpc, ServiceName="com.amazonaws.us-west-2.s3")
-    with Refused("DependencyViolation", "has dependencies and cannot be deleted"):
+    with RefusedWith("DependencyViolation", "has dependencies and cannot be deleted"):
         ec2.delete_vpc(VpcId=vpc)
 
 
@@ -128,20 +128,20 @@ def test_subnet_is_placed_by_zone_id(resources: Resources, ec2: Any, vpc: str) -
 def test_subnet_that_does_not_fit_is_refused(
     resources: Resources, vpc: str, properties: dict[str, str], code: str, text: str
 ) -> None:
-    with Refused(code, text):
+    with RefusedWith(code, text):
         make_subnet(resources, vpc, **properties)
 
 
 def test_overlapping_subnets_are_refused(resources: Resources, vpc: str) -> None:
     make_subnet(resources, vpc)
-    with Refused("InvalidSubnet.Conflict", "10.0.0.0/24"):
+    with RefusedWith("InvalidSubnet.Conflict", "10.0.0.0/24"):
         make_subnet(resources, vpc, AvailabilityZoneId="usw2-az1")
 
 
 def test_secondary_block_holds_subnets(resources: Resources, vpc: str) -> None:
     block = resources.create("AWS::EC2::VPCCidrBlock", {"VpcId": vpc, "CidrBlock": "10.1.0.0/16"})
     subnet = make_subnet(resources, vpc, CidrBlock="10.1.0.0/17")
-    with Refused("InvalidCidrBlock.InUse", "has subnets"):
+    with RefusedWith("InvalidCidrBlock.InUse", "has subnets"):
         resources.delete(block)
     resources.delete(subnet)
     resources.delete(block)
@@ -151,7 +151,7 @@ def test_secondary_block_holds_subnets(resources: Resources, vpc: str) -> None:
     ("block", "text"), [("192.168.0.0/16", "is restricted"), ("10.0.128.0/17", "overlaps"), ("10.8.0.0/15", "invalid")]
 )
 def test_secondary_block_of_wrong_range_is_refused(resources: Resources, vpc: str, block: str, text: str) -> None:
-    with Refused("InvalidVpc.Range", text):
+    with RefusedWith("InvalidVpc.Range", text):
         resources.create("AWS::EC2::VPCCidrBlock", {"VpcId": vpc, "CidrBlock": block})
 
 
@@ -164,7 +164,7 @@ def test_subnet_with_interface_cannot_be_deleted(account: Account, resources: Re
         security_group_ids=[],
     )
     text = f"The subnet '{subnet.physical_resource_id}' has dependencies and cannot be deleted."
-    with Refused("DependencyViolation", text):
+    with RefusedWith("DependencyViolation", text):
         resources.delete(subnet)
     account.background.drop(interface.id)
     resources.delete(subnet)
@@ -189,7 +189,7 @@ def test_interface_of_a_service_cannot_be_deleted_by_others(
         "10.0.0.6",
     ]
     assert ec2.describe_subnets()["Subnets"][0]["AvailableIpAddressCount"] == 256 - 5 - 3
-    with Refused("InvalidParameterValue", "is currently in use"):
+    with RefusedWith("InvalidParameterValue", "is currently in use"):
         ec2.delete_network_interface(NetworkInterfaceId=interface.id)
 
 
@@ -199,9 +199,9 @@ def test_route_table_in_use_cannot_be_deleted(resources: Resources, ec2: Any, vp
     both = {"RouteTableId": table.physical_resource_id, "SubnetId": subnet.physical_resource_id}
     association = resources.create("AWS::EC2::SubnetRouteTableAssociation", both)
     other = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
-    with Refused("Resource.AlreadyAssociated", "conflicts with an existing association"):
+    with RefusedWith("Resource.AlreadyAssociated", "conflicts with an existing association"):
         ec2.associate_route_table(**{**both, "RouteTableId": other})
-    with Refused("DependencyViolation", "has dependencies and cannot be deleted"):
+    with RefusedWith("DependencyViolation", "has dependencies and cannot be deleted"):
         resources.delete(table)
     resources.delete(association)
     resources.delete(table)
@@ -211,18 +211,18 @@ def test_route_needs_an_attached_gateway(resources: Resources, vpc: str) -> None
     table = resources.create("AWS::EC2::RouteTable", {"VpcId": vpc}).physical_resource_id
     gateway = resources.create("AWS::EC2::InternetGateway").physical_resource_id
     route = {"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0"}
-    with Refused("InvalidParameterValue", "belong to different networks"):
+    with RefusedWith("InvalidParameterValue", "belong to different networks"):
         resources.create("AWS::EC2::Route", {**route, "GatewayId": gateway})
-    with Refused("InvalidNatGatewayID.NotFound", "does not exist"):
+    with RefusedWith("InvalidNatGatewayID.NotFound", "does not exist"):
         resources.create("AWS::EC2::Route", {**route, "NatGatewayId": "nat-0"})
-    with Refused(None, "exactly one target"):
+    with RefusedWith(None, "exactly one target"):
         resources.create("AWS::EC2::Route", route)
 
 
 def test_nat_gateway_needs_an_internet_gateway(resources: Resources, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     address = resources.create("AWS::EC2::EIP", {"Domain": "vpc"})
-    with Refused("Gateway.NotAttached", f"Network {vpc} has no Internet gateway attached"):
+    with RefusedWith("Gateway.NotAttached", f"Network {vpc} has no Internet gateway attached"):
         resources.create(
             "AWS::EC2::NatGateway",
             {"SubnetId": subnet.physical_resource_id, "AllocationId": address.attributes()["AllocationId"]},
@@ -238,18 +238,18 @@ def test_nat_gateway_holds_subnet_address_and_internet_gateway(resources: Resour
         "AllocationId": address.attributes()["AllocationId"],
     }
     nat = resources.create("AWS::EC2::NatGateway", nat_properties)
-    with Refused("Resource.AlreadyAssociated", "is already associated"):
+    with RefusedWith("Resource.AlreadyAssociated", "is already associated"):
         resources.create("AWS::EC2::NatGateway", nat_properties)
     interface = ec2.describe_network_interfaces()["NetworkInterfaces"][0]
     assert interface["InterfaceType"] == "nat_gateway"
     assert interface["PrivateIpAddress"].startswith("10.0.0.")
-    with Refused("AuthFailure", "You do not have permission"):
+    with RefusedWith("AuthFailure", "You do not have permission"):
         resources.delete(address)
-    with Refused("DependencyViolation", "has some mapped public address(es)"):
+    with RefusedWith("DependencyViolation", "has some mapped public address(es)"):
         resources.delete(attachment)
-    with Refused("DependencyViolation", f"The internetGateway '{gateway.physical_resource_id}' has dependencies"):
+    with RefusedWith("DependencyViolation", f"The internetGateway '{gateway.physical_resource_id}' has dependencies"):
         resources.delete(gateway)
-    with Refused("DependencyViolation", "has dependencies"):
+    with RefusedWith("DependencyViolation", "has dependencies"):
         resources.delete(subnet)
     for resource in (nat, address, attachment, gateway, subnet):
         resources.delete(resource)
@@ -307,7 +307,7 @@ def test_flow_log_goes_to_a_prefix_of_a_bucket(resources: Resources, clients: Cl
         "LogDestinationType": "s3",
         "LogDestination": "arn:aws:s3:::flow-bucket/flows",
     }
-    with Refused(None, "flow-bucket does not exist"):
+    with RefusedWith(None, "flow-bucket does not exist"):
         resources.create("AWS::EC2::FlowLog", properties)
     configuration = {"LocationConstraint": "us-west-2"}
     clients("s3").create_bucket(Bucket="flow-bucket", CreateBucketConfiguration=configuration)

@@ -6,7 +6,7 @@ import pytest
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 
 ANYWHERE = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0", "Description": "Allow all outbound traffic by default"}
 NOWHERE = {
@@ -76,7 +76,7 @@ def test_inline_ingress_changes_in_place(resources: Resources, ec2: Any, vpc: st
     group = make_group(resources, vpc, SecurityGroupIngress=[https])
     resources.update(group, {"GroupDescription": "shared", "VpcId": vpc, "SecurityGroupIngress": [lustre]})
     assert rules(ec2, group, egress=False) == [("tcp", "10.0.0.0/16", 988)]
-    with Refused(None, "cannot update GroupDescription of AWS::EC2::SecurityGroup:"):
+    with RefusedWith(None, "cannot update GroupDescription of AWS::EC2::SecurityGroup:"):
         resources.update(group, {"GroupDescription": "other", "VpcId": vpc})
 
 
@@ -101,13 +101,13 @@ def test_separate_ingress_rule_changes_its_description_in_place(resources: Resou
     resources.update(rule, {**properties, "Description": "new"})
     shown = ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]["IpPermissions"]
     assert shown[0]["IpRanges"] == [{"CidrIp": "10.0.0.0/8", "Description": "new"}]
-    with Refused(None, "cannot update FromPort of AWS::EC2::SecurityGroupIngress:"):
+    with RefusedWith(None, "cannot update FromPort of AWS::EC2::SecurityGroupIngress:"):
         resources.update(rule, {**properties, "FromPort": 444})
 
 
 def test_rule_naming_an_unknown_group_is_refused(resources: Resources, vpc: str) -> None:
     group_id = make_group(resources, vpc).physical_resource_id
-    with Refused("InvalidGroup.NotFound", "sg-0"):
+    with RefusedWith("InvalidGroup.NotFound", "sg-0"):
         resources.create(
             "AWS::EC2::SecurityGroupIngress",
             {"GroupId": group_id, "IpProtocol": "-1", "SourceSecurityGroupId": "sg-0"},
@@ -118,13 +118,13 @@ def test_same_rule_twice_is_refused(resources: Resources, vpc: str) -> None:
     group_id = make_group(resources, vpc).physical_resource_id
     properties = {"GroupId": group_id, "IpProtocol": "-1", "SourceSecurityGroupId": group_id}
     resources.create("AWS::EC2::SecurityGroupIngress", properties)
-    with Refused("InvalidPermission.Duplicate", "already exists"):
+    with RefusedWith("InvalidPermission.Duplicate", "already exists"):
         resources.create("AWS::EC2::SecurityGroupIngress", properties)
 
 
 def test_failed_rule_leaves_no_group_behind(resources: Resources, ec2: Any, vpc: str) -> None:
     wrong = {"IpProtocol": "tcp", "FromPort": 1, "ToPort": 1, "CidrIp": "10.0.0.0/99"}
-    with Refused("InvalidParameterValue", "10.0.0.0/99"):
+    with RefusedWith("InvalidParameterValue", "10.0.0.0/99"):
         make_group(resources, vpc, SecurityGroupIngress=[wrong])
     assert [group["GroupName"] for group in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]
 
@@ -150,7 +150,7 @@ def test_group_referenced_by_another_cannot_be_deleted(resources: Resources, vpc
             "SourceSecurityGroupId": group.physical_resource_id,
         },
     )
-    with Refused("DependencyViolation", f"resource {group.physical_resource_id} has a dependent object"):
+    with RefusedWith("DependencyViolation", f"resource {group.physical_resource_id} has a dependent object"):
         resources.delete(group)
     resources.delete(rule)
     resources.delete(group)
@@ -167,7 +167,7 @@ def test_group_held_by_an_interface_cannot_be_deleted(
         subnet_id=subnet,
         security_group_ids=[group.physical_resource_id],
     )
-    with Refused("DependencyViolation", "has a dependent object"):
+    with RefusedWith("DependencyViolation", "has a dependent object"):
         resources.delete(group)
     account.background.drop_all("arn:aws:eks:::cluster/c")
     resources.delete(group)
@@ -176,7 +176,7 @@ def test_group_held_by_an_interface_cannot_be_deleted(
 def test_default_group_cannot_be_deleted(ec2: Any, vpc: str) -> None:
     default = ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]
     assert vpc
-    with Refused("CannotDelete", "cannot be deleted by a user"):
+    with RefusedWith("CannotDelete", "cannot be deleted by a user"):
         ec2.delete_security_group(GroupId=default)
 
 

@@ -16,9 +16,9 @@ from rehearsal.account.context import Account
 from rehearsal.account.services.eks.host import ClusterHost
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.api import Api
-from rehearsal.story import existing, existing_cluster
-from rehearsal.story.account import EmbeddedAccount
-from rehearsal.story.cluster import wait_for
+from rehearsal.run import existing, existing_cluster
+from rehearsal.run.account import EmbeddedAccount
+from rehearsal.run.cluster import wait_for
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role
 from tests.waiting import PATIENCE
@@ -36,7 +36,7 @@ class Owner:
     account: Account
     clients: Clients
     environment: Environment
-    story: EmbeddedAccount
+    rehearsal: EmbeddedAccount
 
     @property
     def named(self) -> ExistingEks:
@@ -50,7 +50,7 @@ class Owner:
         return api
 
     def look(self) -> dict[str, Any]:
-        return existing_cluster.describe(self.story, self.named)
+        return existing_cluster.describe(self.rehearsal, self.named)
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
         timeout=PATIENCE,
     )
     assert response.status_code == 200, response.text
-    story = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
-    story.endpoint, story.keys = account.endpoint, account.keys
-    yield Owner(account, clients, environment, story)
+    rehearsal = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
+    rehearsal.endpoint, rehearsal.keys = account.endpoint, account.keys
+    yield Owner(account, clients, environment, rehearsal)
     host.stop_all()
 
 

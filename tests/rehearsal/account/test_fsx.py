@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("fast_clock")
@@ -113,12 +113,12 @@ def test_file_system_holds_subnet_and_group_until_it_is_gone(
     interfaces = ec2.describe_network_interfaces()["NetworkInterfaces"]
     assert {each["SubnetId"] for each in interfaces} == {network[0]}
     assert {each["Groups"][0]["GroupId"] for each in interfaces} == {network[1]}
-    with Refused("DependencyViolation", "has dependencies"):
+    with RefusedWith("DependencyViolation", "has dependencies"):
         ec2.delete_subnet(SubnetId=network[0])
     real_minutes()
     resources.delete(model)
     assert not model.is_deleted()
-    with Refused("DependencyViolation", "has a dependent object"):
+    with RefusedWith("DependencyViolation", "has a dependent object"):
         ec2.delete_security_group(GroupId=network[1])
 
 
@@ -140,22 +140,22 @@ def test_capacity_and_compression_change_in_place(resources: Resources, fsx: Any
     shown = fsx.describe_file_systems()["FileSystems"][0]
     assert (shown["StorageCapacity"], shown["LustreConfiguration"]["DataCompressionType"]) == (4800, "NONE")
     assert len(shown["NetworkInterfaceIds"]) == 3
-    with Refused(None, "cannot update SubnetIds of AWS::FSx::FileSystem:"):
+    with RefusedWith(None, "cannot update SubnetIds of AWS::FSx::FileSystem:"):
         resources.update(model, {**properties, "SubnetIds": ["subnet-1"]})
 
 
 def test_capacity_cannot_shrink(resources: Resources, network: tuple[str, str]) -> None:
     model = make_file_system(resources, network, StorageCapacity=4800)
-    with Refused("BadRequest", "can only be increased"):
+    with RefusedWith("BadRequest", "can only be increased"):
         resources.update(model, request(network, StorageCapacity=2400))
 
 
 def test_refused_file_system_leaves_nothing_behind(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
-    with Refused("BadRequest", "Invalid storage capacity 1300 GiB"):
+    with RefusedWith("BadRequest", "Invalid storage capacity 1300 GiB"):
         resources.create("AWS::FSx::FileSystem", request(network, StorageCapacity=1300))
-    with Refused("InvalidNetworkSettings", "subnet-01234567"):
+    with RefusedWith("InvalidNetworkSettings", "subnet-01234567"):
         resources.create("AWS::FSx::FileSystem", request(network, SubnetIds=["subnet-01234567"]))
-    with Refused("InvalidNetworkSettings", "sg-01234567"):
+    with RefusedWith("InvalidNetworkSettings", "sg-01234567"):
         resources.create("AWS::FSx::FileSystem", request(network, SecurityGroupIds=["sg-01234567"]))
     assert fsx.describe_file_systems()["FileSystems"] == []
 
@@ -171,12 +171,12 @@ def test_same_token_makes_one_file_system(fsx: Any, network: tuple[str, str]) ->
     first = fsx.create_file_system(ClientRequestToken="t", **request(network))["FileSystem"]["FileSystemId"]
     second = fsx.create_file_system(ClientRequestToken="t", **request(network))["FileSystem"]["FileSystemId"]
     assert first == second
-    with Refused("IncompatibleParameterError", "ClientRequestToken"):
+    with RefusedWith("IncompatibleParameterError", "ClientRequestToken"):
         fsx.create_file_system(ClientRequestToken="t", **request(network, StorageCapacity=2400))
 
 
 def test_unknown_file_system_is_not_found(fsx: Any) -> None:
-    with Refused("FileSystemNotFound", "fs-0"):
+    with RefusedWith("FileSystemNotFound", "fs-0"):
         fsx.describe_file_systems(FileSystemIds=["fs-01234567"])
 
 
@@ -213,14 +213,14 @@ def test_association_of_an_unready_file_system_is_refused(
 ) -> None:
     real_minutes()
     file_system = resources.create("AWS::FSx::FileSystem", request(network))
-    with Refused("BadRequest", "is CREATING: it must be AVAILABLE"):
+    with RefusedWith("BadRequest", "is CREATING: it must be AVAILABLE"):
         make_association(resources, file_system, "/a")
 
 
 def test_association_to_no_bucket_fails(resources: Resources, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network)
     model = make_association(resources, file_system, "/a")
-    with Refused(None, "unable to access the S3 bucket data-bucket"):
+    with RefusedWith(None, "unable to access the S3 bucket data-bucket"):
         wait_until(model.is_created, "creation")
 
 
@@ -228,13 +228,13 @@ def test_association_to_no_bucket_fails(resources: Resources, network: tuple[str
 def test_overlapping_association_is_refused(resources: Resources, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network)
     make_association(resources, file_system, "/a")
-    with Refused("BadRequest", "FileSystemPath /a/b overlaps /a"):
+    with RefusedWith("BadRequest", "FileSystemPath /a/b overlaps /a"):
         make_association(resources, file_system, "/a/b", "x")
 
 
 def test_association_of_a_file_system_with_backups_is_refused(resources: Resources, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network, lustre={"AutomaticBackupRetentionDays": 7})
-    with Refused("BadRequest", "automatic backups"):
+    with RefusedWith("BadRequest", "automatic backups"):
         make_association(resources, file_system, "/a")
 
 

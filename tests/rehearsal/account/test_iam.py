@@ -8,7 +8,7 @@ from rehearsal.account.context import Account
 from rehearsal.account.services.iam import allows, trusts
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role, trust
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 
 READ = {
     "Version": "2012-10-17",
@@ -87,7 +87,7 @@ def test_principal_that_does_not_exist_is_refused(account: Account, resources: R
         ],
     }
 
-    with Refused(None, "Invalid principal in policy"):
+    with RefusedWith(None, "Invalid principal in policy"):
         resources.create("AWS::IAM::Role", {"AssumeRolePolicyDocument": document})
 
 
@@ -101,7 +101,7 @@ def test_inline_policies_of_a_role_share_one_size_limit(account: Account, resour
     }
     resources.create("AWS::IAM::Policy", {"PolicyName": "one", "PolicyDocument": big, "Roles": ["r"]})
 
-    with Refused(None, "Maximum policy size of 10240 bytes exceeded"):
+    with RefusedWith(None, "Maximum policy size of 10240 bytes exceeded"):
         resources.create("AWS::IAM::Policy", {"PolicyName": "two", "PolicyDocument": big, "Roles": ["r"]})
 
 
@@ -160,7 +160,7 @@ def test_oidc_provider_exists_once_per_url(account: Account, clients: Clients, r
 
     found = clients("iam").get_open_id_connect_provider(OpenIDConnectProviderArn=provider.physical_resource_id)
     assert found["ClientIDList"] == ["sts.amazonaws.com"]
-    with Refused(None, "already exists"):
+    with RefusedWith(None, "already exists"):
         resources.create("AWS::IAM::OIDCProvider", {"Url": url})
     resources.delete(provider)
     assert clients("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"] == []

@@ -5,7 +5,7 @@ import pytest
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, make_role, upload, zipped
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 
 HELLO = {"main.py": "def handler(event, context):\n    return 'hello'\n"}
 VPC_POLICY = "service-role/AWSLambdaVPCAccessExecutionRole"
@@ -53,7 +53,7 @@ def test_inline_code_is_index_js_for_node(account: Account, resources: Resources
 def test_second_function_of_the_same_name_is_refused(account: Account, resources: Resources) -> None:
     make_function(account, HELLO)
 
-    with Refused(None, "Function already exist: work"):
+    with RefusedWith(None, "Function already exist: work"):
         resources.create(
             "AWS::Lambda::Function",
             {
@@ -78,14 +78,14 @@ def test_second_function_of_the_same_name_is_refused(account: Account, resources
     ],
 )
 def test_bad_functions_are_refused(account: Account, changes: dict[str, object], reason: str) -> None:
-    with Refused(None, reason):
+    with RefusedWith(None, reason):
         make_function(account, HELLO, **changes)  # type: ignore[arg-type]  # runtime is among the changes
 
 
 def test_role_of_another_service_cannot_run_a_function(account: Account, resources: Resources) -> None:
     role = make_role(account, "for-ec2", "ec2.amazonaws.com")
 
-    with Refused(None, "cannot be assumed by Lambda"):
+    with RefusedWith(None, "cannot be assumed by Lambda"):
         make_function(account, HELLO, Role=role.attributes()["Arn"])
 
 
@@ -117,7 +117,7 @@ def test_function_in_a_vpc_holds_its_subnet_until_it_goes(
 def test_function_in_a_vpc_needs_permission_for_interfaces(account: Account, clients: Clients) -> None:
     subnet, group = _subnet_and_group(clients)
 
-    with Refused(None, "does not have permissions to call CreateNetworkInterface"):
+    with RefusedWith(None, "does not have permissions to call CreateNetworkInterface"):
         make_function(account, HELLO, VpcConfig={"SubnetIds": [subnet], "SecurityGroupIds": [group]})
 
 

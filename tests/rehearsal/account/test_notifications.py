@@ -8,10 +8,10 @@ from moto.sns.models import sns_backends
 
 from rehearsal.account.context import Account
 from rehearsal.account.hyperpod import simulator_of
-from rehearsal.account.hyperpod.model import Cluster
+from rehearsal.account.hyperpod.model import HyperPodCluster
 from rehearsal.account.services import events
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 
 PATTERN = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker HyperPod Cluster Event"]}
 
@@ -89,7 +89,7 @@ def test_rule_changes_in_place_and_goes_with_its_targets(resources: Resources, c
 
 def test_rule_with_targets_cannot_be_deleted_by_the_api(resources: Resources, clients: Clients, topic: str) -> None:
     make_rule(resources, topic)
-    with Refused("ValidationException", "targets"):
+    with RefusedWith("ValidationException", "targets"):
         clients("events").delete_rule(Name="cluster-events")
 
 
@@ -136,18 +136,18 @@ def test_alias_moves_to_another_key_in_place(resources: Resources, clients: Clie
     alias = resources.create("AWS::KMS::Alias", {"AliasName": "alias/data", "TargetKeyId": first})
     resources.update(alias, {"AliasName": "alias/data", "TargetKeyId": second})
     assert clients("kms").describe_key(KeyId="alias/data")["KeyMetadata"]["KeyId"] == second
-    with Refused("AlreadyExistsException", "alias/data"):
+    with RefusedWith("AlreadyExistsException", "alias/data"):
         resources.create("AWS::KMS::Alias", {"AliasName": "alias/data", "TargetKeyId": first})
-    with Refused(None, "cannot update AliasName of AWS::KMS::Alias:"):
+    with RefusedWith(None, "cannot update AliasName of AWS::KMS::Alias:"):
         resources.update(alias, {"AliasName": "alias/other", "TargetKeyId": second})
 
 
 def test_what_the_account_does_not_implement_is_refused(resources: Resources) -> None:
-    with Refused(None, "AWS::SNS::Topic: the embedded account does not implement FifoTopic"):
+    with RefusedWith(None, "AWS::SNS::Topic: the embedded account does not implement FifoTopic"):
         resources.create("AWS::SNS::Topic", {"FifoTopic": True}, name="t.fifo")
-    with Refused(None, "AWS::KMS::Key: the embedded account does not implement MultiRegion"):
+    with RefusedWith(None, "AWS::KMS::Key: the embedded account does not implement MultiRegion"):
         resources.create("AWS::KMS::Key", {"MultiRegion": True})
-    with Refused(None, "AWS::Events::Rule: the embedded account does not implement RoleArn"):
+    with RefusedWith(None, "AWS::Events::Rule: the embedded account does not implement RoleArn"):
         resources.create("AWS::Events::Rule", {"RoleArn": "arn"}, name="r")
 
 
@@ -157,7 +157,9 @@ def test_clusters_events_and_states_reach_eventbridge(account: Account, resource
     )
     make_rule(resources, topic, ["SageMaker HyperPod Cluster Event", "SageMaker HyperPod Cluster State Change"])
     world = simulator_of(account).world
-    cluster = Cluster("ml", "arn:aws:sagemaker:us-west-2:1:cluster/abcdefghijkl", {}, {}, world.timeline.now(), "eks")
+    cluster = HyperPodCluster(
+        "ml", "arn:aws:sagemaker:us-west-2:1:cluster/abcdefghijkl", {}, {}, world.timeline.now(), "eks"
+    )
     world.event(cluster, "It is made.")
     world.event(cluster, "Something failed.", level="Error", metadata={"Cluster": {"FailureMessage": "hidden"}})
     details = [message["detail"] for message in received(account, topic)]

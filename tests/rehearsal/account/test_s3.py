@@ -7,7 +7,7 @@ from moto.s3.models import s3_backends
 
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 
 NAME = "data-111122223333"
 PUBLIC_ACCESS = {
@@ -70,18 +70,18 @@ def test_bucket_changes_in_place(resources: Resources, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", FULL, name=NAME)
     resources.update(bucket, {"AccessControl": "Private", "VersioningConfiguration": {"Status": "Suspended"}})
     assert s3.get_bucket_versioning(Bucket=NAME)["Status"] == "Suspended"
-    with Refused("NoSuchTagSet", ""):
+    with RefusedWith("NoSuchTagSet", ""):
         s3.get_bucket_tagging(Bucket=NAME)
-    with Refused("NoSuchLifecycleConfiguration", ""):
+    with RefusedWith("NoSuchLifecycleConfiguration", ""):
         s3.get_bucket_lifecycle_configuration(Bucket=NAME)
-    with Refused("NoSuchPublicAccessBlockConfiguration", ""):
+    with RefusedWith("NoSuchPublicAccessBlockConfiguration", ""):
         s3.get_public_access_block(Bucket=NAME)
 
 
 def test_bucket_with_an_object_cannot_be_deleted(resources: Resources, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", {}, name=NAME)
     s3.put_object(Bucket=NAME, Key="a", Body=b"1")
-    with Refused("BucketNotEmpty", "The bucket you tried to delete is not empty"):
+    with RefusedWith("BucketNotEmpty", "The bucket you tried to delete is not empty"):
         resources.delete(bucket)
     s3.delete_object(Bucket=NAME, Key="a")
     resources.delete(bucket)
@@ -92,7 +92,7 @@ def test_bucket_with_an_old_version_cannot_be_deleted(resources: Resources, s3: 
     bucket = resources.create("AWS::S3::Bucket", FULL, name=NAME)
     s3.put_object(Bucket=NAME, Key="a", Body=b"1")
     s3.delete_object(Bucket=NAME, Key="a")
-    with Refused("BucketNotEmpty", "The bucket you tried to delete is not empty"):
+    with RefusedWith("BucketNotEmpty", "The bucket you tried to delete is not empty"):
         resources.delete(bucket)
     listed = s3.list_object_versions(Bucket=NAME)
     for each in [*listed["Versions"], *listed["DeleteMarkers"]]:
@@ -102,7 +102,7 @@ def test_bucket_with_an_old_version_cannot_be_deleted(resources: Resources, s3: 
 
 def test_second_bucket_of_a_name_is_refused(resources: Resources) -> None:
     resources.create("AWS::S3::Bucket", {}, name=NAME)
-    with Refused("BucketAlreadyOwnedByYou", ""):
+    with RefusedWith("BucketAlreadyOwnedByYou", ""):
         resources.create("AWS::S3::Bucket", {}, name=NAME)
 
 
@@ -121,7 +121,7 @@ def test_second_bucket_of_a_name_is_refused(resources: Resources) -> None:
 def test_what_the_account_does_not_implement_is_refused(
     resources: Resources, s3: Any, properties: dict[str, Any], text: str
 ) -> None:
-    with Refused(None, text):
+    with RefusedWith(None, text):
         resources.create("AWS::S3::Bucket", properties, name=NAME)
     assert s3.list_buckets()["Buckets"] == []
 
@@ -152,10 +152,10 @@ def test_policy_is_put_changed_and_deleted(resources: Resources, s3: Any) -> Non
     resources.update(policy, {"Bucket": NAME, "PolicyDocument": {**document, "Id": "second"}})
     assert '"Id": "second"' in s3.get_bucket_policy(Bucket=NAME)["Policy"]
     resources.delete(policy)
-    with Refused("NoSuchBucketPolicy", ""):
+    with RefusedWith("NoSuchBucketPolicy", ""):
         s3.get_bucket_policy(Bucket=NAME)
 
 
 def test_policy_of_no_bucket_is_refused(resources: Resources) -> None:
-    with Refused("NoSuchBucket", "does not exist"):
+    with RefusedWith("NoSuchBucket", "does not exist"):
         resources.create("AWS::S3::BucketPolicy", {"Bucket": "no-such", "PolicyDocument": {}})

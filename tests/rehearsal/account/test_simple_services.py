@@ -9,7 +9,7 @@ from moto.ecr.models import ecr_backends
 from rehearsal.account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_function, make_role
-from tests.rehearsal.account.resources import Refused, Resources
+from tests.rehearsal.account.resources import RefusedWith, Resources
 from tests.waiting import wait_until
 
 IMMUTABLE = {
@@ -43,7 +43,7 @@ def test_updated_parameter_keeps_its_history(clients: Clients, resources: Resour
 
 
 def test_secure_string_is_refused(resources: Resources) -> None:
-    with Refused(None, "String and StringList only"):
+    with RefusedWith(None, "String and StringList only"):
         resources.create("AWS::SSM::Parameter", {"Type": "SecureString", "Value": "x"})
 
 
@@ -55,9 +55,9 @@ def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resour
     resources.update(group, {"LogGroupName": "/g"})
 
     assert "retentionInDays" not in logs.describe_log_groups()["logGroups"][0]
-    with Refused(None, "already exists"):
+    with RefusedWith(None, "already exists"):
         resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/g"})
-    with Refused(None, "RetentionInDays 8"):
+    with RefusedWith(None, "RetentionInDays 8"):
         resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/h", "RetentionInDays": 8})
 
 
@@ -150,7 +150,7 @@ def test_state_machine_polls_a_function_until_it_is_done(
 def test_state_machine_needs_a_role_that_trusts_it(account: Account, resources: Resources) -> None:
     role = make_role(account, "wrong", "lambda.amazonaws.com")
 
-    with Refused(None, "states.amazonaws.com"):
+    with RefusedWith(None, "states.amazonaws.com"):
         resources.create(
             "AWS::StepFunctions::StateMachine",
             {

@@ -16,13 +16,13 @@ from rich.console import Console
 
 import config
 from rehearsal.drills import DRILLS, capacity, create_fails, directories, perform
+from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.perform import play
-from rehearsal.drills.stage import Stage
-from rehearsal.drills.timeline import Timeline
+from rehearsal.drills.timeline import DrillTimeline
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES, REPOSITORY
-from rehearsal.story.cdk import CommandError
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.cdk import CommandError
+from rehearsal.run.steps import RehearsalError
 from rehearsal.watch import Watch
 
 # As the CDK CLI prints them: wrapped, and followed by the framework's stack.
@@ -51,7 +51,7 @@ class FakeStage:
     def __init__(self) -> None:
         self.environment = config.load("dev")
         self.console = Console(file=io.StringIO(), width=200)
-        self.timeline = Timeline()
+        self.timeline = DrillTimeline()
         self.watch = Watch()
         self.done: list[str] = []
         self.deployments = [CHART_IS_MISSING, QUOTA]
@@ -119,74 +119,74 @@ class FakeStage:
 
 
 @pytest.fixture
-def stage() -> FakeStage:
+def context() -> FakeStage:
     return FakeStage()
 
 
-def played(drill: Drill[Stage], stage: FakeStage) -> bool:
-    return play(drill, cast(Stage, stage))
+def played(drill: Drill[DrillContext], context: FakeStage) -> bool:
+    return play(drill, cast(DrillContext, context))
 
 
-def test_each_drill_keeps_its_promise_where_everything_goes_well(stage: FakeStage) -> None:
-    assert played(create_fails.DRILL, stage)
-    stage.status = "CREATE_COMPLETE"
-    assert played(capacity.DRILL, stage)
-    assert stage.printed.count("promise kept") == 2
+def test_each_drill_keeps_its_promise_where_everything_goes_well(context: FakeStage) -> None:
+    assert played(create_fails.DRILL, context)
+    context.status = "CREATE_COMPLETE"
+    assert played(capacity.DRILL, context)
+    assert context.printed.count("promise kept") == 2
 
 
-def test_a_failed_creation_whose_reason_is_not_told_breaks_the_promise(stage: FakeStage) -> None:
-    stage.deployments[0] = CHART_IS_MISSING.replace("missing one or more", "unhappy about some")
-    assert not played(create_fails.DRILL, stage)
-    assert "promise broken" in stage.printed
-    assert "must say 'missing one or more required dependencies'" in stage.printed
+def test_a_failed_creation_whose_reason_is_not_told_breaks_the_promise(context: FakeStage) -> None:
+    context.deployments[0] = CHART_IS_MISSING.replace("missing one or more", "unhappy about some")
+    assert not played(create_fails.DRILL, context)
+    assert "promise broken" in context.printed
+    assert "must say 'missing one or more required dependencies'" in context.printed
 
 
-def test_a_failed_creation_with_a_reason_that_nobody_reads_breaks_the_promise(stage: FakeStage) -> None:
-    stage.deployments[1] = QUOTA.replace("The Amazon", "very long " * 60 + "The Amazon")
-    assert not played(create_fails.DRILL, stage)
-    assert "the reason must be short" in stage.printed
+def test_a_failed_creation_with_a_reason_that_nobody_reads_breaks_the_promise(context: FakeStage) -> None:
+    context.deployments[1] = QUOTA.replace("The Amazon", "very long " * 60 + "The Amazon")
+    assert not played(create_fails.DRILL, context)
+    assert "the reason must be short" in context.printed
 
 
-def test_a_failed_creation_that_leaves_something_breaks_the_promise(stage: FakeStage) -> None:
-    stage.inventories[1].append(ROLE)
-    assert not played(create_fails.DRILL, stage)
-    assert "the failed deployment left IAM::Role forgotten" in stage.printed
+def test_a_failed_creation_that_leaves_something_breaks_the_promise(context: FakeStage) -> None:
+    context.inventories[1].append(ROLE)
+    assert not played(create_fails.DRILL, context)
+    assert "the failed deployment left IAM::Role forgotten" in context.printed
 
 
-def test_a_failed_creation_that_is_not_rolled_back_breaks_the_promise(stage: FakeStage) -> None:
-    stage.status = "ROLLBACK_FAILED"
-    assert not played(create_fails.DRILL, stage)
-    assert "it is ROLLBACK_FAILED" in stage.printed
+def test_a_failed_creation_that_is_not_rolled_back_breaks_the_promise(context: FakeStage) -> None:
+    context.status = "ROLLBACK_FAILED"
+    assert not played(create_fails.DRILL, context)
+    assert "it is ROLLBACK_FAILED" in context.printed
 
 
-def test_what_a_drill_let_go_wrong_is_taken_back_when_its_promise_is_broken(stage: FakeStage) -> None:
-    stage.status = "ROLLBACK_FAILED"
-    played(create_fails.DRILL, stage)
-    assert stage.done.index("helm rollback") > stage.done.index("helm uninstall")
+def test_what_a_drill_let_go_wrong_is_taken_back_when_its_promise_is_broken(context: FakeStage) -> None:
+    context.status = "ROLLBACK_FAILED"
+    played(create_fails.DRILL, context)
+    assert context.done.index("helm rollback") > context.done.index("helm uninstall")
 
 
-def test_a_shortage_that_fails_the_deployment_breaks_the_promise(stage: FakeStage) -> None:
-    assert not played(capacity.DRILL, stage)
-    assert "a shortage must not fail the deployment" in stage.printed
+def test_a_shortage_that_fails_the_deployment_breaks_the_promise(context: FakeStage) -> None:
+    assert not played(capacity.DRILL, context)
+    assert "a shortage must not fail the deployment" in context.printed
 
 
 @pytest.mark.parametrize("missing", ["3 of 4 nodes", "do not have sufficient", "goes on where this stopped"])
-def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(stage: FakeStage, missing: str) -> None:
-    stage.status, stage.waits[0] = "CREATE_COMPLETE", WAITED.replace(missing, "")
-    assert not played(capacity.DRILL, stage)
-    assert "`ops wait` must say" in stage.printed
+def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(context: FakeStage, missing: str) -> None:
+    context.status, context.waits[0] = "CREATE_COMPLETE", WAITED.replace(missing, "")
+    assert not played(capacity.DRILL, context)
+    assert "`ops wait` must say" in context.printed
 
 
-def test_a_command_that_fails_breaks_the_promise_with_its_output(stage: FakeStage) -> None:
-    def fail(_: Stage) -> None:
+def test_a_command_that_fails_breaks_the_promise_with_its_output(context: FakeStage) -> None:
+    def fail(_: DrillContext) -> None:
         raise CommandError("`cdk deploy …` ended with code 1")
 
-    assert not played(Drill("any", "all is well", fail, Stage), stage)
-    assert "`cdk deploy …` ended with code 1" in stage.printed
+    assert not played(Drill("any", "all is well", fail, DrillContext), context)
+    assert "`cdk deploy …` ended with code 1" in context.printed
 
 
 def test_the_timeline_is_in_order_and_begins_with_the_drill() -> None:
-    timeline = Timeline()
+    timeline = DrillTimeline()
     now = time.time()
     timeline.mark("second", at=now + 2)
     timeline.mark("first", at=now + 1)
@@ -199,14 +199,14 @@ def fail(_: FakeStage) -> None:
 
 
 def test_every_drill_is_played_although_one_breaks_its_promise() -> None:
-    stage = FakeStage()
+    context = FakeStage()
 
     def make(*_: object) -> FakeStage:
-        return stage
+        return context
 
     drills = [Drill("first", "…", fail, make), Drill("second", "…", lambda of: of.done.append("second"), make)]
-    assert perform.perform(drills, "dev", stage.console) == 1
-    assert stage.done == ["up", "second", "finished", "down"]
+    assert perform.perform(drills, "dev", context.console) == 1
+    assert context.done == ["up", "second", "finished", "down"]
 
 
 def test_drills_share_the_stage_that_they_name() -> None:
@@ -218,7 +218,7 @@ def test_drills_share_the_stage_that_they_name() -> None:
 
     drills = [Drill(name, "…", lambda of: of.done.append("played"), make) for name in ("first", "second")]
     assert perform.perform(drills, "dev", Console(file=io.StringIO())) == 0
-    assert [stage.done for stage in made] == [["up", "played", "played", "finished", "down"]]
+    assert [context.done for context in made] == [["up", "played", "played", "finished", "down"]]
 
 
 def rehearsal_drill(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -251,9 +251,9 @@ def test_without_a_name_the_drills_are_listed() -> None:
 
 def test_drills_in_an_account_and_on_kubernetes_may_be_played_at_a_time() -> None:
     """Each kind has a run directory of its own, and with it a lock."""
-    by_stage = {(drill.stage, *directories([drill.name])) for drill in DRILLS.values()}
-    assert {directory for stage, directory in by_stage if stage is Stage} == {DRILLS_IN_AN_ACCOUNT}
-    assert {directory for stage, directory in by_stage if stage is not Stage} == {DRILLS_ON_KUBERNETES}
+    by_stage = {(drill.context, *directories([drill.name])) for drill in DRILLS.values()}
+    assert {directory for context, directory in by_stage if context is DrillContext} == {DRILLS_IN_AN_ACCOUNT}
+    assert {directory for context, directory in by_stage if context is not DrillContext} == {DRILLS_ON_KUBERNETES}
     assert directories(["node-dies", "capacity", "head-lost"]) == [DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES]
 
 

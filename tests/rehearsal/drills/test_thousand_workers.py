@@ -10,9 +10,9 @@ import config
 from rehearsal.drills import thousand_workers
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.kubectl import rendered
-from rehearsal.drills.cluster.side import HERE, STOCK, Side
+from rehearsal.drills.cluster.subject import HERE, STOCK, Subject
 from rehearsal.drills.thousand_workers import TURNS, WORKERS, ThousandStage, with_workers
-from rehearsal.story.steps import RehearsalError
+from rehearsal.run.steps import RehearsalError
 
 DEV = with_workers(config.load("dev"), WORKERS)
 
@@ -29,19 +29,19 @@ class FakeStage(ThousandStage):
         self.world = cast(Any, None)
         [self.manifest] = rendered(*objects.ray_objects(DEV).clusters.values())
 
-    def own_side(self) -> Side:
-        return Side(HERE, "ray", "rayml", WORKERS, self.world, "zone")
+    def own_side(self) -> Subject:
+        return Subject(HERE, "ray", "rayml", WORKERS, self.world, "zone")
 
-    def measure(self, side: Side, manifest: dict[str, Any]) -> None:
+    def measure(self, subject: Subject, manifest: dict[str, Any]) -> None:
         assert manifest["spec"]["workerGroupSpecs"][0]["replicas"] == WORKERS
-        self.order.append(side.title)
-        self.times[side.title].append(self._seconds[side.title].pop(0))
+        self.order.append(subject.title)
+        self.times[subject.title].append(self._seconds[subject.title].pop(0))
 
 
 def test_both_take_turns() -> None:
-    stage = FakeStage({HERE: [100.0] * TURNS, STOCK: [100.0] * TURNS})
-    thousand_workers.play(stage)
-    assert stage.order == [HERE, STOCK] * TURNS
+    context = FakeStage({HERE: [100.0] * TURNS, STOCK: [100.0] * TURNS})
+    thousand_workers.play(context)
+    assert context.order == [HERE, STOCK] * TURNS
 
 
 def test_the_median_counts() -> None:

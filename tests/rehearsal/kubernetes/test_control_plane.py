@@ -22,8 +22,8 @@ from rehearsal.processes import ProcessError, ProgramEndedError, is_alive
 from rehearsal.runs import living
 from tests.rehearsal.kubernetes.cluster import COMPONENTS, GENERAL, Kubectl, operator_pod, process_of
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
-from tests.rehearsal.story.checkout import processes_below
-from tests.rehearsal.story.network import peer, socket_inodes
+from tests.rehearsal.run.checkout import processes_below
+from tests.rehearsal.run.network import peer, socket_inodes
 from tests.waiting import wait_until
 
 

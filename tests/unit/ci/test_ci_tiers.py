@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from rehearsal.drills import DRILLS
 from rehearsal.paths import REPOSITORY
-from rehearsal.story import project
+from rehearsal.run import project
 from tiers import TIERS, drawn
 
 NAMED: Final = {tier.name: tier for tier in TIERS}

@@ -12,7 +12,7 @@ from queue import Empty, Queue
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from controllers.kubernetes_api import Cluster
+from controllers.kubernetes_api import ApiServer
 from rehearsal.kubernetes.pki import Pki
 
 Object = dict[str, Any]
@@ -33,7 +33,7 @@ class Ended:
 class FakeKubernetes:
     """What is there, and what was asked."""
 
-    cluster: Cluster
+    cluster: ApiServer
     collections: dict[str, dict[str, Object]] = field(
         default_factory=lambda: {PODS: {}, NODES: {}, JOBS: {}, LEASES: {}}
     )
@@ -185,7 +185,7 @@ def serve(pki: Pki, account: Path) -> Iterator[FakeKubernetes]:
     (account / "ca.crt").write_bytes(pki.ca.read_bytes())
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
-        fake = FakeKubernetes(Cluster("localhost", server.server_port, account))
+        fake = FakeKubernetes(ApiServer("localhost", server.server_port, account))
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield fake
         ending.set()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from controllers import kubernetes_api
-from controllers.kubernetes_api import NO_ANSWER, Api, ApiError, Cluster, Mirror
+from controllers.kubernetes_api import NO_ANSWER, Api, ApiError, ApiServer, Mirror
 from tests.unit.controllers.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
 from tests.unit.controllers.objects import a_node, a_pod
 from tests.waiting import wait_until
@@ -123,7 +123,7 @@ def test_server_with_another_authority_is_not_talked_to(kubernetes: FakeKubernet
 
 
 def test_server_that_is_not_there_is_no_answer(kubernetes: FakeKubernetes) -> None:
-    nowhere = Cluster("localhost", 1, kubernetes.cluster.account)
+    nowhere = ApiServer("localhost", 1, kubernetes.cluster.account)
     with pytest.raises(ApiError, match="refused") as caught:
         Api(nowhere).get(NODES)
     assert caught.value.status == NO_ANSWER

@@ -1,0 +1,220 @@
+"""The context of the drills that need Kubernetes only: a control plane of its own, without an AWS account.
+
+All that decides in these drills is real: the control plane, KubeRay, the reaper with the service account and the roles
+that the project gives it, the environment's own manifests and Helm values. A deployment by the CDK CLI applies the same
+objects, a minute and a half later.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.console import Console
+
+from config import Environment
+from rehearsal.drills.cluster import objects
+from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
+from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, DrillCluster
+from rehearsal.drills.cluster.report import Line, lines, summary, timeline
+from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject, names, wait
+from rehearsal.drills.cluster.world import World
+from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
+from rehearsal.kubernetes.nodes import Nodes
+from rehearsal.paths import DRILLS_ON_KUBERNETES
+from rehearsal.run.steps import RehearsalError
+
+MARGIN_SECONDS: Final = 15
+"""What is promised beyond the seconds that Kubernetes waits by itself."""
+SPARE_WORKERS: Final = 2
+"""Nodes beyond those for a RayCluster that doubles."""
+STOCK_SECONDS: Final = 315
+"""Stock KubeRay gets five minutes, and some more in which its pod, Terminating by then, could still be replaced."""
+
+
+class ClusterDrillContext:
+    """One control plane for all drills of a call, and a stock RayCluster for each of them."""
+
+    REAL = "the control plane, KubeRay, the reaper with its own rights, the environment's manifests and values"
+    SIMULATED = "nodes and kubelets (kwok), the operator's chart (a stand-in); in Ray's pods nothing runs"
+
+    def __init__(self, environment: Environment, console: Console) -> None:
+        self.console = console
+        self.cluster = DrillCluster(environment, DRILLS_ON_KUBERNETES, console)
+        self.watch = self.cluster.watch
+        self.world: World
+        self.nodes: Nodes
+        self.here: Subject
+        self._recoveries: list[Recovery] = []
+        self._drill = ""
+        self._began = 0.0
+        self._marks: list[Line] = []
+        self._sides: list[Subject] = []
+
+    # -- what every stage does
+
+    def set_up(self) -> None:
+        """Start the cluster. Raises RehearsalError when a part of it does not start."""
+        cluster = self.cluster
+        replicas = cluster.environment.ray.clusters[0].workers[0].replicas
+        cluster.start(workers=2 * replicas + SPARE_WORKERS)
+        self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_side()
+        with cluster.progress.step(f"RayCluster {self.here.name}") as step:
+            cluster.kubectl.apply([objects.STOCK, cluster.manifest])
+            wait("the RayCluster, whole", self.here.is_settled)
+            step.see(self.here.state())
+
+    def take_down(self) -> None:
+        """End every process."""
+        self.cluster.stop()
+
+    def begin(self, drill: str) -> None:
+        """A drill begins with a RayCluster that is whole. Raises TimedOutError if an earlier drill left another."""
+        self._drill = drill
+        self._began = time.time()
+        self._marks = []
+        self._sides = [self.here]
+        self.cluster.auditor.begin(self._began)
+        wait("the RayCluster, whole before the drill", self.here.is_whole)
+
+    def end(self) -> None:
+        """Raise RehearsalError when anybody deleted a pod on a healthy node that the drill did not ask for."""
+        time.sleep(SETTLED_SECONDS)
+        if offences := self.cluster.auditor.offences():
+            raise RehearsalError("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+
+    def show(self) -> None:
+        """Print the timeline of the drill, as far as it is known, from what was done on."""
+        began = min((mark.at for mark in self._marks), default=self._began)
+        told = lines(list(self.world.since(began)), self._sides, self.cluster.auditor.deleters())
+        self.console.print(timeline([*self._marks, *told], began))
+
+    def finish(self) -> None:
+        """Wait for the stock RayClusters that are still watched, and show all times side by side."""
+        self.wait_for_stock()
+        if self._recoveries:
+            self.console.print(summary(self._recoveries, DETECTION_SECONDS))
+
+    # -- acting
+
+    def wait_for_stock(self) -> None:
+        """Wait until stock RayClusters of earlier drills are whole, or have been watched for long enough."""
+        if waiting := [each for each in self._recoveries if each.is_alive()]:
+            with self.cluster.progress.step(f"stock KubeRay is watched for {STOCK_SECONDS} s") as step:
+                for each in waiting:
+                    each.join()
+                    step.see(f"{each.drill}: {each.outcome()}")
+
+    def mark(self, what: str) -> None:
+        """Put on the timeline what is done to both subjects now."""
+        self._marks.append(Line(time.time(), "", what))
+
+    def stock(self) -> Subject:
+        """Make a stock RayCluster of the same size for this drill, on nodes of its own, and wait until it is whole."""
+        name = f"stock-{self._drill}"
+        nodes = objects.stock_nodes(self.cluster.environment, name, workers=2 * self.here.replicas + SPARE_WORKERS)
+        self.nodes.add_all(nodes)
+        self.cluster.kubectl.apply([objects.stock_cluster(self.cluster.manifest, name)])
+        subject = Subject(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
+        settled = wait(f"RayCluster {name}, whole", subject.is_settled)
+        self.cluster.auditor.permit(OPERATOR, lambda each: subject.owns(each) and each.at <= settled)
+        self._sides.append(subject)
+        return subject
+
+    def lose_nodes_of(self, pods: Mapping[Subject, Object], *, limit: float) -> None:
+        """Silence the nodes of these pods; the environment's RayCluster is whole `limit` s after that is noticed."""
+        lost = {subject: pod["spec"]["nodeName"] for subject, pod in pods.items()}
+        for node in lost.values():
+            self.nodes.stop_heartbeat(node)
+        noticed = {subject: self._unhealthy_since(node) for subject, node in lost.items()}
+        node = lost[self.here]
+        try:
+            self.recover(
+                {subject: ([pods[subject]], noticed[subject]) for subject in pods}, limit=limit, detection=True
+            )
+        finally:
+            self.nodes.resume_heartbeat(node)
+        wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes())
+
+    def fail(self, pod: Object) -> None:
+        """Report a pod as Failed, as its kubelet does when it evicts it; the operator may delete it."""
+        self.permit(OPERATOR, pod)
+        status = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on resource: ephemeral-storage"}
+        self.cluster.api.patch(f"{_path(pod)}/status", {"status": status}, STRATEGIC_PATCH)
+
+    def delete_at_once(self, pod: Object) -> None:
+        """Delete a pod without a grace period, as an administrator."""
+        self.cluster.api.delete(_path(pod), {"gracePeriodSeconds": 0})
+
+    def permit(self, user: str, *pods: Object) -> None:
+        """Let a user delete these pods although their nodes are healthy: the drill is about that."""
+        allowed = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
+        self.cluster.auditor.permit(user, lambda pod: (pod.namespace, pod.name) in allowed)
+
+    def permit_surplus(self, *subjects: Subject) -> None:
+        """Let the operator delete pods of these subjects that it makes from now on.
+
+        From a cache that lags behind KubeRay 1.2.0 makes workers too many now and then, and takes them away again.
+        """
+        there = {name for subject in subjects for name in names(subject.pods())}
+        self.cluster.auditor.permit(OPERATOR, lambda pod: pod.name not in there)
+
+    def set_replicas(self, subject: Subject, replicas: int) -> None:
+        """Give a RayCluster's worker group another size."""
+        path = f"/apis/ray.io/v1/namespaces/{subject.namespace}/rayclusters/{subject.name}"
+        groups = self.cluster.api.get(path)["spec"]["workerGroupSpecs"]
+        groups[0] |= {"replicas": replicas, "maxReplicas": max(replicas, groups[0]["maxReplicas"])}
+        self.cluster.api.patch(path, {"spec": {"workerGroupSpecs": groups}})
+        subject.replicas = replicas
+
+    def join_workers(self, count: int) -> None:
+        """Let new nodes of the environment's worker group join."""
+        environment = self.cluster.environment
+        group = objects.worker_group(environment)
+        self.nodes.add_all(
+            objects.hyperpod_node(environment, group, f"hyperpod-{group.name}-new-{number}")
+            for number in range(1, count + 1)
+        )
+
+    def recover(
+        self,
+        broken: Mapping[Subject, tuple[Sequence[Object], float]],
+        *,
+        limit: float,
+        part: str = "",
+        both: bool = False,
+        detection: bool = False,
+    ) -> None:
+        """Wait until the environment's RayCluster is whole without the pods that broke at a time; `part` says how.
+
+        Stock ones are watched on while other drills are played, or, with `both`, waited for. With `detection` the time
+        is when a silent node was noticed. Raises RehearsalError if the environment's is not whole `limit` seconds on.
+        """
+        started = {
+            subject: Recovery(
+                drill=f"{self._drill} {part}".strip(),
+                subject=subject,
+                since=moment,
+                without=names(pods),
+                patience=STOCK_SECONDS if subject.title == STOCK else 2 * limit,
+                limit=limit if subject.title == HERE else None,
+                detection=detection,
+            )
+            for subject, (pods, moment) in broken.items()
+        }
+        self._recoveries += started.values()
+        for each in started.values():
+            each.start()
+        for subject, each in started.items():
+            if both or subject is self.here:
+                each.join()
+        if not started[self.here].kept:
+            raise RehearsalError(f"whole within {limit:.0f} s was promised: {started[self.here].outcome()}")
+
+    def _unhealthy_since(self, node: str) -> float:
+        """Wait until a node is not healthy any more; return when that was noticed."""
+        wait(f"node {node}, lost", lambda: node not in self.world.healthy_nodes())
+        return max(each.at for each in self.world.since(self._began) if (each.kind, each.name) == ("node", node))
+
+
+def _path(pod: Object) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

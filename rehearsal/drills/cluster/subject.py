@@ -1,0 +1,144 @@
+"""One RayCluster in a drill: the project's own, or a stock one that the same thing happens to."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rehearsal.drills.cluster.world import RUNNING, Happening, World, pod_state
+from rehearsal.kubernetes.api import Object
+from rehearsal.run.cluster import PATIENCE_SECONDS, TimedOutError
+
+HERE: Final = "here"
+STOCK: Final = "stock KubeRay"
+
+_EVERY: Final = 0.05
+
+
+@dataclass(eq=False)
+class Subject:
+    """A RayCluster, seen; `replicas` is how many workers it should have now."""
+
+    title: str
+    namespace: str
+    name: str
+    replicas: int
+    world: World
+    zone: str
+    """Where its nodes are."""
+
+    def pods(self) -> list[Object]:
+        """Its pods, in whatever state."""
+        return [pod for pod in self.world.pods(self.namespace) if _label(pod, "cluster") == self.name]
+
+    def good(self, role: str) -> list[Object]:
+        """Its pods of a role (`head`, `worker`) that run, are Ready and on a healthy node, the oldest first."""
+        healthy = self.world.healthy_nodes()
+        found = [pod for pod in self.pods() if pod_state(pod) == RUNNING and pod["spec"].get("nodeName") in healthy]
+        of_role = [pod for pod in found if _label(pod, "node-type") == role]
+        return sorted(of_role, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+
+    def a(self, role: str) -> Object:
+        """Its oldest good pod of a role. Raises TimedOutError when there is none."""
+        pods = self.good(role)
+        if not pods:
+            raise TimedOutError(f"{self.namespace}/{self.name} has no {role} that is well: {self.state()}")
+        return pods[0]
+
+    def is_whole(self, without: Collection[str] = ()) -> bool:
+        """Whether it has a good head and as many good workers as it should, no more and no fewer.
+
+        `without` are names of pods to which something was done: they count no more, although the watch may still
+        show them as they were.
+        """
+        heads, workers = (
+            [name for name in names(self.good(role)) if name not in without] for role in ("head", "worker")
+        )
+        return len(heads) == 1 and len(workers) == self.replicas
+
+    def is_settled(self) -> bool:
+        """Whether it is whole, and no pod is still to come or to go.
+
+        From a cache that lags behind KubeRay 1.2.0 makes workers too many now and then, and takes them away again.
+        """
+        return self.is_whole() and len(self.pods()) == 1 + self.replicas
+
+    def state(self) -> str:
+        """How whole it is, in words."""
+        waiting = sorted({state for pod in self.pods() if (state := pod_state(pod)) != RUNNING})
+        heads = len(self.good("head"))
+        good = f"{len(self.good('worker'))} of {self.replicas} workers{'' if heads else ', no head'}"
+        return f"{good} ({', '.join(waiting)})" if waiting else good
+
+    def owns(self, happening: Happening) -> bool:
+        """Whether it happened to a pod of this RayCluster."""
+        labelled = happening.labels.get("ray.io/cluster")
+        return happening.kind == "pod" and happening.namespace == self.namespace and labelled == self.name
+
+    def has_node(self, happening: Happening) -> bool:
+        """Whether it happened to a node of this RayCluster's."""
+        return bool(happening.labels.get("topology.kubernetes.io/zone") == self.zone)
+
+
+@dataclass(eq=False)
+class Recovery(threading.Thread):
+    """Waits in the background until a subject is whole; gives up `patience` seconds after `since`."""
+
+    drill: str
+    subject: Subject
+    since: float
+    without: Collection[str]
+    """Names of the pods that have to be replaced."""
+    patience: float
+    limit: float | None
+    """In seconds: what is promised; None where nothing is."""
+    detection: bool = False
+    """Whether `since` is when a silent node was noticed, some time after its last heart-beat."""
+    whole_at: float | None = field(default=None, init=False)
+    state: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        super().__init__(name=f"{self.drill} {self.subject.title}", daemon=True)
+
+    def run(self) -> None:
+        """Look until it is whole, or patience ends."""
+        while time.time() < self.since + self.patience:
+            if self.subject.is_whole(self.without):
+                self.whole_at = time.time()
+                return
+            time.sleep(_EVERY)
+        self.state = self.subject.state()
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it was not whole; None when it still is not."""
+        return None if self.whole_at is None else self.whole_at - self.since
+
+    @property
+    def kept(self) -> bool:
+        """Whether it did what was promised."""
+        return self.limit is None or (self.seconds is not None and self.seconds <= self.limit)
+
+    def outcome(self) -> str:
+        """The time in words, or how it is when patience ended."""
+        return f"not after {self.patience:.0f} s: {self.state}" if self.seconds is None else f"{self.seconds:.1f} s"
+
+
+def names(pods: Sequence[Object]) -> list[str]:
+    """Names of pods."""
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def wait(what: str, reached: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS, every: float = _EVERY) -> float:
+    """Wait until `reached`; return when. Raises TimedOutError, naming `what`, after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not reached():
+        if time.monotonic() > deadline:
+            raise TimedOutError(f"{what}: not within {timeout:.0f} s")
+        time.sleep(every)
+    return time.time()
+
+
+def _label(pod: Object, name: str) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(f"ray.io/{name}", ""))

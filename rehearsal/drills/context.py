@@ -1,0 +1,204 @@
+"""Where drills are played: an environment in the embedded account, with the real CDK CLI and `ops`."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+import config
+from config import Environment, naming
+from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
+from rehearsal.drills.cluster.world import World
+from rehearsal.drills.timeline import DrillTimeline
+from rehearsal.kubernetes.api import Api
+from rehearsal.kubernetes.audit import POD_DELETIONS
+from rehearsal.paths import DRILLS_IN_AN_ACCOUNT
+from rehearsal.run import owner
+from rehearsal.run.cdk import run
+from rehearsal.run.progress import Step
+from rehearsal.run.project import Document
+from rehearsal.run.steps import Rehearsal, RehearsalError
+
+
+class DrillContext:
+    """One account for all drills of a call. Everything that is done here appears on the timeline of the drill."""
+
+    REAL = "CDK CLI, CloudFormation's protocol, handlers, Kubernetes, ops"
+    SIMULATED = "HyperPod and its timing (a minute takes 0.2 s), kubelets, the image build"
+
+    def __init__(self, environment: Environment, console: Console) -> None:
+        self.environment = environment
+        self.console = console
+        self.timeline = DrillTimeline()
+        # Not the environment's own folder: a kept rehearsal of it stays.
+        self.rehearsal = Rehearsal(environment, console, directory=DRILLS_IN_AN_ACCOUNT)
+        self.watch = self.rehearsal.watch
+        self._runs = 0
+
+    def set_up(self) -> None:
+        """Start the account and bootstrap it."""
+        self.rehearsal.prepare()
+        self.rehearsal.bootstrap()
+
+    def take_down(self) -> None:
+        """End every process."""
+        self.rehearsal.supervisor.stop_all(grace=20)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """Show one step, as a rehearsal does; it is on the timeline when it has ended well."""
+        with self.rehearsal.progress.step(title) as step:
+            yield step
+        self.timeline.mark(title)
+
+    # -- acting
+
+    def deploy(self, *parts: str) -> None:
+        """Deploy these stacks (all when none is named) with the CDK CLI; what is there already is quick."""
+        title = f"cdk deploy {' '.join(self.stack(part) for part in parts) or '--all'}"
+        with self.step(title):
+            self.rehearsal.deploy_stacks(*parts)
+
+    def without(self, part: str) -> None:
+        """Destroy a stack that an earlier drill left, with those that need it; a rolled-back one is the CLI's."""
+        stacks = self.rehearsal.account.client("cloudformation").describe_stacks()["Stacks"]
+        status = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
+        if status.get(self.stack(part), "ROLLBACK_COMPLETE") != "ROLLBACK_COMPLETE":
+            with self.step(f"cdk destroy {self.stack(part)}, which an earlier drill left"):
+                self.rehearsal.cdk("destroy", self.stack(part), "--force")
+
+    def grow_workers(self, by: int) -> None:
+        """Change the environment file's last instance group and the Ray workers on it; it is not deployed yet."""
+        self.rehearsal.project.grow_workers(self.environment.name, by=by)
+        self.environment = config.load(self.environment.name, self.rehearsal.project.directory / "environments")
+        self.rehearsal.environment = self.environment
+
+    def edit(self, what: str, change: Callable[[Document], None]) -> None:
+        """Change the environment's file, which `what` says to people; it is not deployed yet."""
+        self.rehearsal.project.edit(self.environment.name, change)
+        self.environment = config.load(self.environment.name, self.rehearsal.project.directory / "environments")
+        self.rehearsal.environment = self.environment
+        self.console.print(f"[yellow]![/] environments/{self.environment.name}.yaml: {what}")
+        self.timeline.mark(what)
+
+    def failing_deploy(self, part: str) -> str:
+        """Deploy one stack, which must fail; show and return what the CDK CLI printed."""
+        with self.step(f"cdk deploy {self.stack(part)}, which must fail"):
+            options = ("--exclusively", "--require-approval", "never", "--progress", "events")
+            printed = self.rehearsal.cdk("deploy", self.stack(part), *options, expect=(1,))
+        events, cross, last_words = printed.partition("❌")
+        telling = [line for line in events.splitlines() if "_FAILED" in line or "ROLLBACK" in line]
+        self.quote("what the CDK CLI printed of the failure", [*telling, *(cross + last_words).splitlines()])
+        return printed
+
+    def ops(self, *arguments: str, expect: Sequence[int] = (0,)) -> str:
+        """Run `ops …` as the environment's first admin; show and return what it printed."""
+        self._runs += 1
+        argv = [sys.executable, "-m", "ops", *arguments, "--env", self.environment.name]
+        log = self.rehearsal.supervisor.logs / f"ops-{self._runs:02}-{arguments[0]}.log"
+        env = self.rehearsal.child_environment() | dict(
+            owner.admin_credentials(self.rehearsal.account, self.environment)
+        )
+        title = f"ops {' '.join(arguments)}"
+        with self.step(title):
+            printed = run(
+                argv,
+                cwd=self.rehearsal.project.directory,
+                env=env | {"COLUMNS": "200"},
+                log=log,
+                echo=self.rehearsal.progress.echo,
+                expect=expect,
+            )
+        self.quote("what it printed", printed.splitlines())
+        return printed
+
+    def helm(self, *arguments: str) -> None:
+        """Run Helm, as somebody with administrator's rights would."""
+        kubeconfig = self.rehearsal.account.admin_kubeconfig(naming.eks_cluster(self.environment))
+        with self.step(f"helm {' '.join(arguments)}"):
+            run(
+                [str(self.rehearsal.built["helm"]), *arguments, "--kubeconfig", str(kubeconfig)],
+                cwd=self.rehearsal.directory,
+                env=self.rehearsal.child_environment(),
+                log=self.rehearsal.supervisor.logs / "helm.log",
+                echo=self.rehearsal.progress.echo,
+            )
+
+    def faults(self, what: str, **faults: Any) -> None:
+        """Let HyperPod's simulator do as told (rehearsal/account/hyperpod/faults.py); `what` says it to people."""
+        self.rehearsal.account.set_hyperpod_faults(faults)
+        self.console.print(f"[yellow]![/] {what}")
+        self.timeline.mark(what)
+
+    @contextmanager
+    def audited(self) -> Iterator[Auditor]:
+        """Let an auditor watch. Raises RehearsalError if a pod on a healthy node was deleted that nobody asked for."""
+        plane = self.rehearsal.account.admin_kubeconfig(naming.eks_cluster(self.environment))
+        world = World(Api.from_kubeconfig(plane))
+        world.start()
+        auditor = Auditor(world, plane.parent / "logs" / POD_DELETIONS)
+        auditor.begin(time.time())
+        try:
+            yield auditor
+            time.sleep(SETTLED_SECONDS)
+            if offences := auditor.offences():
+                raise RehearsalError("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+        finally:
+            world.stop()
+
+    # -- looking
+
+    def stack(self, part: str) -> str:
+        """Name of a stack of the environment."""
+        return naming.stack(self.environment, part)
+
+    def stack_status(self, part: str) -> str:
+        """Status of a stack, as CloudFormation tells it."""
+        stacks = self.rehearsal.account.client("cloudformation").describe_stacks(StackName=self.stack(part))["Stacks"]
+        return str(stacks[0]["StackStatus"])
+
+    def stack_events(self, part: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Put the events of a stack that are `wanted` and fell into this drill on its timeline."""
+        answer = self.rehearsal.account.client("cloudformation").describe_stack_events(StackName=self.stack(part))
+        for event in answer["StackEvents"]:
+            if wanted(event):
+                kind = event["ResourceType"].rpartition("::")[2]
+                what = f"CloudFormation: {kind} {event['LogicalResourceId']} {event['ResourceStatus']}"
+                self.timeline.mark(what, at=event["Timestamp"].timestamp())
+
+    def inventory(self) -> list[dict[str, Any]]:
+        """What exists in the account, apart from the owner's own roles."""
+        people = owner.role_names(self.environment)
+        return [item for item in self.rehearsal.account.inventory() if item["id"] not in people]
+
+    def calls(self, api: str) -> int:
+        """How often an API call was answered, refusals apart."""
+        return self.rehearsal.calls(api)
+
+    def quote(self, title: str, lines: Sequence[str]) -> None:
+        """Show a program's own words."""
+        self.console.print(f"    [dim]{title}:[/]")
+        for line in lines:
+            self.console.print(f"    [dim]│[/] {escape(line)}", soft_wrap=True, highlight=False)
+
+    # -- a drill
+
+    def begin(self, drill: str) -> None:
+        """Begin a timeline."""
+        self.timeline = DrillTimeline()
+        self.timeline.mark(f"the drill begins: {drill}", at=time.time())
+
+    def end(self) -> None:
+        """What every drill here promises stands in the drill itself."""
+
+    def show(self) -> None:
+        """Print the timeline."""
+        for line in self.timeline.lines():
+            self.console.print(f"  {escape(line)}", soft_wrap=True, highlight=False)
+
+    def finish(self) -> None:
+        """Nothing goes on beyond a drill."""

@@ -1,0 +1,1 @@
+"""One rehearsal: an environment is deployed, watched, changed and destroyed, and what is left is counted."""

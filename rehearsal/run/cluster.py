@@ -1,0 +1,113 @@
+"""Looks at the Kubernetes side of the environment, as the administrator of the control plane."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import kubernetes
+
+from config import Environment, labels
+
+
+class TimedOutError(Exception):
+    """Something that the rehearsal waits for did not happen in time."""
+
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS: Final = 180
+"""For what takes a quiet machine a twentieth of it."""
+
+
+def wait_for(
+    what: str, observe: Callable[[], T], reached: Callable[[T], bool], *, timeout: float = PATIENCE_SECONDS
+) -> T:
+    """Observe ten times a second until `reached`; return the last observation.
+
+    Raises TimedOutError, with what was seen last, after `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while not reached(seen := observe()):
+        if time.monotonic() > deadline:
+            raise TimedOutError(f"{what} was not reached in {timeout:.0f} s; last seen: {seen}")
+        time.sleep(0.1)
+    return seen
+
+
+def has(count: int) -> Callable[[list[str]], bool]:
+    """Whether a list has so many entries."""
+    return lambda found: len(found) == count
+
+
+def is_whole(workers: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether a RayCluster's status says ready, with so many workers."""
+    return lambda status: status.get("state") == "ready" and status.get("availableWorkerReplicas") == workers
+
+
+class ClusterView:
+    """The rehearsal's view of one environment's Kubernetes."""
+
+    def __init__(self, environment: Environment, kubeconfig: Path) -> None:
+        self._environment = environment
+        api = kubernetes.config.new_client_from_config(str(kubeconfig))
+        self._core = kubernetes.client.CoreV1Api(api)
+        self._custom = kubernetes.client.CustomObjectsApi(api)
+
+    def nodes(self, selector: str) -> list[str]:
+        """Names of the Ready nodes with these labels."""
+        nodes = self._core.list_node(label_selector=selector).items
+        return sorted(node.metadata.name for node in nodes if _ready(node))
+
+    def group_nodes(self, group: str) -> list[str]:
+        """Names of the Ready nodes of one HyperPod instance group."""
+        return self.nodes(f"{labels.INSTANCE_GROUP_LABEL}={group}")
+
+    def volume_of(self, claim: str) -> dict[str, Any]:
+        """The `csi` part of the volume that a claim of Ray's namespace is bound to."""
+        found = self._core.read_namespaced_persistent_volume_claim(claim, self._environment.ray.namespace)
+        csi = self._core.read_persistent_volume(found.spec.volume_name).spec.csi
+        return {"volumeHandle": csi.volume_handle, "volumeAttributes": csi.volume_attributes}
+
+    def images(self) -> dict[str, str]:
+        """A pod that has it, as `namespace/name`, by image."""
+        pods = self._core.list_pod_for_all_namespaces().items
+        return {
+            container.image: f"{pod.metadata.namespace}/{pod.metadata.name}"
+            for pod in pods
+            for container in (*(pod.spec.init_containers or ()), *pod.spec.containers)
+        }
+
+    def ray_status(self, name: str) -> dict[str, Any]:
+        """The RayCluster's status, empty while there is none."""
+        try:
+            found = self._custom.get_namespaced_custom_object(
+                "ray.io", "v1", self._environment.ray.namespace, "rayclusters", name
+            )
+        except kubernetes.client.ApiException as error:
+            if error.status == 404:
+                return {}
+            raise
+        status: dict[str, Any] = found.get("status", {})
+        return status
+
+    def ray_pods(self, name: str) -> dict[str, list[str]]:
+        """Nodes of the running pods of a RayCluster, by group (`headgroup` is the head's)."""
+        pods = self._core.list_namespaced_pod(
+            self._environment.ray.namespace, label_selector=f"ray.io/cluster={name}"
+        ).items
+        groups: dict[str, list[str]] = {}
+        for pod in pods:
+            if pod.status.phase == "Running":
+                groups.setdefault(pod.metadata.labels["ray.io/group"], []).append(pod.spec.node_name)
+        return groups
+
+    def ray_pod_names(self, name: str) -> set[str]:
+        """Names of the running pods of a RayCluster."""
+        selector = f"ray.io/cluster={name}"
+        pods = self._core.list_namespaced_pod(self._environment.ray.namespace, label_selector=selector).items
+        return {pod.metadata.name for pod in pods if pod.status.phase == "Running"}
+
+
+def _ready(node: Any) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])

@@ -1,0 +1,63 @@
+"""What exists before the environment and must be the same after it: VPC, subnets, file system, EKS cluster."""
+
+import difflib
+import json
+from typing import Any, Final
+
+from config import Environment
+from rehearsal.run import existing_cluster
+from rehearsal.run.account import EmbeddedAccount
+
+_OF_THE_VPC: Final = (
+    "describe_vpcs",
+    "describe_subnets",
+    "describe_route_tables",
+    "describe_security_groups",
+    "describe_network_acls",
+    "describe_vpc_endpoints",
+    "describe_nat_gateways",
+    "describe_network_interfaces",
+    "describe_flow_logs",
+)
+_UNINTERESTING: Final = ("ResponseMetadata",)
+
+Description = dict[str, Any]
+
+
+def names(environment: Environment) -> list[str]:
+    """What the environment says exists, in words; empty when all is new."""
+    told = []
+    if vpc := environment.network.existing:
+        told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
+    if file_system := environment.fsx.existing:
+        told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
+    if cluster := environment.eks.existing:
+        told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
+    return told
+
+
+def describe(account: EmbeddedAccount, environment: Environment) -> Description:
+    """Everything that AWS's APIs say of what exists."""
+    described: Description = {}
+    if vpc := environment.network.existing:
+        ec2 = account.client("ec2")
+        mine = [{"Name": "vpc-id", "Values": [vpc.id]}]
+        for call in _OF_THE_VPC:
+            given = {} if call == "describe_flow_logs" else {"Filters": mine}
+            response = getattr(ec2, call)(**given)
+            described[call] = {key: value for key, value in response.items() if key not in _UNINTERESTING}
+        groups = [group["GroupId"] for group in described["describe_security_groups"]["SecurityGroups"]]
+        rules = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": groups}])
+        described["describe_security_group_rules"] = rules["SecurityGroupRules"]
+    if file_system := environment.fsx.existing:
+        systems = account.client("fsx").describe_file_systems(FileSystemIds=[file_system.id])
+        described["describe_file_systems"] = systems["FileSystems"]
+    if cluster := environment.eks.existing:
+        described |= existing_cluster.describe(account, cluster)
+    return described
+
+
+def difference(before: Description, after: Description) -> str:
+    """The two descriptions as a diff of their lines; empty when they are equal."""
+    old, new = (json.dumps(each, indent=1, sort_keys=True, default=str).splitlines() for each in (before, after))
+    return "\n".join(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))

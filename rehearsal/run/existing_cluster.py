@@ -1,0 +1,86 @@
+"""The EKS cluster that existed before the environment: all that its owner can see of it, to be compared."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
+
+from config.model import ExistingEks
+from rehearsal.kubernetes.api import Api, ApiError, Object
+from rehearsal.run.account import EmbeddedAccount
+
+_GROUPS_OF_EKS: Final = "rbac.authorization.k8s.io"
+# Heartbeats and news come and go by themselves; a component's status says how it is, not what is there.
+_RESTLESS: Final = ("ComponentStatus", "Event", "Lease")
+# How EKS's access policies are simulated: on AWS they leave no object in the cluster.
+_ACCESS_POLICY: Final = "rehearsal/stand-in"
+_VERSION_OF_WRITE: Final = ("managedFields", "resourceVersion")
+
+
+def describe(account: EmbeddedAccount, existing: ExistingEks) -> dict[str, Any]:
+    """Everything that AWS's APIs and the cluster's own say of the cluster, but for what changes by itself."""
+    api = Api.from_kubeconfig(account.admin_kubeconfig(existing.name))
+    return {
+        "eks": _eks(account.client("eks"), existing.name),
+        "oidc_provider": _oidc_provider(account.client("iam"), existing.oidc_provider_arn),
+        "kubernetes": dict(_objects(api)),
+    }
+
+
+def _eks(eks: Any, name: str) -> dict[str, Any]:
+    entries = eks.list_access_entries(clusterName=name)["accessEntries"]
+    return {
+        "cluster": eks.describe_cluster(name=name)["cluster"],
+        "access_entries": {
+            arn: [
+                eks.describe_access_entry(clusterName=name, principalArn=arn)["accessEntry"],
+                eks.list_associated_access_policies(clusterName=name, principalArn=arn)["associatedAccessPolicies"],
+            ]
+            for arn in entries
+        },
+        "node_groups": {
+            group: eks.describe_nodegroup(clusterName=name, nodegroupName=group)["nodegroup"]
+            for group in eks.list_nodegroups(clusterName=name)["nodegroups"]
+        },
+        "add_ons": {
+            add_on: eks.describe_addon(clusterName=name, addonName=add_on)["addon"]
+            for add_on in eks.list_addons(clusterName=name)["addons"]
+        },
+        "pod_identities": eks.list_pod_identity_associations(clusterName=name)["associations"],
+    }
+
+
+def _oidc_provider(iam: Any, arn: str) -> dict[str, Any]:
+    provider: dict[str, Any] = iam.get_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    return {key: value for key, value in provider.items() if key != "ResponseMetadata"}
+
+
+def _objects(api: Api) -> Iterator[tuple[str, Any]]:
+    """Every object of every kind that can be listed, by its path, without its status."""
+    groups = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
+    for root in ("/api/v1", *(f"/apis/{group}" for group in groups)):
+        for resource in api.get(root)["resources"]:
+            if "/" in resource["name"] or "list" not in resource["verbs"] or resource["kind"] in _RESTLESS:
+                continue
+            for item in _items(api, f"{root}/{resource['name']}"):
+                metadata = {key: value for key, value in item["metadata"].items() if key not in _VERSION_OF_WRITE}
+                if _GROUPS_OF_EKS in root and _ACCESS_POLICY in metadata.get("labels", {}):
+                    continue
+                place = f"{metadata['namespace']}/" if "namespace" in metadata else ""
+                content = {key: value for key, value in item.items() if key not in ("metadata", "status")}
+                yield f"{root}/{resource['name']}/{place}{metadata['name']}", {"metadata": metadata} | content
+
+
+# The API server answers so while it makes ready to serve a new kind.
+@retry(
+    retry=retry_if_exception(
+        lambda error: isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS
+    ),
+    wait=wait_fixed(0.5),
+    stop=stop_after_delay(20),
+    reraise=True,
+)
+def _items(api: Api, path: str) -> list[Object]:
+    items: list[Object] = api.get(path)["items"]
+    return items

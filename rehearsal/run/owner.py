@@ -1,0 +1,36 @@
+"""What an account's owner has before the project comes: the IAM roles that the environment names under `access`."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from config import Environment
+from rehearsal.run.account import EmbeddedAccount
+
+_ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
+
+
+def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
+    """Make the roles of people; an access entry for a role that does not exist is refused."""
+    iam = account.client("iam")
+    for name in sorted(role_names(environment)):
+        trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"{environment.account}"}}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)
+        iam.attach_role_policy(RoleName=name, PolicyArn=_ADMINISTRATOR)
+
+
+def admin_credentials(account: EmbeddedAccount, environment: Environment) -> Mapping[str, str]:
+    """Credentials of the environment's first admin role, as environment variables."""
+    arn = environment.access.admins[0]
+    keys = account.client("sts").assume_role(RoleArn=arn, RoleSessionName="rehearsal")["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": keys["SessionToken"],
+    }
+
+
+def role_names(environment: Environment) -> set[str]:
+    """Names of the roles of people: they are the account's owner's, before and after."""
+    return {arn.rsplit("/", 1)[1] for arn in (*environment.access.admins, *environment.access.submitters)}

@@ -1,0 +1,77 @@
+"""The user's checkout, copied, so that the rehearsal can edit an environment as a user would."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from rehearsal.paths import NODE_MODULES, REPOSITORY
+
+Document = dict[str, Any]
+"""An environment's file, as read."""
+
+# Everything that synth and `ops` read. Tests, documentation and the rehearsal itself stay behind.
+_PARTS: Final = (
+    "app.py",
+    "cdk.json",
+    "config",
+    "controllers",
+    "environments",
+    "handlers",
+    "k8s_charts",
+    "lifecycle_scripts",
+    "ops",
+    "ray_image",
+    "ray_jobs",
+    "stacks",
+)
+
+
+class Project:
+    """A working copy of the project below the rehearsal's directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        for part in _PARTS:
+            source = REPOSITORY / part
+            if source.is_dir():
+                shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(source, directory / part)
+        (directory / "node_modules").symlink_to(NODE_MODULES)
+
+    def lift_protection(self, environment: str) -> None:
+        """Set `protect: false`, as the reviewed end of an environment begins."""
+        self.edit(environment, lambda document: document.update(protect=False))
+
+    def grow_workers(self, environment: str, *, by: int) -> tuple[str, int, int]:
+        """Raise the count of the last instance group and of the Ray workers on it; return group, before, after."""
+        counts = []
+
+        def grow(document: Document) -> None:
+            group = document["hyperpod"]["instance_groups"][-1]
+            counts.extend([group["name"], group["count"], group["count"] + by])
+            group["count"] += by
+            for cluster in document["ray"]["clusters"]:
+                for workers in cluster["workers"]:
+                    if workers["instance_group"] == group["name"]:
+                        workers["replicas"] += by
+                        workers["max_replicas"] = max(workers["max_replicas"], workers["replicas"])
+
+        self.edit(environment, grow)
+        name, before, after = counts
+        return name, before, after
+
+    def edit(self, environment: str, change: Callable[[Document], None]) -> None:
+        """Change the environment's file, and what `change` does alone, as a user's editor would."""
+        file, yaml = self.directory / "environments" / f"{environment}.yaml", YAML()
+        yaml.preserve_quotes = True
+        yaml.indent(sequence=4, offset=2)
+        yaml.width = 10_000
+        document = yaml.load(file)
+        change(document)
+        yaml.dump(document, file)

@@ -1,0 +1,69 @@
+"""One environment is deployed, watched, changed and destroyed on this machine."""
+
+from rich.console import Console
+from rich.markup import escape
+
+import config
+from rehearsal.run import verdict
+from rehearsal.run.cdk import CommandError
+from rehearsal.run.cluster import TimedOutError
+from rehearsal.run.steps import Rehearsal, RehearsalError
+
+
+def tell(environment_name: str, console: Console, *, keep: bool) -> int:
+    """Tell the whole story; return the exit code (0: everything was as it should be)."""
+    environment = config.load(environment_name)
+    rehearsal = Rehearsal(environment, console)
+    told = False
+    try:
+        with rehearsal.watch.interrupting():
+            _steps(rehearsal, console, keep=keep)
+        told = True
+    except (RehearsalError, CommandError, TimedOutError) as failure:
+        line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
+        console.print(line, highlight=False, soft_wrap=True)
+        return 1
+    finally:
+        if not (keep and told):
+            rehearsal.supervisor.stop_all(grace=20)
+        rehearsal.report()
+    return 0
+
+
+def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
+    """The order of things; with `keep` it ends when the RayClusters are ready."""
+    rehearsal.make_project()
+    rehearsal.begin_synthesis()
+    rehearsal.start_account(keep=keep)
+    rehearsal.what_exists()
+    rehearsal.bootstrap()
+    rehearsal.first_deployment()
+    rehearsal.nodes_join()
+    rehearsal.ops_wait()
+    rehearsal.ray_is_ready()
+    rehearsal.images_are_copies()
+    if keep:
+        rehearsal.timeline()
+        rehearsal.say_how_to_look()
+        return
+    rehearsal.diff_is_clean()
+    rehearsal.grow()
+    rehearsal.ops_wait()
+    rehearsal.ray_is_ready()
+    rehearsal.ray_stack_alone()
+    rehearsal.ray_is_ready()
+    rehearsal.destroy()
+    _judge(rehearsal, console, protected=rehearsal.environment.protect)
+    if rehearsal.environment.protect:
+        rehearsal.deployed_again()
+        _judge(rehearsal, console, protected=False)
+    rehearsal.existing_is_untouched()
+    rehearsal.timeline()
+
+
+def _judge(rehearsal: Rehearsal, console: Console, *, protected: bool) -> None:
+    """Show what is left; Broken when something is that nobody owns."""
+    leftovers = rehearsal.take_inventory(protected)
+    verdict.show(console, leftovers, rehearsal.charts)
+    if not leftovers.clean:
+        raise RehearsalError("something is left that nobody owns; the table above names it")

@@ -1,1 +1,0 @@
-"""What the rehearsal tells: deploy, watch, change, take apart, count what is left."""

@@ -1,0 +1,129 @@
+"""A program of a rehearsal ends, or the rehearsal itself does: what is said then, and what is left."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rehearsal.kubernetes.binaries import Binaries
+from rehearsal.paths import REPOSITORY
+from rehearsal.processes import is_alive
+from tests.rehearsal.kubernetes.cluster import COMPONENTS
+from tests.rehearsal.run import short_run
+from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, eventually_none_below, rehearsal
+from tests.waiting import REHEARSAL_PATIENCE, wait_until
+
+# Ctrl-C at a terminal reaches the Node of jsii, too, which synthesises the drills' objects.
+JSII_ENDS_FIRST = """
+import os, signal
+from pathlib import Path
+import cdk8s
+from rehearsal.__main__ import _say_interrupted
+cdk8s.App()
+for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+    os.kill(int(pid), signal.SIGKILL)
+    os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
+"""
+FATAL = ("account", *(name for name in COMPONENTS if name != "kwok"))
+
+
+class Run:
+    """A short run in a clone, with an account and a control plane, and a step that does not end by itself."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        self.directory = checkout.runs / "runs" / "small"
+        self.process: subprocess.Popen[str] = checkout.start(
+            ".venv/bin/python", "short_run.py", "run", "--env", "small"
+        )
+        wait_until((self.directory / "cluster-is-there").exists, "its last step", REHEARSAL_PATIENCE)
+
+    def pid_of(self, program: str) -> int:
+        """Pid of a program that now runs."""
+        (file,) = self.directory.rglob(f"run/{program}.pid")
+        return int(file.read_text())
+
+    def log_of(self, program: str) -> Path:
+        """A program's log."""
+        (file,) = self.directory.rglob(f"run/{program}.pid")
+        return file.parents[1] / "logs" / f"{program}.log"
+
+    def rest(self) -> str:
+        """The rest of its output, once it has ended."""
+        return self.process.communicate(timeout=REHEARSAL_PATIENCE)[0]
+
+
+@pytest.fixture
+def run(tmp_path: Path, programs: Binaries) -> Iterator[Run]:
+    assert programs
+    with started(tmp_path) as run:
+        yield run
+
+
+@contextmanager
+def started(directory: Path) -> Iterator[Run]:
+    checkout = Checkout(directory / "checkout")
+    shutil.copy2(short_run.__file__, checkout.directory)
+    run = Run(checkout)
+    try:
+        yield run
+    finally:
+        run.process.kill()
+        run.process.wait()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("program", FATAL)
+def test_a_run_ends_with_any_of_its_programs_and_says_which_one_and_where_its_log_is(run: Run, program: str) -> None:
+    log = run.log_of(program)
+    os.kill(run.pid_of(program), signal.SIGKILL)
+    output = run.rest()
+    assert run.process.returncode == 2
+    assert_one_clear_message(output, rf"{program} was ended by SIGKILL; its log:\s+{log}")
+    assert output.count("error:") == 1
+    assert re.search(rf"✘ {short_run.TITLE}", output)
+    assert "the step after it" not in output
+    assert eventually_none_below(run.checkout.directory) == {}
+
+
+def test_kwok_is_started_again_two_rehearsals_of_one_folder_are_refused_and_down_spares_the_first(run: Run) -> None:
+    """One run for all of these: each leaves it as it was, but for the last."""
+    kwok = run.pid_of("kwok")
+    os.kill(kwok, signal.SIGKILL)
+    wait_until(lambda: run.pid_of("kwok") != kwok and is_alive(run.pid_of("kwok")), "kwok's successor")
+    under_way = rf"a rehearsal in\s+{run.directory}\s+is\s+under\s+way\s+\(process {run.process.pid}\)"
+    for command, code in (("run", 2), ("down", 1)):
+        ended, said = run.checkout.rehearse(command, *(["--env", "small"] if command == "run" else []))
+        assert ended == code
+        assert_one_clear_message(said, under_way)
+    assert run.process.poll() is None
+    code, said = run.checkout.rehearse("down", "--force")
+    assert code == 0
+    assert_one_clear_message(said, rf"ended: the rehearsal in\s+{run.directory}")
+    assert run.process.wait(REHEARSAL_PATIENCE) == 130
+    assert_one_clear_message(run.rest(), r"interrupted; ended: .*\betcd\b.*\bkwok\b.*\brehearsal\.account\b")
+    assert eventually_none_below(run.checkout.directory) == {}
+
+
+def test_what_a_killed_rehearsal_started_ends_without_it(run: Run) -> None:
+    run.process.kill()
+    assert eventually_none_below(run.checkout.directory) == {}
+    assert run.checkout.run(*rehearsal("down")) == (0, "nothing was running\n")
+
+
+def test_an_interruption_that_ends_jsii_first_shows_no_traceback_of_it() -> None:
+    def printed(script: str) -> str:
+        argv = [sys.executable, "-c", script]
+        return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False).stderr
+
+    assert "BrokenPipeError" in printed(JSII_ENDS_FIRST)
+    said = "interrupted; ended: etcd\nstill running: helm (process 2)\n"
+    before, left = {1: "etcd", 2: "helm"}, {2: "helm"}
+    assert printed(f"{JSII_ENDS_FIRST}_say_interrupted({before}, {left})") == said

@@ -1,0 +1,156 @@
+"""The README's commands, each as it stands there: typed at a terminal, for an account that was never used before."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import config
+from config import Environment
+from config.facts import charts_lock
+from rehearsal import stand_ins
+from rehearsal.kubernetes.binaries import Binaries
+from rehearsal.processes import Supervisor
+from rehearsal.run import owner
+from rehearsal.run.account import EmbeddedAccount
+from rehearsal.run.verdict import sort_leftovers
+from tests.rehearsal.run import readme
+from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
+from tests.rehearsal.run.terminal import at_a_terminal
+
+pytestmark = pytest.mark.readme
+
+
+class User:
+    """Somebody with a clone, an AWS account, the role of an administrator in it, and nothing else."""
+
+    def __init__(self, directory: Path, environment: Environment, programs: Binaries) -> None:
+        self.checkout = Checkout(directory / "checkout")
+        self.environment = environment
+        self.programs = programs
+        self.account = EmbeddedAccount(
+            directory / "account", self.programs.directory, account_id=environment.account, region=environment.region
+        )
+        self._supervisor = Supervisor(directory)
+        self._tools = directory / "tools"
+
+    def begin(self) -> None:
+        """Start the account, and make what its owner has before the project comes."""
+        self.account.start(self._supervisor)
+        owner.make_roles(self.account, self.environment)
+        self._tools.mkdir()
+        (self._tools / "kubectl").symlink_to(self.programs["kubectl"])
+
+    def end(self) -> None:
+        self._supervisor.stop_all(grace=20)
+
+    def types(self, command: str, **more: str) -> tuple[int, str]:
+        """Type a command of the README in the clone, its environment activated."""
+        assert command in readme.readme_commands()
+        return self.runs(command, **more)
+
+    def runs(self, command: str, **more: str) -> tuple[int, str]:
+        env = self.checkout.environment(**self._credentials(), **more)
+        env["PATH"] = f"{self._tools}:{env['PATH']}"
+        return at_a_terminal(f"{readme.ACTIVATE} && {command}", cwd=self.checkout.directory, env=env)
+
+    def has_stand_in_charts(self) -> None:
+        """Say so where the CDK CLI looks for a user's own defaults: no host of a chart is asked in a test."""
+        charts = self.checkout.directory.parent / "charts"
+        stand_ins.build(charts, self.programs)
+        defaults = {"context": {"charts": "stand-in", "stand-in-charts": str(charts)}}
+        Path(self.checkout.environment()["HOME"], ".cdk.json").write_text(json.dumps(defaults))
+
+    def has_aws_cli(self) -> None:
+        """Take the AWS CLI of the layer that the eks stack brought."""
+        program = next(self.account.directory.glob("lambda/packages/opt/*/awscli/aws"))
+        (self._tools / "aws").symlink_to(program)
+
+    def _credentials(self) -> Mapping[str, str]:
+        return {
+            **owner.admin_credentials(self.account, self.environment),
+            "AWS_ENDPOINT_URL": self.account.endpoint,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "CDK_DISABLE_VERSION_CHECK": "1",
+        }
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Iterator[User]:
+    """One user for the whole file: the tests are the README's steps, in its order."""
+    user = User(tmp_path_factory.mktemp("readme"), config.load("dev"), programs)
+    try:
+        user.begin()
+        yield user
+    finally:
+        user.end()
+
+
+def test_check_shows_the_environment_and_its_cost(user: User) -> None:
+    code, shown = user.types(readme.CHECK)
+    assert code == 0, shown
+    assert re.search(r"dev: account 111122223333, us-west-2[\s\S]*worker-group-1[\s\S]*US\$", shown), shown
+
+
+def test_charts_that_cannot_be_fetched_are_named_with_the_way_around(user: User) -> None:
+    code, shown = user.types(readme.FETCH, HTTPS_PROXY="http://127.0.0.1:1")
+    assert code == 2
+    assert_one_clear_message(
+        shown, r"error: .*: cannot fetch it from \S+ \(https://\S+\): .*; give a mirror with --mirror"
+    )
+
+
+def test_bootstrap(user: User) -> None:
+    user.has_stand_in_charts()
+    code, shown = user.types(readme.BOOTSTRAP)
+    assert code == 0, shown
+    assert "✅  Environment aws://111122223333/us-west-2 bootstrapped" in shown
+
+
+def test_stand_in_charts_are_refused_by_an_account_that_is_not_the_rehearsal_s(user: User) -> None:
+    marker = user.account.client("ssm").get_parameter(Name=charts_lock.STAND_IN_MARKER)["Parameter"]
+    user.account.client("ssm").delete_parameter(Name=charts_lock.STAND_IN_MARKER)
+    code, shown = user.types(readme.DEPLOY)
+    user.account.client("ssm").put_parameter(Name=marker["Name"], Value=marker["Value"], Type="String")
+    assert code == 1, shown
+    assert_one_clear_message(shown, rf"Unable to fetch parameters \[{marker['Name']}\] from parameter store")
+    stacks = user.account.client("cloudformation").describe_stacks()["Stacks"]
+    assert not {stack["StackName"] for stack in stacks} & {"rayhp-dev-eks", "rayhp-dev-platform", "rayhp-dev-ray"}
+
+
+def test_deploy(user: User) -> None:
+    code, shown = user.types(readme.DEPLOY)
+    assert code == 0, shown
+    assert "✅  rayhp-dev-ray" in shown
+
+
+def test_wait(user: User) -> None:
+    code, shown = user.types(readme.WAIT)
+    assert code == 0, shown
+    assert "dev is ready" in shown
+
+
+def test_kubectl_finds_the_dashboard(user: User) -> None:
+    user.has_aws_cli()
+    code, shown = user.types(readme.KUBECONFIG)
+    assert code == 0, shown
+    _, resource, ports = readme.FORWARD.rsplit(" ", 2)
+    code, shown = user.runs(f"kubectl get --namespace ray {resource} -o jsonpath='{{.spec.ports[*].port}}'")
+    assert code == 0, shown
+    assert ports.partition(":")[2] in shown.split()
+
+
+def test_diff_of_what_is_deployed_is_empty(user: User) -> None:
+    code, shown = user.types(readme.DIFF)
+    assert code == 0, shown
+    assert "Number of stacks with differences: 0" in shown
+
+
+def test_destroy_leaves_what_the_account_had(user: User) -> None:
+    code, shown = user.types(readme.DESTROY)
+    assert code == 0, shown
+    people = owner.role_names(user.environment)
+    left = sort_leftovers([item for item in user.account.inventory() if item["id"] not in people], [])
+    assert left.clean, left
