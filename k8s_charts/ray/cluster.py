@@ -13,7 +13,7 @@ from constructs import Construct
 
 from config.facts.capacity import Resources
 from config.labels import TEMPLATE_LABEL
-from config.model import Autoscaling
+from config.model import Autoscaling, RayWorkers
 from k8s_charts.ray import pods as ray_pods
 from k8s_charts.ray.autoscaler import autoscaler_options, give_token, restart_in_place
 from k8s_charts.ray.pods import Common, Place
@@ -40,16 +40,13 @@ class Head:
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """`replicas` worker pods, one per node; `resources` are those of one pod.
+    """The worker pods that `workers` configures, one per node; `resources` are those of one pod.
 
     `prefer_deep_checked` prefers nodes whose deep health checks passed.
     """
 
-    name: str
+    workers: RayWorkers
     place: Place
-    replicas: int
-    min_replicas: int
-    max_replicas: int
     resources: Resources
     prefer_deep_checked: bool = False
 
@@ -145,10 +142,10 @@ def _worker_group(cluster: RayClusterSpec, group: WorkerGroup) -> dict[str, Any]
     if group.prefer_deep_checked:
         pod["affinity"]["nodeAffinity"] |= ray_pods.prefer_deep_checked()
     return {
-        "groupName": group.name,
-        "replicas": group.replicas,
-        "minReplicas": group.min_replicas,
-        "maxReplicas": group.max_replicas,
+        "groupName": group.workers.name,
+        "replicas": group.workers.replicas,
+        "minReplicas": group.workers.min_replicas,
+        "maxReplicas": group.workers.max_replicas,
         "rayStartParams": {"num-gpus": str(group.resources.gpus), **_neuron_cores(group.resources)},
         "template": {"spec": pod},
     }

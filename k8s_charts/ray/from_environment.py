@@ -59,11 +59,8 @@ def worker_resources(environment: Environment, workers: RayWorkers) -> Resources
 
 def _worker_group(environment: Environment, workers: RayWorkers) -> WorkerGroup:
     return WorkerGroup(
-        name=workers.name,
+        workers=workers,
         place=_place(environment, workers.instance_group, workers.node_selector),
-        replicas=workers.replicas,
-        min_replicas=workers.min_replicas,
-        max_replicas=workers.max_replicas,
         resources=worker_resources(environment, workers),
         prefer_deep_checked=bool(environment.instance_group(workers.instance_group).deep_health_checks),
     )

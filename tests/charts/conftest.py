@@ -1,6 +1,7 @@
 """Fixtures of the chart tests: no CDK, no cluster."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import cdk8s
@@ -10,7 +11,7 @@ import yaml
 from config import Environment, load
 from config.facts.capacity import Resources
 from config.facts.instance_types import GPU_RESOURCE
-from config.model import Autoscaling, ClaimVolume, SecretVariable, Taint
+from config.model import Autoscaling, ClaimVolume, RayWorkers, SecretVariable, Taint
 from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.ray.cluster import Head, RayClusterChart, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Place
@@ -38,15 +39,12 @@ TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved
 
 
 def a_worker_group(**changes: Any) -> WorkerGroup:
-    values: dict[str, Any] = {
-        "name": "gpu-group",
-        "place": Place("worker-group-1"),
-        "replicas": 4,
-        "min_replicas": 1,
-        "max_replicas": 10,
-        "resources": P5,
-    }
-    return WorkerGroup(**values | changes)
+    """A group of four; changes of a WorkerGroup's own fields, and of its RayWorkers'."""
+    sizes = {"replicas": 4, "min_replicas": 1, "max_replicas": 10}
+    configured = {"name": "gpu-group", "instance_group": "worker-group-1", **sizes}
+    own = {key: changes.pop(key) for key in changes.keys() & {each.name for each in fields(WorkerGroup)}}
+    values: dict[str, Any] = {"place": Place("worker-group-1"), "resources": P5, **own}
+    return WorkerGroup(workers=RayWorkers.model_validate(configured | changes), **values)
 
 
 def a_ray_cluster(*workers: WorkerGroup) -> RayClusterSpec:
