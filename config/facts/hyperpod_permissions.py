@@ -1,7 +1,8 @@
 """Which permissions a HyperPod call needs: its own action and those that the service uses in the caller's name.
 
-CALLS is the one place for it: API call -> action -> source. The handlers' policies are written from it (stacks), and
-the rehearsal's HyperPod refuses a caller who lacks one. HANDLER_CALLS says which calls each handler may make.
+CALLS is the one place for it: API call -> action -> source. The handlers' policies are written from it (stacks); the
+simulated HyperPod has a table of its own, and a test compares the two. HANDLER_CALLS says which calls each handler
+may make.
 """
 
 from collections.abc import Iterable, Mapping

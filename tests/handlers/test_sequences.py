@@ -23,7 +23,7 @@ from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.faults import Faults
 from rehearsal.account.hyperpod.model import ClusterStatus
-from rehearsal.account.hyperpod.permissions import TABLE
+from rehearsal.account.hyperpod.required_permissions import REQUIRED
 from tests.handlers.changing import BY_HAND, EDITS, NEVER, edited
 from tests.handlers.engine import Deployments
 from tests.handlers.framework import NO_RETRIES, Event, Killed
@@ -31,7 +31,9 @@ from tests.handlers.judging import NAME, Deeds, Judge
 
 UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
 FINAL = {"DELETE_COMPLETE", "ROLLBACK_COMPLETE"}
-CALLS = sorted({call for call in TABLE if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))})
+CALLS = sorted(
+    {call for call in REQUIRED if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))}
+)
 MISHAPS = ["killed", "ThrottlingException", "InternalFailure", "AccessDeniedException", "ConflictException"]
 MISHAPS += ["time-out", "delivered twice"]
 TROUBLES = ["shortage", "quota", "creation fails", "no dependencies", "deep check fails"]

@@ -38,7 +38,7 @@ from pydantic import (
 from werkzeug.exceptions import BadRequest
 
 from rehearsal.account.hyperpod.errors import ApiError
-from rehearsal.account.hyperpod.permissions import TABLE
+from rehearsal.account.hyperpod.required_permissions import REQUIRED
 
 if TYPE_CHECKING:
     from rehearsal.account.context import Account
@@ -195,9 +195,9 @@ def _parse(body: Mapping[str, Any]) -> FaultRequest:
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise BadRequest(f"{found}. Allowed faults: {', '.join(FaultRequest.model_fields)}") from error
-    unknown = [call for call in request.errors if call not in TABLE]
+    unknown = [call for call in request.errors if call not in REQUIRED]
     if unknown:
-        raise BadRequest(f"errors: {', '.join(unknown)} is no call of the simulator; it has {', '.join(TABLE)}")
+        raise BadRequest(f"errors: {', '.join(unknown)} is no call of the simulator; it has {', '.join(REQUIRED)}")
     return request
 
 

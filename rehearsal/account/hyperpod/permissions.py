@@ -1,16 +1,15 @@
-"""Whether a caller may make a HyperPod call: each of config.facts.hyperpod_permissions, on the real resources."""
+"""Whether a caller may make a HyperPod call: each of required_permissions.py, on the real resources."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from config.facts.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE, Row
 from rehearsal.account.hyperpod.policies import Context, Decision, Grants
-
-TABLE: Final[Mapping[str, tuple[Row, ...]]] = {
-    call: rows for call, rows in CALLS.items() if rows[0].action.startswith("sagemaker:")
-}
-"""The calls of SageMaker's API among them."""
+from rehearsal.account.hyperpod.required_permissions import (
+    REQUIRED,
+    SERVICE_LINKED_ROLE,
+    SERVICE_LINKED_ROLE_SERVICE,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def needs(call: Call) -> Iterator[Need]:
     """Every permission that the call needs, its own action first."""
     context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
     context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
-    for row in TABLE[call.operation]:
+    for row in REQUIRED[call.operation]:
         if row.when == "tags" and not call.tags:
             continue
         if row.when == "custom images" and not call.image_ids:

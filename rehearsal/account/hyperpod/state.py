@@ -13,7 +13,6 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod import rules
 from rehearsal.account.hyperpod.errors import ConflictError, not_found
 from rehearsal.account.hyperpod.model import (
@@ -26,6 +25,7 @@ from rehearsal.account.hyperpod.model import (
     Specification,
 )
 from rehearsal.account.hyperpod.provisioning import Nodes
+from rehearsal.account.hyperpod.required_permissions import SERVICE_LINKED_ROLE
 from rehearsal.account.hyperpod.world import World
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")

@@ -16,11 +16,11 @@ from moto.s3.models import s3_backends
 from moto.sts.models import sts_backends
 from moto.utilities.utils import get_partition
 
-from config.facts.hyperpod_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from rehearsal.account.background import Background
 from rehearsal.account.hyperpod.errors import AccessDeniedError
 from rehearsal.account.hyperpod.model import HyperPodCluster, Node, Subnet
 from rehearsal.account.hyperpod.policies import Grants, Policy
+from rehearsal.account.hyperpod.required_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 
 TEMPORARY_KEY_PREFIX = "ASIA"

@@ -9,7 +9,7 @@ from werkzeug.exceptions import BadRequest
 
 from rehearsal.account.hyperpod.api import HyperPodApi
 from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.permissions import TABLE
+from rehearsal.account.hyperpod.required_permissions import REQUIRED
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -160,7 +160,7 @@ def test_call_that_is_not_simulated_says_so(bench: HyperPodBench, sagemaker: Any
 
 
 def test_every_simulated_call_has_its_permissions(bench: HyperPodBench) -> None:
-    assert HyperPodApi(bench.hyperpod).handlers.keys() == TABLE.keys()
+    assert HyperPodApi(bench.hyperpod).handlers.keys() == REQUIRED.keys()
 
 
 def test_moto_answers_again_after_the_bench() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
-from rehearsal.account.hyperpod.permissions import TABLE
 from rehearsal.account.hyperpod.policies import Decision, Grants, UnsupportedPolicyError, evaluate, trusts
+from rehearsal.account.hyperpod.required_permissions import REQUIRED
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -32,13 +32,13 @@ def allow(*actions: str, resource: Any = "*", **more: Any) -> dict[str, Any]:
 
 
 def create_actions() -> list[str]:
-    return [row.action for row in TABLE["CreateCluster"]]
+    return [row.action for row in REQUIRED["CreateCluster"]]
 
 
 def test_table_names_each_permission_with_its_source() -> None:
-    assert {row.action for rows in TABLE.values() for row in rows} >= set(DEPENDENT)
-    assert all(row.source for rows in TABLE.values() for row in rows)
-    assert all(rows[0].action == f"sagemaker:{call}" for call, rows in TABLE.items())
+    assert {row.action for rows in REQUIRED.values() for row in rows} >= set(DEPENDENT)
+    assert all(row.source for rows in REQUIRED.values() for row in rows)
+    assert all(rows[0].action == f"sagemaker:{call}" for call, rows in REQUIRED.items())
 
 
 @pytest.mark.parametrize("missing", ["sagemaker:CreateCluster", *DEPENDENT])
@@ -110,7 +110,7 @@ def test_other_calls_need_each_of_their_rows(bench: HyperPodBench, refusal: Refu
     }.get(call, dict(NAME))
     snake = {"UpdateCluster": "update_cluster", "DeleteCluster": "delete_cluster", "ListClusters": "list_clusters"}
     snake |= {"ListClusterNodes": "list_cluster_nodes", "ListTags": "list_tags"}
-    actions = [row.action for row in TABLE[call] if row.when == "always"]
+    actions = [row.action for row in REQUIRED[call] if row.when == "always"]
     for index, missing in enumerate(actions):
         others = [action for action in actions if action != missing] or ["sts:GetCallerIdentity"]
         poor = bench.client("sagemaker", bench.role(f"poor-{index}", policy(allow(*others))))

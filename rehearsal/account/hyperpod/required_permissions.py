@@ -1,0 +1,97 @@
+"""Which permissions the simulated HyperPod asks a caller for: each call's own action, and the service's further ones.
+
+The service's own book, from AWS's pages: a deployed project brings its policies, and a mistake in them must not be
+one here, too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
+SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
+
+Resource = Literal[
+    "access-entries",
+    "cluster",
+    "eks-cluster",
+    "everything",
+    "images",
+    "roles",
+    "service-linked-role",
+    "snapshots",
+    "training-plans",
+]
+"""What an action is asked for on: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster, any
+resource, the groups' AMIs, the execution roles, HyperPod's service-linked role, an AMI's snapshots, training plans."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One permission that a call needs; `when` is what makes it necessary."""
+
+    action: str
+    on: Resource
+    source: str
+    when: Literal["always", "tags", "no service-linked role", "training plans", "custom images"] = "always"
+
+
+_REFERENCE: Final = "Service authorization reference, Amazon SageMaker, actions"
+_EKS_ADMIN: Final = "AWS docs: sagemaker-hyperpod-prerequisites-iam, IAM permissions for cluster admin, Amazon EKS"
+_CREATION: Final = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
+_TRAINING_PLANS: Final = "AWS managed policy AmazonSageMakerFullAccess, AllowUseOfTrainingPlanResources"
+_CUSTOM_AMI: Final = "AWS docs: hyperpod-custom-ami-cluster-management, permissions for cluster operations"
+
+_SHARED: Final = (
+    Requirement("iam:PassRole", "roles", _EKS_ADMIN),
+    Requirement("eks:DescribeCluster", "eks-cluster", _EKS_ADMIN),
+    Requirement("eks:CreateAccessEntry", "eks-cluster", _EKS_ADMIN),
+    Requirement("eks:DescribeAccessEntry", "access-entries", _EKS_ADMIN),
+    Requirement("eks:DeleteAccessEntry", "access-entries", _EKS_ADMIN),
+    Requirement("eks:AssociateAccessPolicy", "access-entries", _EKS_ADMIN),
+    Requirement("sagemaker:DescribeTrainingPlan", "training-plans", _TRAINING_PLANS, when="training plans"),
+    Requirement("ec2:DescribeImages", "everything", _CUSTOM_AMI, when="custom images"),
+    Requirement("ec2:DescribeSnapshots", "everything", _CUSTOM_AMI, when="custom images"),
+    Requirement("ec2:ModifyImageAttribute", "images", _CUSTOM_AMI, when="custom images"),
+    Requirement("ec2:ModifySnapshotAttribute", "snapshots", _CUSTOM_AMI, when="custom images"),
+)
+
+_OWN_ACTION_ONLY: Final = (
+    "AddTags",
+    "BatchDeleteClusterNodes",
+    "BatchRebootClusterNodes",
+    "BatchReplaceClusterNodes",
+    "DeleteTags",
+    "DescribeCluster",
+    "DescribeClusterEvent",
+    "DescribeClusterNode",
+    "DescribeClusterOperation",
+    "ListClusterEvents",
+    "ListClusterNodes",
+    "ListClusterOperations",
+    "ListTags",
+    "UpdateClusterSoftware",
+)
+
+REQUIRED: Final[Mapping[str, tuple[Requirement, ...]]] = {
+    "CreateCluster": (
+        Requirement("sagemaker:CreateCluster", "cluster", _REFERENCE),
+        Requirement("sagemaker:CreateCluster", "training-plans", _TRAINING_PLANS, when="training plans"),
+        Requirement("sagemaker:AddTags", "cluster", _CREATION, when="tags"),
+        Requirement("iam:CreateServiceLinkedRole", "service-linked-role", _EKS_ADMIN, when="no service-linked role"),
+        *_SHARED,
+    ),
+    "UpdateCluster": (
+        Requirement("sagemaker:UpdateCluster", "cluster", _REFERENCE),
+        Requirement("sagemaker:UpdateCluster", "training-plans", _TRAINING_PLANS, when="training plans"),
+        *_SHARED,
+    ),
+    "DeleteCluster": (
+        Requirement("sagemaker:DeleteCluster", "cluster", _REFERENCE),
+        Requirement("eks:DescribeAccessEntry", "access-entries", _EKS_ADMIN),
+        Requirement("eks:DeleteAccessEntry", "access-entries", _EKS_ADMIN),
+    ),
+    "ListClusters": (Requirement("sagemaker:ListClusters", "everything", _REFERENCE),),
+    **{call: (Requirement(f"sagemaker:{call}", "cluster", _REFERENCE),) for call in _OWN_ACTION_ONLY},
+}
+"""By operation; the first is the call's own action."""
