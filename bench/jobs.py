@@ -2,7 +2,8 @@
 
 Checkpoints are measured against torch.save with fsync on the same disk, in one process. A failure is a worker node
 killed under ray_jobs/pytorch_ddp.py, on two nodes of this machine: seconds between the last checkpoint before and the
-first after it, less those between two undisturbed. On a cluster the node's replacement comes on top (docs/recovery.md).
+first after it, less those between two undisturbed. On a cluster the node's replacement comes on top
+(docs/explain/recovery.md).
 """
 
 import argparse

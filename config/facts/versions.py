@@ -20,7 +20,7 @@ VPC_CNI_BROKEN: Final = ((1, 22, 0), (1, 22, 3))
 
 # KubeRay's versions that an environment can choose; their charts are in charts.lock.yaml. With each stand the feature
 # gates that its operator knows: an unknown one ends it at its start (ray-operator/pkg/features/features.go of each
-# tag). What else differs is in docs/kuberay.md.
+# tag). What else differs is in docs/operate/kuberay.md.
 KUBERAY: Final = "1.2.0"
 KUBERAY_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     KUBERAY: ("RayClusterStatusConditions",),

@@ -110,7 +110,7 @@ def existing_cluster(environment: Environment) -> Iterator[Violation]:
     """Require `network.existing` beside `eks.existing`, and no key of a new cluster.
 
     Why: a cluster that exists is in a VPC that exists, and keeps its endpoint and add-ons as they are.
-    Source: this project, docs/existing-eks.md.
+    Source: this project, docs/operate/existing-eks.md.
     Example: eks.endpoint_access: private
     """
     eks = environment.eks
@@ -178,7 +178,7 @@ def namespaces(environment: Environment) -> Iterator[Violation]:
     """Require a namespace for the operator and another for the RayClusters.
 
     Why: each has its own Pod Security level and network policies.
-    Source: this project, docs/isolation.md.
+    Source: this project, docs/explain/isolation.md.
     Example: ray.namespace: kube-system
     """
     own = {"kuberay.namespace": environment.kuberay.namespace, "ray.namespace": environment.ray.namespace}

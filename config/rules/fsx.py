@@ -114,7 +114,7 @@ def one_kind_of_file_system(environment: Environment) -> Iterator[Violation]:
 
     Why: the CSI driver makes no data repository associations (aws-fsx-csi-driver #368), and nothing of a file system
     that exists is changed.
-    Source: kubernetes-sigs/aws-fsx-csi-driver; this project, docs/storage.md.
+    Source: kubernetes-sigs/aws-fsx-csi-driver; this project, docs/operate/storage.md.
     Example: fsx.data_repositories: [{path: /a, prefix: a}]
     """
     fsx = environment.fsx

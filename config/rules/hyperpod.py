@@ -84,7 +84,7 @@ def removal_of_a_group_that_stays(environment: Environment) -> Iterator[Violatio
     """Refuse the confirmed removal of a group that is listed.
 
     Why: a confirmation that stays behind would let the next removal of that group pass unseen.
-    Source: this project, docs/hyperpod-updates.md.
+    Source: this project, docs/explain/hyperpod-updates.md.
     Example: hyperpod.confirm_group_removal: [head-group]
     """
     names = {group.name for _, group in groups(environment)}

@@ -40,7 +40,7 @@ def one_image(environment: Environment) -> Iterator[Violation]:
     """Require `image.repository` or `image.uri`, and not both.
 
     Why: an image is built into a repository, or it exists.
-    Source: this project, docs/image.md.
+    Source: this project, docs/operate/ray-image.md.
     Example: "image": {}
     """
     image = environment.image

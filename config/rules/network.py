@@ -150,7 +150,7 @@ def nothing_new_in_an_existing_vpc(environment: Environment) -> Iterator[Violati
     """Refuse keys of a new VPC beside `network.existing`.
 
     Why: nothing of an existing VPC is changed, so that nobody would read them.
-    Source: this project, docs/networks.md.
+    Source: this project, docs/operate/networks.md.
     Example: network.nat_gateways: one
     """
     network = environment.network

@@ -60,12 +60,12 @@ def unrehearsed_kuberay(environment: Environment) -> Iterator[Violation]:
     """Warn of a version of KubeRay that no rehearsal runs.
 
     Why: a rehearsal runs the operator of KubeRay 1.2 only; of the others only the chart's values are tested.
-    Source: this project, docs/kuberay.md.
+    Source: this project, docs/operate/kuberay.md.
     Example: kuberay.version: 1.4.2
     """
     version = environment.kuberay.version
     if version in versions.KUBERAY_VERSIONS and version != versions.KUBERAY:
-        reason = "its chart takes our values, and no rehearsal has its operator (docs/kuberay.md)"
+        reason = "its chart takes our values, and no rehearsal has its operator (docs/operate/kuberay.md)"
         yield Violation("kuberay.version", reason, versions.KUBERAY, "try it in an environment of its own first")
 
 

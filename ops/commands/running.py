@@ -172,7 +172,7 @@ def kuberay_crds(
     except ChartError as error:
         fail(str(error))
     if not taken:
-        fail("a deployment of the platform stack would fail on these kinds (docs/kuberay.md)", code=1)
+        fail("a deployment of the platform stack would fail on these kinds (docs/operate/kuberay.md)", code=1)
 
 
 @contextmanager

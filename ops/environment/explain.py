@@ -1,4 +1,4 @@
-"""Explains rules: for `ops explain`, and as the page docs/rules.md."""
+"""Explains rules: for `ops explain`, and as the page docs/reference/rules.md."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""The page docs/flows.md: every connection that the NetworkPolicies allow, with its reason."""
+"""The page docs/reference/flows.md: every connection that the NetworkPolicies allow, with its reason."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,9 +16,9 @@ from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 
 _INTRODUCTION: Final = """# Allowed connections
 
-Every connection that the NetworkPolicies allow, and why. Generated from `k8s_charts/shared/flows.py` by `ops schema`.
-All else is denied, in both directions. [docs/isolation.md](isolation.md) has the same as a table of pods, which a
-test evaluates.
+Every connection that the NetworkPolicies allow, and why. Generated from `k8s_charts/flows.py` by `ops schema`.
+All else is denied, in both directions. [docs/explain/isolation.md](../explain/isolation.md) has the same as a table
+of pods, which a test evaluates.
 
 A flow with a key is allowed only where [`aws_ray`](environment.md#aws_ray) switches it on.
 """

@@ -10,9 +10,9 @@ from ops.environment import explain, flows
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
-REFERENCE: Final = _ROOT / "docs" / "environment.md"
-RULES: Final = _ROOT / "docs" / "rules.md"
-FLOWS: Final = _ROOT / "docs" / "flows.md"
+REFERENCE: Final = _ROOT / "docs" / "reference" / "environment.md"
+RULES: Final = _ROOT / "docs" / "reference" / "rules.md"
+FLOWS: Final = _ROOT / "docs" / "reference" / "flows.md"
 _INTRODUCTION: Final = """# The environment file
 
 One YAML file in `environments/` is all that most people edit. Generated from `config/model/` by `ops schema`.

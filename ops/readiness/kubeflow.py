@@ -55,7 +55,7 @@ def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iter
                 *(KEY, in_words(existing.kubeflow)),
                 f"EKS cluster {existing.name} has {', '.join(things)}, which HyperPod's chart would bring: its "
                 "installation would fail",
-                "what the cluster has of Kubeflow (docs/existing-eks.md)",
+                "what the cluster has of Kubeflow (docs/operate/existing-eks.md)",
                 f"add {part} to {KEY}: {_LEFT_OUT[part]}",
                 severity=Severity.WARNING,
             )

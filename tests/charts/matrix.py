@@ -23,7 +23,7 @@ from tests.charts.policies import INTERNET, Pod
 
 # From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP), where
 # `aws_ray` has the key of the fourth. All other connections from or to a pod of the project's namespaces are denied.
-TABLE = (REPOSITORY / "docs" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
+TABLE = (REPOSITORY / "docs" / "explain" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
 PORTS = (22, 53, 80, 443, 3000, 8080, 8082, 8889, 9090, 9200, 10250, 12345, *RAY_PORTS)

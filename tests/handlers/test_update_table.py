@@ -8,7 +8,7 @@ from handlers.hyperpod_cluster.properties import UNSUPPORTED
 from rehearsal.account.hyperpod.validation import service_model
 from tests.handlers import test_create, test_update
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "hyperpod-updates.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explain" / "hyperpod-updates.md"
 GROUP = "`InstanceGroups[]"
 _OTHER = test_update.test_other_field_of_a_group_is_changed_in_place
 _FIXED_IN_GROUP = test_update.test_fixed_field_of_a_group_is_refused_with_advice

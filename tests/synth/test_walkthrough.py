@@ -1,4 +1,4 @@
-"""docs/walkthrough.md against the code: each value of the column "ours" is looked up where its last column says."""
+"""The walkthrough's page against the code: each value of the column "ours" is looked up where its last column says."""
 
 import re
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import yaml
 from tests.synth.synthesis import Assembly
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "reference" / "walkthrough.md").read_text()
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "dev"
 COLUMNS = ["value", "walkthrough", "ours", "", "why", "where"]
 
@@ -41,7 +42,7 @@ def rows() -> list[Row]:
     """All rows of all tables of the page."""
     found: list[Row] = []
     section = ""
-    for line in (DOCS / "walkthrough.md").read_text().splitlines():
+    for line in PAGE.splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ")
         elif line.startswith("|") and not line.startswith("|---"):
@@ -118,6 +119,6 @@ def test_the_page_covers_every_part_of_the_walkthrough() -> None:
     assert len(LOOKED_UP) > 50
 
 
-@pytest.mark.parametrize("record", sorted(set(re.findall(r"ADR (\d+)", (DOCS / "walkthrough.md").read_text()))))
+@pytest.mark.parametrize("record", sorted(set(re.findall(r"ADR (\d+)", PAGE))))
 def test_the_decisions_that_it_names_exist(record: str) -> None:
     assert list((DOCS / "adr").glob(f"{int(record):04}-*.md"))

@@ -25,8 +25,8 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
     ("changed", "scope"),
     [
         ([], Scope.NONE),
-        (["docs/isolation.md", "README.md", "tests/unit/test_docs.py"], Scope.NONE),
-        (["docs/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
+        (["docs/explain/isolation.md", "README.md", "tests/unit/test_docs.py"], Scope.NONE),
+        (["docs/explain/isolation.md", "k8s_charts/reaper.py"], Scope.PRODUCT),
         (["tests/charts/conftest.py"], Scope.PRODUCT),
         (["k8s_charts/controllers/reaper.py", "rehearsal/processes.py"], Scope.ALL),
         (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
