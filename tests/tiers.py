@@ -27,8 +27,8 @@ PRODUCT: Final = (
 )
 # What no test of tests/rehearsal reads.
 APART: Final = (
-    *(".ci/", ".github/", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "bench/", "docs/"),
-    *("README.md", "requirements/jobs.txt", "requirements/lock.sh"),
+    *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),
+    *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements-jobs.in", "requirements-jobs.txt"),
     *("tests/charts/", "tests/handlers/", "tests/jobs/", "tests/synth/", "tests/unit/"),
 )
 
