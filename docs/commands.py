@@ -1,0 +1,75 @@
+"""Writes docs/reference/commands.md from the help texts of `ops` and of the Makefile: `python docs/commands.py`."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from ops.__main__ import app
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+FILE: Final = _ROOT / "docs" / "reference" / "commands.md"
+_INTRODUCTION: Final = """# Commands
+
+Generated from the programs' own help texts by `python docs/commands.py`. Commands of `ops` need
+`source .venv/bin/activate` first; those of make install what they need themselves.
+"""
+
+
+def page() -> str:
+    """Return the page: a section for each command of `ops`, and a table of make's targets."""
+    commands = _commands(typer.main.get_command(app), "ops")
+    return "\n".join([_INTRODUCTION, *_targets(), *(line for found in commands for line in _section(*found))]).rstrip() + "\n"
+
+
+def _targets() -> Iterator[str]:
+    found = re.findall(r"^([a-z-]+):.*?## (.*)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    yield from ("## make", "", "| target | does |", "|---|---|")
+    yield from (f"| `make {target}` | {_cell(said)} |" for target, said in found)
+    yield ""
+
+
+def _commands(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+    """Yield each command below a group with the words that call it."""
+    if not hasattr(command, "commands"):
+        yield words, command
+        return
+    for name, below in sorted(command.commands.items()):
+        if not below.hidden:
+            yield from _commands(below, f"{words} {name}")
+
+
+def _section(words: str, command: Any) -> Iterator[str]:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    yield from (f"## {words}", "")
+    yield from ("```text", " ".join([words, *("[OPTIONS]",) * bool(options), *map(_usage, arguments)]), "```", "")
+    for paragraph in (command.help or "").split("\n\n"):
+        yield from (" ".join(paragraph.split()), "")
+    if command.params:
+        yield from ("| | default | meaning |", "|---|---|---|")
+        yield from map(_row, (*arguments, *options))
+        yield ""
+
+
+def _usage(argument: Any) -> str:
+    metavar = (argument.metavar or argument.name.upper()).strip("[]")
+    return metavar if argument.required else f"[{metavar}]"
+
+
+def _row(parameter: Any) -> str:
+    names = parameter.opts if parameter.param_type_name == "option" else [_usage(parameter)]
+    shown = ", ".join(f"`{name}`" for name in names)
+    default = parameter.default
+    said = "" if default in (None, False, ()) or callable(default) else f"`{getattr(default, 'value', default)}`"
+    return f"| {shown} | {'required' if parameter.required else said} | {_cell(parameter.help or '')} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    FILE.write_text(page())
