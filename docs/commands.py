@@ -20,8 +20,8 @@ Generated from the programs' own help texts by `python docs/commands.py`. Comman
 
 def page() -> str:
     """Return the page: a section for each command of `ops`, and a table of make's targets."""
-    commands = _commands(typer.main.get_command(app), "ops")
-    return "\n".join([_INTRODUCTION, *_targets(), *(line for found in commands for line in _section(*found))]).rstrip() + "\n"
+    sections = (line for found in _commands(typer.main.get_command(app), "ops") for line in _section(*found))
+    return "\n".join([_INTRODUCTION, *_targets(), *sections]).rstrip() + "\n"
 
 
 def _targets() -> Iterator[str]:

@@ -33,9 +33,7 @@ def programs_of_make_check() -> list[str]:
 def test_hooks_are_the_parts_of_make_check() -> None:
     [repository] = read(".pre-commit-config.yaml")["repos"]
     assert repository["repo"] == "local"
-    entries = [
-        re.sub(r"^\.venv/bin/(python -m )?", "", hook["entry"]).split(" --")[0] for hook in repository["hooks"]
-    ]
+    entries = [re.sub(r"^\.venv/bin/(python -m )?", "", hook["entry"]).split(" --")[0] for hook in repository["hooks"]]
     assert entries == programs_of_make_check()
     assert len(entries) > 5
 
