@@ -49,6 +49,10 @@ setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache),
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
 
+.PHONY: picture
+picture: setup ## redraw docs/rehearsal.svg, the end of a rehearsal in a terminal, from one of ENV=dev
+	@$(RUN) COLUMNS=140 $(VENV)/python -m rehearsal run --env $(ENV) | tee /dev/stderr | $(VENV)/python docs/terminal.py
+
 .PHONY: rehearse-job
 rehearse-job: setup setup-jobs ## lose a node under a job on real Ray, in pods that run on this machine
 	@$(RUN) $(VENV)/python -m rehearsal job
