@@ -33,7 +33,7 @@ _JOBS: Final = (
 )
 
 
-# Pages whose commands a tier types (tests/rehearsal/story/readme.py).
+# Pages whose commands a tier types (tests/rehearsal/run/readme.py).
 _GUIDES: Final = ("docs/getting-started.md", "docs/operate/*")
 
 

@@ -28,7 +28,7 @@ PRODUCT: Final = (
 # What no test of tests/rehearsal reads.
 APART: Final = (
     *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),
-    *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements-jobs.in", "requirements-jobs.txt"),
+    *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements/jobs.txt", "requirements/lock.sh"),
     *("tests/charts/", "tests/handlers/", "tests/jobs/", "tests/synth/", "tests/unit/"),
 )
 

@@ -1,6 +1,6 @@
 """Every connection that the NetworkPolicies allow, each with its reason. All else is denied, in both directions.
 
-This is the one table: `k8s_charts/network_policies.py` makes policies of it, `ops schema` writes
+This is the one table: `k8s_charts/shared/network_policies.py` makes policies of it, `ops schema` writes
 docs/reference/flows.md from it.
 Ray 2.42.1 has no authentication: a port that is reached is a shell (CVE-2023-48022). `kubectl port-forward` and probes
 arrive from the node, which no policy keeps out; the mount of the file system is the node's traffic too.

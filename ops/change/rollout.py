@@ -136,7 +136,9 @@ def _remove(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, deadli
         return f"{counted(left)} of a group that is gone still ending" if left else ""
 
     if left := _until(ending, say, deadline=deadline, interval=interval):
-        raise Refused(f"{made}: {left}; run this command again, or see docs/explain/recovery.md if their node is lost")
+        raise RefusedError(
+            f"{made}: {left}; run this command again, or see docs/explain/recovery.md if their node is lost"
+        )
     say(f"{made}: no pod of a group that is gone is left")
 
 

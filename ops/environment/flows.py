@@ -16,7 +16,7 @@ from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 
 _INTRODUCTION: Final = """# Allowed connections
 
-Every connection that the NetworkPolicies allow, and why. Generated from `k8s_charts/flows.py` by `ops schema`.
+Every connection that the NetworkPolicies allow, and why. Generated from `k8s_charts/shared/flows.py` by `ops schema`.
 All else is denied, in both directions. [docs/explain/isolation.md](../explain/isolation.md) has the same as a table
 of pods, which a test evaluates.
 

@@ -15,9 +15,11 @@ import typer
 import yaml
 
 import config
-from config import costs, naming, versions
-from ops import new
+from config import naming
+from config.estimates import costs
+from config.facts import versions
 from ops.__main__ import app
+from ops.environment import new
 from tests.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
