@@ -9,7 +9,7 @@ if __name__ == "__main__":
 
 import aws_cdk as cdk
 
-from config import ConfigError, Environment, available, load
+from config import ConfigError, Environment, allowed_names, load
 from stacks.eks.stack import EksStack
 from stacks.hyperpod.stack import HyperPodStack
 from stacks.network.stack import NetworkStack
@@ -39,7 +39,7 @@ if __name__ == "__main__":
     app = cdk.App(analytics_reporting=False)
     name = app.node.try_get_context("environment")
     if name is None:
-        print(f"no environment: say -c environment=NAME, one of {', '.join(available())}", file=sys.stderr)
+        print(f"no environment: say -c environment=NAME, one of {allowed_names()}", file=sys.stderr)
         sys.exit(2)
     try:
         build(app, load(name))

@@ -28,7 +28,8 @@ _REHEARSED: Final = (
 # What the jobs' tests import and start.
 _JOBS: Final = (
     *("requirements/jobs.txt", "config/*", "controllers/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
-    *("tests/__init__.py", "tests/conftest.py", "tests/sampling.py", "tests/waiting.py"),
+    *("tests/__init__.py", "tests/conftest.py", "tests/sampling.py", "tests/users_files.py"),
+    "tests/waiting.py",
     *("tests/unit/__init__.py", "tests/unit/controllers/*"),
 )
 
@@ -69,7 +70,9 @@ def _rehearsal(environment: str, budget: int, *, sampled: bool = False) -> Tier:
 
 
 def _drills(name: str, drills: str, budget: int, cores: int) -> Tier:
-    return Tier(name, f"make drill NAME='{drills}'", budget, cores, files=_REHEARSED)
+    # Their figures are made for these environments, not for the user's.
+    command = f"make drill NAME='{drills}' RAYHP_ENVIRONMENTS=tests/environments"
+    return Tier(name, command, budget, cores, files=(*_REHEARSED, "tests/environments/*"))
 
 
 TIERS: Final = (

@@ -12,13 +12,15 @@ from ruamel.yaml import YAML
 from rehearsal.paths import REPOSITORY
 
 _PARTS: Final = (
-    *("app.py", "cdk.json", "config", "controllers", "environments", "handlers", "k8s_charts"),
-    *("lifecycle_scripts", "manifests", "ops", "ray_image", "stacks"),
+    *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
+    *("lifecycle_scripts", "ops", "ray_image", "stacks"),
 )
+# Never the user's: a figure is to be compared with an earlier one.
+_ENVIRONMENTS: Final = REPOSITORY / "tests" / "environments"
 
 
 def checkout(directory: Path, environments: list[str] | None = None) -> Path:
-    """Copy the project to `directory`, which does not exist yet; `environments`: these only."""
+    """Copy the project with the tests' environments to `directory`, which does not exist yet; `environments`: these."""
     directory.mkdir(parents=True)
     for part in _PARTS:
         source = REPOSITORY / part
@@ -26,9 +28,10 @@ def checkout(directory: Path, environments: list[str] | None = None) -> Path:
             shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, directory / part)
-    for file in (directory / "environments").glob("*.yaml"):
-        if environments is not None and file.stem not in environments:
-            file.unlink()
+    (directory / "environments").mkdir()
+    for file in _ENVIRONMENTS.glob("*.yaml"):
+        if environments is None or file.stem in environments:
+            shutil.copy2(file, directory / "environments")
     (directory / "node_modules").symlink_to(REPOSITORY / "node_modules")
     return directory
 

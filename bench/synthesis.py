@@ -61,9 +61,10 @@ def report(console: Console, scratch: Path, charts: Mapping[str, str], rounds: i
 
 def _apps(scratch: Path, charts: Mapping[str, str]) -> dict[str, Synthesis]:
     bytecode = scratch / "bytecode"
+    project = checkout(scratch / "project")
     groups, clusters = _more_groups(scratch / "groups"), _more_clusters(scratch / "clusters")
 
-    def own(environment: str, directory: Path = REPOSITORY) -> Synthesis:
+    def own(environment: str, directory: Path = project) -> Synthesis:
         return Synthesis(directory / "app.py", directory, bytecode, {"environment": environment, **charts})
 
     return {

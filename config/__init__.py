@@ -4,14 +4,17 @@ Imported by everything but the shipped code, so it needs neither jsii nor the AW
 """
 
 from config.findings import ConfigError
-from config.load import available, examine, load, misnamed, name_of, neighbours
+from config.load import allowed_names, available, examine, examples, file_of, load, misnamed, name_of, neighbours
 from config.model import Environment
 
 __all__ = [
     "ConfigError",
     "Environment",
+    "allowed_names",
     "available",
     "examine",
+    "examples",
+    "file_of",
     "load",
     "misnamed",
     "name_of",

@@ -55,9 +55,8 @@ class Finding:
     def _place(self) -> str:
         if self.file is None:
             return ""
-        here = Path.cwd()
-        file = self.file.relative_to(here) if self.file.is_relative_to(here) else self.file
-        return f"{file}:{self.line}" if self.line else str(file)
+        file = shown(self.file)
+        return f"{file}:{self.line}" if self.line else file
 
 
 class ConfigError(Exception):
@@ -70,6 +69,12 @@ class InvalidEnvironmentError(ConfigError):
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
         super().__init__("\n".join(map(str, findings)))
+
+
+def shown(file: Path) -> str:
+    """Return the file's path as messages show it: from the working directory, where the file lies below that."""
+    here = Path.cwd()
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 def named(key: str, root: Any) -> str:

@@ -1,6 +1,7 @@
 """Reads an environment file and says everything that is wrong with it at once."""
 
 import json
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,7 +16,11 @@ from config.reading import strict_yaml
 from config.reading.strict_yaml import Document
 from config.rules import findings, findings_of_part
 
-DIRECTORY: Final = Path(__file__).resolve().parent.parent / "environments"
+_PROJECT: Final = Path(__file__).resolve().parent.parent
+DIRECTORY_VARIABLE: Final = "RAYHP_ENVIRONMENTS"
+"""Names a folder whose environments are read instead of those of `environments/`."""
+DIRECTORY: Final = Path(os.environ.get(DIRECTORY_VARIABLE) or _PROJECT / "environments").resolve()
+EXAMPLES: Final = _PROJECT / "ops" / "environment" / "examples"
 _SUFFIX: Final = ".yaml"
 
 
@@ -40,8 +45,26 @@ class Examined:
 
 
 def available(directory: Path = DIRECTORY) -> list[str]:
-    """Return the names of the environments that have a file."""
+    """Return the names of the user's environments, which are the files of `directory`."""
     return sorted(path.stem for path in directory.glob(f"*{_SUFFIX}") if path.is_file())
+
+
+def examples() -> list[str]:
+    """Return the names of the project's examples, which are used and copied by name."""
+    return available(EXAMPLES)
+
+
+def file_of(name: str, directory: Path = DIRECTORY) -> Path:
+    """Return the file of an environment, else of the example of that name, else where the environment belongs."""
+    own = directory / f"{name}{_SUFFIX}"
+    return EXAMPLES / own.name if name not in available(directory) and name in examples() else own
+
+
+def allowed_names(directory: Path = DIRECTORY) -> str:
+    """Return, as messages say it, which names `load` takes."""
+    own = available(directory)
+    others = [name for name in examples() if name not in own]
+    return f"{', '.join(own) or 'none, as the folder is empty'}; examples: {', '.join(others) or 'none'}"
 
 
 def misnamed(directory: Path = DIRECTORY) -> list[Finding]:
@@ -65,9 +88,12 @@ def name_of(given: str, directory: Path = DIRECTORY) -> str:
 
 
 def examine(name: str, directory: Path = DIRECTORY) -> Examined:
-    """Return the environment `name` (its file is `directory`/name.yaml), or why there is none, and all findings."""
-    file = directory / f"{name}{_SUFFIX}"
-    if name not in available(directory):
+    """Return the environment or example `name`, or why there is none, and all findings.
+
+    An environment of `directory` goes before an example of the same name.
+    """
+    file = file_of(name, directory)
+    if name not in [*available(directory), *examples()]:
         return Examined(name, file, None, [_unknown(name, file, directory)])
     try:
         content = strict_yaml.read(file)
@@ -132,8 +158,8 @@ def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, l
 def _unknown(name: str, file: Path, directory: Path) -> Finding:
     from config.suggest import did_you_mean  # noqa: PLC0415
 
-    known = available(directory)
-    said, allowed = f"environment {name!r}", ", ".join(known) or "none, as the folder is empty"
+    known = sorted({*available(directory), *examples()})
+    said, allowed = f"environment {name!r}", allowed_names(directory)
     if (other := file.with_suffix(".yml")).is_file():
         return Finding("", said, "only .yaml files are read", allowed, f"rename {other.name} to {file.name}", file=file)
     fix = did_you_mean(Path(name).stem, known, "choose one of them, or run `ops new NAME`")

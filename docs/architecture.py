@@ -13,6 +13,8 @@ import config
 from config import Environment, naming
 
 FILE: Final = Path(__file__).with_name("architecture.svg")
+# The picture is the walkthrough's, not that of the user's `dev`.
+_ENVIRONMENTS: Final = Path(__file__).parents[1] / "tests" / "environments"
 _STYLE: Final = """
 text { font: 13px system-ui, sans-serif; fill: #1b1f24 } .h { font-weight: 600 } .s { fill: #57606a; font-size: 11.5px }
 .vpc { fill: #f6f8fa; stroke: #8c959f; stroke-dasharray: 6 4 } .own { fill: #eef6ff; stroke: #3b78c3 }
@@ -149,4 +151,4 @@ def _rect(x: int, y: int, width: int, height: int, style: str, resource: str) ->
 
 
 if __name__ == "__main__":
-    FILE.write_text(draw(config.load("dev")))
+    FILE.write_text(draw(config.load("dev", _ENVIRONMENTS)))

@@ -9,6 +9,11 @@ from typing import Any, Final
 
 import pytest
 
+from tests import users_files
+
+# Before anything reads an environment.
+users_files.keep_away()
+
 # The jobs' environment has no Hypothesis.
 if find_spec("hypothesis"):
     from hypothesis import settings

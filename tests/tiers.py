@@ -20,15 +20,18 @@ TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
 
 # What the tests of tests/rehearsal that are marked `product` prove.
 PRODUCT: Final = (
-    *("app.py", "cdk.json", "config/", "controllers/", "environments/", "handlers/", "k8s_charts/"),
-    *("lifecycle_scripts/", "manifests/", "ops/", "ray_image/", "ray_jobs/", "stacks/"),
+    *("app.py", "cdk.json", "config/", "controllers/", "handlers/", "k8s_charts/"),
+    *("lifecycle_scripts/", "ops/", "ray_image/", "ray_jobs/", "stacks/"),
     # These serve tests of the rehearsal, too.
-    *("tests/charts/conftest.py", "tests/synth/synthesis.py", "tests/unit/controllers/"),
+    *("tests/charts/conftest.py", "tests/synth/synthesis.py", "tests/environments/"),
+    "tests/unit/controllers/",
 )
 # What no test of tests/rehearsal reads.
 APART: Final = (
     *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),
     *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements/jobs.txt", "requirements/lock.sh"),
+    # Users' own.
+    *("environments/", "manifests/"),
     *("tests/charts/", "tests/handlers/", "tests/jobs/", "tests/synth/", "tests/unit/"),
 )
 

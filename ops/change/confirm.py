@@ -6,8 +6,8 @@ from functools import partial
 
 import typer
 
-from config import Environment
-from config.load import DIRECTORY
+from config import Environment, file_of
+from config.findings import shown
 from ops.change import kuberay_crds as crds
 from ops.change import rollout as rollouts
 from ops.change import scale as scaling
@@ -135,9 +135,9 @@ def _advise(environment: Environment, group: str, count: int, replicas: dict[tup
         for workers in cluster.workers:
             if workers.instance_group == group and (cluster.name, workers.name) not in replicas:
                 replicas[cluster.name, workers.name] = min(workers.replicas, count)
-    file = DIRECTORY / f"{environment.name}.yaml"
+    file = file_of(environment.name)
     if lines := lower_counts(file, group, count, replicas):
-        say(f"now change environments/{file.name}, else the next deployment raises it again:")
+        say(f"now change {shown(file)}, else the next deployment raises it again:")
         _tell(map(str, lines), say)
         say(f"then `cdk deploy --all -c environment={environment.name}`, which moves no node")
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 import kubernetes
 from botocore.exceptions import ClientError
 
-from config import Environment
+from config import Environment, file_of
+from config.findings import shown
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.change.drain import DrainTimeoutError, Say, cordon, drain
 from ops.change.ray_workers import WorkersNotLoweredError, lower
@@ -48,7 +49,7 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     if wanted > live["TargetCount"]:
         raise RefusedError(
             f"{group} has {live['TargetCount']} nodes: to have more is the deployment's. Raise its count in "
-            f"environments/{environment.name}.yaml and run `cdk deploy --all -c environment={environment.name}`"
+            f"{shown(file_of(environment.name))} and run `cdk deploy --all -c environment={environment.name}`"
         )
     nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
     refuse_deep_checks(nodes)

@@ -10,10 +10,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from config.load import DIRECTORY
 from config.suggest import did_you_mean
 
-JOBS: Final = DIRECTORY.parent / "ray_jobs"
+JOBS: Final = Path(__file__).resolve().parent.parent / "ray_jobs"
 """The project's own jobs."""
 
 LARGEST: Final = 1_000_000

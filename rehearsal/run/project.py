@@ -7,18 +7,20 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
+from config.load import DIRECTORY, file_of
 from rehearsal.paths import NODE_MODULES, REPOSITORY
 
 Document = dict[str, Any]
 """An environment's file, as read."""
 
+ENVIRONMENTS: Final = "environments"
 # Everything that synth and `ops` read. Tests, documentation and the rehearsal itself stay behind.
 _PARTS: Final = (
     "app.py",
     "cdk.json",
     "config",
     "controllers",
-    "environments",
+    ENVIRONMENTS,
     "handlers",
     "k8s_charts",
     "lifecycle_scripts",
@@ -37,7 +39,7 @@ class Project:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         for part in _PARTS:
-            source = REPOSITORY / part
+            source = DIRECTORY if part == ENVIRONMENTS else REPOSITORY / part
             if source.is_dir():
                 shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
             else:
@@ -67,8 +69,13 @@ class Project:
         return name, before, after
 
     def edit(self, environment: str, change: Callable[[Document], None]) -> None:
-        """Change the environment's file, and what `change` does alone, as a user's editor would."""
-        file, yaml = self.directory / "environments" / f"{environment}.yaml", YAML()
+        """Change the environment's file, and what `change` does alone, as a user's editor would.
+
+        An example is copied to the environments first.
+        """
+        file, yaml = self.directory / ENVIRONMENTS / f"{environment}.yaml", YAML()
+        if not file.exists():
+            shutil.copy2(file_of(environment), file)
         yaml.preserve_quotes = True
         yaml.indent(sequence=4, offset=2)
         yaml.width = 10_000

@@ -1,4 +1,4 @@
-"""checkov's Kubernetes policies over manifests/: each departure is explained in an annotation of the object."""
+"""checkov's Kubernetes policies over rendered manifests: each departure is explained in an annotation of the object."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ops.render.manifests import DIRECTORY
+from config import available, load
+from ops.render.manifests import render
 from tests.charts.conftest import Object
 from tests.checkov import Finding, check, places
 
@@ -15,14 +16,15 @@ ANNOTATION = "checkov.io/skip"
 
 
 def objects() -> Iterator[tuple[Path, list[Object]]]:
-    """The objects of each committed file, without Helm values; of a RayCluster its pods, which checkov does not know.
+    """The objects of each rendered file, without Helm values; of a RayCluster its pods, which checkov does not know.
 
     KubeRay makes pods of these templates; they go by the RayCluster's annotations.
     """
-    for file in sorted(DIRECTORY.rglob("*.yaml")):
-        read = [item for item in yaml.safe_load_all(file.read_text()) if "kind" in item]
+    rendered = {file: text for name in available() for file, text in render(load(name)).items()}
+    for file, text in sorted(rendered.items()):
+        read = [item for item in yaml.safe_load_all(text) if "kind" in item]
         pods = [pod for item in read if item["kind"] == "RayCluster" for pod in ray_pods(item)]
-        yield file.relative_to(DIRECTORY), [*read, *pods]
+        yield file, [*read, *pods]
 
 
 def ray_pods(cluster: Object) -> Iterator[Object]:

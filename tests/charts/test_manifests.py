@@ -2,16 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 
-from config import available, load
+from config import load
 from ops.render import manifests
-
-
-@pytest.mark.parametrize("name", available())
-def test_committed_manifests_are_what_the_code_renders(name: str) -> None:
-    assert manifests.stale(load(name)) == [], "run `ops manifests` and commit what it writes"
 
 
 def test_manifests_name_what_only_a_deployment_knows() -> None:
@@ -42,3 +36,10 @@ def test_changed_missing_and_surplus_files_are_stale_until_written(tmp_path: Pat
     manifests.write(environment, tmp_path)
     assert manifests.stale(environment, tmp_path) == []
     assert not surplus.exists()
+
+
+def test_files_of_environments_that_are_gone_are_abandoned(tmp_path: Path) -> None:
+    for name in ("kept", "gone"):
+        (tmp_path / name / "ray").mkdir(parents=True)
+        (tmp_path / name / "ray" / "volume.yaml").write_text("")
+    assert manifests.abandoned(["kept"], tmp_path) == [tmp_path / "gone" / "ray" / "volume.yaml"]

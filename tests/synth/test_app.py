@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from config import available, naming
+from config import allowed_names, available, naming
 from config.facts import charts_lock
 from tests.synth.conftest import Assemblies
 from tests.synth.synthesis import PARTS, REPOSITORY, Assembly, Resource, context
@@ -179,7 +179,7 @@ def _run_app(environment: str | None, directory: Path) -> subprocess.CompletedPr
 
 @pytest.mark.parametrize(
     ("environment", "says"),
-    [(None, "-c environment=NAME"), ("nowhere", f"there is no such file. Allowed: {', '.join(available())}.")],
+    [(None, "-c environment=NAME"), ("nowhere", f"there is no such file. Allowed: {allowed_names()}.")],
 )
 def test_a_wrong_environment_ends_in_one_line(environment: str | None, says: str, tmp_path: Path) -> None:
     result = _run_app(environment, tmp_path)

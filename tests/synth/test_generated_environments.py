@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 
 from config import load
-from tests.environments import valid_environments
+from tests.generated_environments import valid_environments
 from tests.synth.synthesis import PARTS, synthesise
 
 

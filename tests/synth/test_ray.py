@@ -1,14 +1,17 @@
 """Promises of the ray stack."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
 from k8s_charts.assembly import image_build
+from ops.render.manifests import render
 from rehearsal.account.hyperpod.policies import Decision, evaluate
 from tests.synth.kubernetes import Object, id_of, needs, objects, trust
-from tests.synth.synthesis import REPOSITORY, Assembly, Template, synthesise
+from tests.synth.synthesis import Assembly, Template, synthesise
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +70,10 @@ def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) ->
     assert naming.stack(dev.environment, "platform") in artifact["dependencies"]
 
 
-def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Template) -> None:
+def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Template, dev: Assembly) -> None:
     """A hash of something that is known only at deployment would differ in each synthesis, and make every pod old."""
     [applied] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
-    reviewed = yaml.safe_load((REPOSITORY / "manifests" / "dev" / "ray" / "clusters" / "rayml.yaml").read_text())
+    reviewed = yaml.safe_load(render(dev.environment)[Path("dev", "ray", "clusters", "rayml.yaml")])
     assert hashes(applied) == hashes(reviewed)
     assert len(hashes(applied)) == 3
 

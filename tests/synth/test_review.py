@@ -2,35 +2,17 @@
 
 import copy
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from bench.checkout import checkout
+from config import load
+from ops.render import manifests
 from ops.render.losses import losses
 from rehearsal.account.cloudformation.resource_types import resource_types
-from tests.synth.synthesis import REPOSITORY, Assembly, write_empty_charts
+from tests.synth.synthesis import Assembly, write_empty_charts
 from tests.waiting import REHEARSAL_PATIENCE
-
-PARTS = (
-    *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
-    *("lifecycle_scripts", "ops", "ray_image", "stacks"),
-)
-
-
-def checkout(directory: Path) -> Path:
-    """A copy of the project with environment dev only, its manifests, and the locked CDK CLI."""
-    directory.mkdir()
-    for part in (*PARTS, "manifests/dev"):
-        source, target = REPOSITORY / part, directory / part
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(source, target)
-    (directory / "environments").mkdir()
-    shutil.copy2(REPOSITORY / "environments" / "dev.yaml", directory / "environments")
-    (directory / "node_modules").symlink_to(REPOSITORY / "node_modules")
-    return directory
 
 
 def change(file: Path, before: str, after: str) -> None:
@@ -66,7 +48,9 @@ def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: 
 
 def test_a_pull_request_shows_a_changed_count_in_template_and_manifest(tmp_path: Path) -> None:
     write_empty_charts(tmp_path / "charts")
-    base, head = checkout(tmp_path / "base"), checkout(tmp_path / "head")
+    base, head = (checkout(tmp_path / side, ["dev"]) for side in ("base", "head"))
+    for side in (base, head):
+        manifests.write(load("dev"), side / "manifests")
     change(head / "environments" / "dev.yaml", "count: 4", "count: 5")
     change(head / "manifests" / "dev" / "ray" / "clusters" / "rayml.yaml", "replicas: 4", "replicas: 5")
 

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.checkout import checkout
+from config.load import DIRECTORY_VARIABLE
 from ops.render.review_inputs import NOT_READ
-from tests.synth.synthesis import REPOSITORY, context, write_empty_charts
+from tests.synth.synthesis import context, write_empty_charts
 
 # Runs the app, and writes the path of each file that Python opens. Node opens what Python names: the folders of assets.
 _AUDITED = """
@@ -25,18 +27,18 @@ runpy.run_path("app.py", run_name="__main__")
 def test_a_synthesis_opens_no_file_that_is_not_counted(tmp_path: Path) -> None:
     write_empty_charts(tmp_path / "charts")
     stand_ins = {"charts": "stand-in", "stand-in-charts": str(tmp_path / "charts")}
-    env = os.environ | {
+    project = checkout(tmp_path / "project", ["dev"])
+    inherited = {name: value for name, value in os.environ.items() if name != DIRECTORY_VARIABLE}
+    env = inherited | {
         "CDK_CONTEXT_JSON": json.dumps(context() | stand_ins | {"environment": "dev"}),
         "CDK_OUTDIR": str(tmp_path / "cdk.out"),
         "CDK_VALIDATION": "false",
     }
     argv = [sys.executable, "-c", _AUDITED, str(tmp_path / "opened")]
-    subprocess.run(argv, cwd=REPOSITORY, env=env, check=True, capture_output=True)
+    subprocess.run(argv, cwd=project, env=env, check=True, capture_output=True)
 
-    paths = {(REPOSITORY / line).resolve() for line in (tmp_path / "opened").read_text().splitlines()}
-    installed = Path(sys.prefix).resolve()
-    own = [path.relative_to(REPOSITORY) for path in paths if path.is_relative_to(REPOSITORY)]
-    own = [path for path in own if not (REPOSITORY / path).is_relative_to(installed)]
+    paths = {(project / line).resolve() for line in (tmp_path / "opened").read_text().splitlines()}
+    own = [path.relative_to(project) for path in paths if path.is_relative_to(project)]
     assert {path.parts[0] for path in own} >= {"app.py", "config", "environments", "handlers", "k8s_charts", "stacks"}
     assert [str(path) for path in own if path.parts[0] in NOT_READ] == []
     assert [str(path) for path in own if path.parts[0] == "environments"] == ["environments/dev.yaml"]

@@ -145,7 +145,7 @@ def test_an_environment_cannot_be_changed_after_it_was_read() -> None:
 
 
 def test_no_such_file_lists_the_environments_there_are() -> None:
-    with pytest.raises(ConfigError, match=f"there is no such file. Allowed: {', '.join(config.available())}. Fix: "):
+    with pytest.raises(ConfigError, match=f"there is no such file. Allowed: {config.allowed_names()}. Fix: "):
         load("staging")
 
 

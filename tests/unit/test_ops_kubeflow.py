@@ -76,7 +76,7 @@ def test_a_new_cluster_is_not_asked(apis: Apis, clients: Clients) -> None:
 def test_ops_check_live_warns_with_the_place_in_the_file(kubeflow: Apis) -> None:
     done = CliRunner().invoke(app, ["check", "--env", "existing-eks", "--live"])
     assert done.exit_code == 0, done.output
-    assert "warning: environments/existing-eks.yaml:" in done.stdout
+    assert "warning: tests/environments/existing-eks.yaml:" in done.stdout
     assert "eks.existing.kubeflow: [] (the default) is risky: EKS cluster shared-platform has namespace kubeflow" in (
         done.stdout
     )

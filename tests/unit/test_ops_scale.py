@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.labels import INSTANCE_GROUP_LABEL
+from config.load import DIRECTORY
 from ops.__main__ import app
 from ops.change import scale as scaling
 from ops.clients import Clients
@@ -153,7 +154,7 @@ def test_a_ray_cluster_that_somebody_else_changes_is_left_alone(running: Apis) -
 def test_the_lines_to_change_are_printed_and_the_count_that_hyperpod_has_now(running: Apis) -> None:
     printed = run("scale", WORKERS, "2", "--env", "dev", "--yes").stdout
     assert "HyperPod's count of worker-group-1 is 2" in printed
-    file = Path("environments/dev.yaml").read_text().splitlines()
+    file = (DIRECTORY / "dev.yaml").read_text().splitlines()
     for key in ("count", "replicas"):
         number = file.index(f"{'      ' if key == 'count' else '          '}{key}: 4") + 1
         assert f"dev.yaml, line {number}: `{key}: 4` becomes `{key}: 2`" in printed

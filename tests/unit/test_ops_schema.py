@@ -13,6 +13,7 @@ import config
 from config.load import DIRECTORY
 from ops.__main__ import app
 from ops.environment import schema
+from rehearsal.paths import REPOSITORY
 
 
 def test_schema_and_reference_page_are_current() -> None:
@@ -78,4 +79,4 @@ def test_links_lead_to_sections() -> None:
 
 
 def test_files_lie_where_people_and_editors_look() -> None:
-    assert Path("environments", "schema.json") == schema.SCHEMA.relative_to(DIRECTORY.parent)
+    assert Path("environments", "schema.json") == schema.SCHEMA.relative_to(REPOSITORY)

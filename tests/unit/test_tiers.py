@@ -26,6 +26,8 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
     [
         ([], Scope.NONE),
         (["docs/explain/isolation.md", "README.md", "tests/unit/test_docs.py"], Scope.NONE),
+        (["environments/dev.yaml", "manifests/dev/ray/volume.yaml"], Scope.NONE),
+        (["tests/environments/dev.yaml"], Scope.PRODUCT),
         (["docs/explain/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
         (["tests/charts/conftest.py"], Scope.PRODUCT),
         (["k8s_charts/controllers/reaper.py", "rehearsal/processes.py"], Scope.ALL),

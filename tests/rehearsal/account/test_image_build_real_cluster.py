@@ -10,6 +10,7 @@ import pytest
 import urllib3
 
 from config import Environment, labels, load, naming
+from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, platform_objects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal import isolation, paths
@@ -108,7 +109,8 @@ class Builds:
             endpoint=self._account.endpoint,
             region=DEV.region,
             account_id=DEV.account,
-            extra={f"AWS_{name}": keys[key] for key, name in names.items()} | {"COLUMNS": "200"},
+            extra={f"AWS_{name}": keys[key] for key, name in names.items()}
+            | {"COLUMNS": "200", DIRECTORY_VARIABLE: str(DIRECTORY)},
         )
         command = [sys.executable, "-m", "ops", *words, "--env", "dev"]
         return subprocess.run(command, env=env, cwd=paths.REPOSITORY, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Every committed manifest is taken by a real API server that refuses what it does not know, and warns of nothing.
+"""Every file of manifests/ is taken by a real API server that refuses what it does not know, and warns of nothing.
 
 Of Helm releases: what their values make of the stand-in charts, which put each value where the publishers' do.
 """
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from config import available
-from ops.render.manifests import DIRECTORY
+from config import available, load
+from ops.render.manifests import render
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
@@ -75,8 +75,8 @@ def api(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterato
 
 
 def documents(environment: str) -> list[tuple[Path, Object]]:
-    files = sorted((DIRECTORY / environment).rglob("*.yaml"))
-    return [(file, item) for file in files for item in yaml.safe_load_all(file.read_text())]
+    files = sorted(render(load(environment)).items())
+    return [(file, item) for file, text in files for item in yaml.safe_load_all(text)]
 
 
 def lay_ground(api: Api, found: list[tuple[Path, Object]]) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.processes import is_alive
+from tests.users_files import FROZEN
 from tests.waiting import PATIENCE, REHEARSAL_PATIENCE
 
 _PARTS: Final = (
@@ -25,14 +26,14 @@ _PARTS: Final = (
 
 
 class Checkout:
-    """A copy of the project that shares the installed packages and the built programs with the original."""
+    """A copy of the project with the tests' environments; installed packages and built programs are the original's."""
 
     def __init__(self, directory: Path, *, programs: Path = BINARIES) -> None:
         self.directory = directory
         self.runs = directory / ".rehearsal"
         directory.mkdir(parents=True)
         for part in _PARTS:
-            source = REPOSITORY / part
+            source = FROZEN if part == "environments" else REPOSITORY / part
             if source.is_dir():
                 shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
             else:

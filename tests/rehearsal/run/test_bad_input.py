@@ -17,7 +17,7 @@ from rehearsal.__main__ import app as rehearsal_app
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.processes import ProcessError, Supervisor
 from rehearsal.run.account import EmbeddedAccount
-from tests.environments import read_from
+from tests.generated_environments import read_from
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
 
 MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {
@@ -104,7 +104,7 @@ def test_wrong_environment_file_ends_the_process_before_anything_is_made(
 def test_missing_environment_file_is_told_with_those_that_exist(environments: Path, command: str, name: str) -> None:
     app, arguments = COMMANDS[command]
     output = typed(app, *arguments, name)
-    refusal = rf"{environments}/{name}\.yaml: environment '{name}' is invalid: there is no such file\. Allowed: small\."
+    refusal = rf"{environments}/{name}\.yaml: environment '{name}' is invalid: there is no such file\. Allowed: small; "
     assert_one_clear_message(output, refusal)
     assert len(output.splitlines()) == 1
 

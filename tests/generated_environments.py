@@ -17,7 +17,10 @@ Document = dict[str, Any]
 def read_from(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let everything read environments of this directory instead of the committed ones."""
     # Their default argument is the directory, bound when the function was made.
-    for function in (config.load, config.examine, config.available, config.misnamed, config.name_of, config.neighbours):
+    for function in (
+        *(config.allowed_names, config.available, config.examine, config.file_of, config.load),
+        *(config.misnamed, config.name_of, config.neighbours),
+    ):
         monkeypatch.setattr(function, "__defaults__", (directory,))
 
 
