@@ -34,7 +34,7 @@ def _name(given: str | None) -> str | None:
 
 
 EnvName = Annotated[
-    str, typer.Option("--env", callback=_name, help="Environment: a file of environments/, with or without .yaml.")
+    str, typer.Option("--env", callback=_name, help="A file of environments/, with or without .yaml, or an example.")
 ]
 OptionalEnv = Annotated[
     str | None, typer.Option("--env", callback=_name, help="One environment only, with or without .yaml. Default: all.")

@@ -26,7 +26,7 @@ errors = Console(stderr=True, highlight=False)
 
 @app.command()
 def run(
-    env: Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")] = "dev",
+    env: Annotated[str, typer.Option("--env", help="A file of environments/, without .yaml, or an example.")] = "dev",
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running after the RayClusters are ready.")] = False,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
@@ -44,7 +44,7 @@ def drill(
     names: Annotated[
         list[str] | None, typer.Argument(help="Which drills, in order. Without one they are listed.")
     ] = None,
-    env: Annotated[str, typer.Option("--env", help="Environment: a file of environments/, without .yaml.")] = "dev",
+    env: Annotated[str, typer.Option("--env", help="A file of environments/, without .yaml, or an example.")] = "dev",
 ) -> None:
     """Let something go wrong on purpose, without an AWS account. Exit code 1: a promise was broken."""
     from rehearsal.drills import DRILLS, directories  # noqa: PLC0415 - `down` must not wait for the AWS SDK

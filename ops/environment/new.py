@@ -12,7 +12,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from config.declared import allowed_at
-from config.load import DIRECTORY
+from config.load import DIRECTORY, EXAMPLES, examples
+from config.suggest import did_you_mean
 
 _TEMPLATE: Final = Path(__file__).with_name("new_environment.yaml")
 _SCHEMA_LINE: Final = "# yaml-language-server: $schema=schema.json\n"
@@ -46,6 +47,32 @@ def template(name: str, place: Place, directory: Path = DIRECTORY) -> CommentedM
     document["network"]["vpc_cidr"] = _free_block(directory)
     document["hyperpod"]["cluster_name"] += f"-{name}"
     document["image"]["repository"] += f"-{name}"
+    return document
+
+
+def copy_of(example: str, name: str, place: Place, directory: Path = DIRECTORY) -> CommentedMap:
+    """Return an example's document, comments included, with the place and the physical names of environment `name`."""
+    if example not in examples():
+        allowed, fix = ", ".join(examples()), did_you_mean(example, examples())
+        raise NewError(f"--like: {example!r} is invalid: there is no such example. Allowed: {allowed}. Fix: {fix}")
+    text = (EXAMPLES / f"{example}.yaml").read_text().partition("\n")[2]
+    stated = _yaml().load(text)
+    # ARNs and registries name both, too.
+    for key, value in (("account", place.account), ("region", place.region)):
+        text = text.replace(stated[key], value or stated[key])
+    document: CommentedMap = _yaml().load(text)
+    network = document["network"]
+    if "existing" not in network:
+        network["vpc_cidr"] = _free_block(directory)
+        if place.zones:
+            network["zones"] = _flow(place.zones)
+        elif place.region not in {None, stated["region"]}:
+            network["zones"] = _flow(["${ZONE_ID_1}", "${ZONE_ID_2}"])
+    elif place.zones:
+        raise NewError(f"--zone is invalid: {example} has an existing VPC. Fix: edit network.existing of the new file")
+    for key, part in (("cluster_name", document["hyperpod"]), ("repository", document["image"])):
+        if key in part:
+            part[key] = f"{part[key].removesuffix(f'-{example}')}-{name}"
     return document
 
 
@@ -87,7 +114,7 @@ def _flow(items: Sequence[Any]) -> CommentedSeq:
 
 def _yaml() -> YAML:
     yaml = YAML()
-    yaml.width = 120
+    yaml.width = 10_000
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.preserve_quotes = True
     return yaml

@@ -17,8 +17,9 @@ _INTRODUCTION: Final = """# The environment file
 
 One YAML file in `environments/` is all that most people edit. Generated from `config/model/` by `ops schema`.
 
-`ops new NAME` writes a new one, `ops check --env NAME` says all that is wrong with one, and editors that read
-`environments/schema.json` complete its keys. Every key is listed; any other is refused. Keys in bold must be given.
+`ops new NAME` writes a new one, and `ops new NAME --like EXAMPLE` copies an example. `ops check --env NAME` says all
+that is wrong with one. Editors that read `environments/schema.json` complete its keys. Every key is listed; any other
+is refused. Keys in bold must be given.
 What values mean together is checked by [rules](rules.md), which `ops explain ID` explains.
 """
 

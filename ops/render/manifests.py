@@ -3,6 +3,7 @@
 What is known only at deployment is a named placeholder such as `${FileSystemId}`.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Final
@@ -79,6 +80,13 @@ def stale(environment: Environment, directory: Path = DIRECTORY) -> list[Path]:
     present = {path.relative_to(directory) for path in (directory / environment.name).rglob("*.yaml")}
     differing = {path for path in present & expected.keys() if (directory / path).read_text() != expected[path]}
     return sorted(directory / path for path in differing | (present ^ expected.keys()))
+
+
+def abandoned(environments: Collection[str], directory: Path = DIRECTORY) -> list[Path]:
+    """Return the files in folders that belong to none of the environments."""
+    return sorted(
+        path for path in directory.rglob("*.yaml") if path.relative_to(directory).parts[0] not in environments
+    )
 
 
 def _objects(chart: ProjectChart) -> str:

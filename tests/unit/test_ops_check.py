@@ -1,5 +1,6 @@
 """`ops check`, and what all commands do with a wrong environment."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from config.rules import ALL_RULES
 from ops import cli
 from ops.__main__ import app
 from ops.environment import schema
-from tests.environments import read_from
+from tests.generated_environments import read_from
 from tests.unit.findings import line_of
 from tests.waiting import PATIENCE
 
@@ -66,11 +67,8 @@ def test_an_unknown_price_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_environment_that_does_not_exist_names_those_that_do(command: str) -> None:
     result = run(command, "--env", "staging")
     assert result.exit_code == 2
-    known = ", ".join(config.available())
-    said = (
-        f"environments/staging.yaml: environment 'staging' is invalid: there is no such file. Allowed: {known}. Fix: "
-    )
-    assert said in result.stderr
+    said = "environments/staging.yaml: environment 'staging' is invalid: there is no such file. Allowed: "
+    assert f"{said}{config.allowed_names()}. Fix: " in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.stdout == ""
 
@@ -171,6 +169,34 @@ def test_an_environment_is_named_by_its_file_too(given: str) -> None:
     assert config.load(given) == config.load("small")
 
 
+@pytest.mark.parametrize("name", config.examples())
+def test_an_example_is_valid_and_taken_by_its_name_where_the_user_has_none(environments: Path, name: str) -> None:
+    result = run("check", "--env", name)
+    assert result.exit_code == 0, result.output
+    assert f"{name}: account " in result.stdout
+    assert config.load(name, environments).name == name
+
+
+def test_an_environment_goes_before_the_example_of_its_name(environments: Path) -> None:
+    text = (DIRECTORY / "small.yaml").read_text()
+    (environments / "small.yaml").write_text(text.replace("ml-cluster-small", "my-own-cluster"))
+    assert config.load("small", environments).hyperpod.cluster_name == "my-own-cluster"
+
+
+def test_names_that_are_allowed_are_the_users_and_the_examples(environments: Path) -> None:
+    for name in ("mine", "small"):
+        (environments / f"{name}.yaml").write_text("")
+    others = "; examples: closed, existing-eks, existing-vpc. Fix: "
+    assert f"Allowed: mine, small{others}" in run("check", "--env", "nowhere").stderr
+    assert config.available(environments) == ["mine", "small"]
+
+
+def test_all_environments_are_the_users_without_the_examples(environments: Path) -> None:
+    shutil.copy2(DIRECTORY / "dev.yaml", environments)
+    said = [line for line in run("check").stdout.splitlines() if ": account " in line]
+    assert [line.partition(":")[0] for line in said] == ["dev"]
+
+
 def test_a_file_of_another_folder_is_no_environment(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text("project: a\n")
     result = run("check", "--env", str(tmp_path / "small.yaml"))
@@ -204,7 +230,7 @@ def test_nothing_is_cut_in_a_narrow_place(monkeypatch: pytest.MonkeyPatch, width
         assert "worker-group-1" in lines
     monkeypatch.setattr(cli.console, "_force_terminal", False)
     [accepted] = [line for line in run("check", "--env", "dev").stdout.splitlines() if "[V56]" in line]
-    assert accepted.startswith("accepted: environments/dev.yaml:54 ray.clusters.0 (rayml).head.instance_group: ")
+    assert accepted.startswith("accepted: tests/environments/dev.yaml:54 ray.clusters.0 (rayml).head.instance_group: ")
 
 
 def test_explain_says_what_why_source_and_example() -> None:

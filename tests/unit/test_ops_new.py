@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
+from config.load import EXAMPLES
 from ops.__main__ import app
 from ops.environment import cluster_config, new
 from ops.environment.new import NewError
@@ -42,7 +43,7 @@ SLURM = """[
 @pytest.fixture
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty directory in the place of environments/."""
-    for function in (new.template, new.target):
+    for function in (new.template, new.copy_of, new.target):
         defaults: Any = function.__defaults__
         monkeypatch.setattr(function, "__defaults__", (*defaults[:-1], tmp_path))
     return tmp_path
@@ -98,6 +99,55 @@ def test_an_environment_that_exists_is_not_overwritten(environments: Path) -> No
 
 def test_a_name_that_no_stack_could_have_is_refused(environments: Path) -> None:
     assert run("new", "Trial 1").exit_code == 2
+    assert not list(environments.iterdir())
+
+
+@pytest.mark.parametrize("example", config.examples())
+def test_a_copied_example_keeps_its_comments_and_values_and_has_names_of_its_own(
+    environments: Path, example: str
+) -> None:
+    result = run("new", "trial", "--like", example)
+    assert result.exit_code == 0, result.output
+    first, title, *rest = (environments / "trial.yaml").read_text().splitlines()
+    assert first == "# yaml-language-server: $schema=schema.json"
+    assert title == f"# Environment trial, copied from the example {example}."
+    copied = (EXAMPLES / f"{example}.yaml").read_text().splitlines()[1:]
+    own = ("vpc_cidr:", "cluster_name:", "repository:")
+    assert [line for line in copied if not line.strip().startswith(own)] == [
+        line for line in rest if not line.strip().startswith(own)
+    ]
+    mine, theirs = config.load("trial", environments), config.load(example)
+    assert mine.hyperpod.cluster_name == "ml-cluster-trial"
+    assert mine.image.repository in {"aws-ray-custom-trial", None}
+    assert mine.network.existing or mine.network.vpc_cidr != theirs.network.vpc_cidr
+
+
+def test_a_copy_is_put_into_the_account_region_and_zones_that_are_given(environments: Path) -> None:
+    place = ("--account", "444455556666", "--region", "us-east-1", "--zone", "use1-az1", "--zone", "use1-az4")
+    assert run("new", "trial", "--like", "closed", *place).exit_code == 0
+    mine = config.load("trial", environments)
+    assert (mine.account, mine.region, mine.network.zones) == ("444455556666", "us-east-1", ("use1-az1", "use1-az4"))
+    assert mine.image_registry == "444455556666.dkr.ecr.us-east-1.amazonaws.com/mirror"
+    assert mine.access.admins == ("arn:aws:iam::444455556666:role/PlatformAdmin",)
+
+
+def test_a_copy_in_another_region_has_placeholders_for_its_zones(environments: Path) -> None:
+    assert "fill in: ${ZONE_ID_1}, ${ZONE_ID_2}" in run("new", "a", "--like", "small", "--region", "eu-west-1").stdout
+
+
+def test_an_example_that_does_not_exist_names_those_that_do(environments: Path) -> None:
+    said = run("new", "trial", "--like", "close").stderr
+    allowed = "closed, existing-eks, existing-vpc, small"
+    assert (
+        f"--like: 'close' is invalid: there is no such example. Allowed: {allowed}. Fix: did you mean 'closed'?" in said
+    )
+    assert not list(environments.iterdir())
+
+
+def test_zones_of_a_vpc_that_exists_are_edited_in_the_file(environments: Path) -> None:
+    result = run("new", "trial", "--like", "existing-vpc", "--zone", "usw2-az1")
+    assert result.exit_code == 2
+    assert "--zone is invalid: existing-vpc has an existing VPC. Fix: edit network.existing" in result.stderr
     assert not list(environments.iterdir())
 
 

@@ -1,14 +1,20 @@
 """The table of tiers: complete, true to what each tier reads, and the same in the guide and on GitHub."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final
 
 import grimp
 import pytest
 from ruamel.yaml import YAML
 
+from config import examples
+from config.load import EXAMPLES
 from rehearsal.drills import DRILLS
 from rehearsal.paths import REPOSITORY
 from rehearsal.run import project
@@ -37,7 +43,7 @@ def workflow(name: str) -> Any:
 
 
 def test_all_drills_but_the_nightly_ones_are_in_a_tier() -> None:
-    drills = [re.findall(r"NAME='(.*)'", tier.command) for tier in TIERS]
+    drills = [re.findall(r"NAME='(.*?)'", tier.command) for tier in TIERS]
     assert sorted(" ".join(name for names in drills for name in names).split()) == sorted({*DRILLS} - NIGHTLY_ONLY)
 
 
@@ -52,12 +58,26 @@ def test_tiers_run_the_readme_s_own_commands_and_type_the_others() -> None:
     assert {"make rehearse", "make check", "make test-readme", "make test-jobs", "make rehearse-job"} < commands
 
 
-def test_every_environment_is_rehearsed_nightly_and_all_but_the_small_one_in_tiers() -> None:
-    there_are = {file.stem for file in (REPOSITORY / "environments").glob("*.yaml")}
+def test_the_users_environments_and_the_examples_are_rehearsed_nightly(tmp_path: Path) -> None:
+    jobs = workflow("nightly.yml")["jobs"]
+    [listing] = [step["run"] for step in jobs["environments"]["steps"] if "run" in step]
+    for file in ("environments/mine.yaml", "environments/small.yaml", "environments/schema.json"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    shutil.copytree(EXAMPLES, tmp_path / "ops" / "environment" / "examples")
+    argv = ["bash", "-e", "-o", "pipefail", "-c", listing]
+    env = os.environ | {"GITHUB_OUTPUT": str(tmp_path / "output")}
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    key, _, names = (tmp_path / "output").read_text().partition("=")
+    assert (key, json.loads(names)) == ("names", sorted({"mine", *examples()}))
+    assert (
+        jobs["rehearsals"]["strategy"]["matrix"]["environment"] == "${{ fromJSON(needs.environments.outputs.names) }}"
+    )
+
+
+def test_all_examples_but_the_small_one_are_rehearsed_in_tiers() -> None:
     here = {tier.command.partition("ENV=")[2] for tier in TIERS} - {""}
-    nightly = workflow("nightly.yml")["jobs"]["rehearsals"]["strategy"]["matrix"]["environment"]
-    assert {*nightly} == there_are
-    assert here == {"prod", "closed", "existing-vpc", "existing-eks"}
+    assert here == {"prod", *examples()} - {"small"}
 
 
 def test_a_run_rehearses_dev_and_prod_and_one_of_the_other_environments() -> None:
