@@ -87,7 +87,7 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 
 .PHONY: test-long
 test-long: setup setup-jobs ## all cases of which each other run takes a sample, and what explores widely
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/handlers tests/rehearsal/run
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal/run
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 
@@ -100,7 +100,7 @@ test-isolation: setup ## rehearse ENV=dev as somebody with credentials of a real
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run
 
 .PHONY: manifests
-manifests: setup ## render manifests/ anew for every environment
+manifests: setup ## render manifests/ again for each file of environments/
 	@$(RUN) ops manifests
 
 .PHONY: bench

@@ -5,6 +5,7 @@ Programs that tests start inherit the folder's name.
 """
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,7 @@ def reading() -> Iterator[None]:
 def keep_away() -> None:
     """Let tests, and the programs that they start, read the frozen environments; refuse this process the users'."""
     os.environ[VARIABLE] = str(FROZEN)
+    sys.addaudithook(_refuse)
 
 
 def _refuse_program(arguments: Sequence[Any], directory: Any, variables: Mapping[str, str] | None) -> None:
