@@ -1,6 +1,6 @@
 """A command as one process: whatever it starts ends with it, and its CPU time is that of all of it.
 
-    python .ci/contained.py COMMAND…
+    python .ci/contained.py [--grace SECONDS] COMMAND…
 
 A process whose parent ends becomes a child of this one instead of init's. So the kernel adds its CPU time to this
 one's children, and what is left when the command has ended can be found.
@@ -19,12 +19,12 @@ from typing import Final
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _EVERY: Final = 0.05
-GRACE_SECONDS: Final = 5
-"""For a process that ends by itself soon after its parent."""
+GRACE_SECONDS: Final = 60
+"""For a process that ends by itself soon after its parent: on a busy machine Ray's agents need more than five."""
 
 
-def main(command: list[str]) -> int:
-    """Run a command; return its exit code, or 1 when it ended well and left a process running."""
+def main(command: list[str], grace: float) -> int:
+    """Run a command; return its exit code, or 1 when it ended well and left a process running for so many seconds."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -32,7 +32,7 @@ def main(command: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: _send(-process.pid, received))
     code = _wait_for(process.pid)
-    left = _end_children()
+    left = _end_children(grace)
     if left:
         print(f"left running, and ended now: {', '.join(left)}", flush=True)
     return code or bool(left)
@@ -47,9 +47,9 @@ def _wait_for(pid: int) -> int:
             return 128 - code if code < 0 else code
 
 
-def _end_children() -> list[str]:
+def _end_children(grace: float) -> list[str]:
     """Wait until no child is left; kill those that do not end by themselves, and return what they were."""
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + grace
     killed: dict[int, str] = {}
     while True:
         with suppress(ChildProcessError):
@@ -87,4 +87,6 @@ def _send(pid: int, number: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if sys.argv[1] == "--grace":
+        sys.exit(main(sys.argv[3:], float(sys.argv[2])))
+    sys.exit(main(sys.argv[1:], GRACE_SECONDS))

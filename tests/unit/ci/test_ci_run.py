@@ -196,7 +196,7 @@ def test_exit_code_of_the_command_is_kept(code: int) -> None:
 
 def test_process_that_a_command_leaves_running_is_named_ended_and_a_failure(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    ended = contained("bash", "-c", f"setsid sleep 3600 & echo $! > {pid}")
+    ended = contained("--grace", "1", "bash", "-c", f"setsid sleep 3600 & echo $! > {pid}")
     assert ended.returncode == 1
     assert ended.stdout == "left running, and ended now: sleep 3600\n"
     assert not Path("/proc", pid.read_text().strip()).exists()
