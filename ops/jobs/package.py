@@ -12,7 +12,7 @@ from typing import Final
 
 from config.suggest import did_you_mean
 
-JOBS: Final = Path(__file__).resolve().parent.parent / "ray_jobs"
+JOBS: Final = Path(__file__).resolve().parents[2] / "ray_jobs"
 """The project's own jobs."""
 
 LARGEST: Final = 1_000_000
