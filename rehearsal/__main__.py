@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -14,7 +15,7 @@ from rich.markup import escape
 
 import config
 from config.facts import versions
-from rehearsal import disk, runs
+from rehearsal import disk, interruption, runs
 from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
 from rehearsal.processes import ProcessError, ProgramEndedError
@@ -158,11 +159,12 @@ def _alone(*directories: Path) -> Iterator[None]:
             runs.end(each)
         interrupted: dict[int, str] = {}
 
-        def interrupt(*_: object) -> NoReturn:
+        def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
             for each in directories:
                 interrupted.update(runs.living(each))
-            raise KeyboardInterrupt
+            interruption.interrupt(number)
 
+        locks.enter_context(interruption.never_lost())
         for number in (signal.SIGTERM, signal.SIGINT):
             locks.callback(signal.signal, number, signal.signal(number, interrupt))
         try:

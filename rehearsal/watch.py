@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from rehearsal.interruption import interrupt
 from rehearsal.processes import ProgramEndedError
 
 _SETTLING_SECONDS: Final = 2.0
@@ -61,6 +62,6 @@ class Watch:
         if self._failure:
             raise self._failure from None
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         if self._is_interrupting:
-            raise KeyboardInterrupt
+            interrupt(number)

@@ -33,7 +33,10 @@ def programs_of_make_check() -> list[str]:
 def test_hooks_are_the_parts_of_make_check() -> None:
     [repository] = read(".pre-commit-config.yaml")["repos"]
     assert repository["repo"] == "local"
-    entries = [re.sub(r"^\.venv/bin/(python -m )?|^env \S+ ", "", hook["entry"]).split(" --")[0] for hook in repository["hooks"]]
+    entries = [
+        re.sub(r"^\.venv/bin/(python -m )?|^env \S+ ", "", hook["entry"]).split(" --")[0]
+        for hook in repository["hooks"]
+    ]
     assert entries == programs_of_make_check()
     assert len(entries) > 5
 
@@ -42,7 +45,12 @@ def test_hooks_of_shell_scripts_and_workflows_match_what_make_check_reads() -> N
     [repository] = read(".pre-commit-config.yaml")["repos"]
     patterns = {hook["id"]: re.compile(hook["files"]) for hook in repository["hooks"] if "files" in hook}
     read_by = {
-        "shellcheck": ["setup.sh", "requirements/lock.sh", ".ci/run", *map(str, relative("lifecycle_scripts/eks/*.sh"))],
+        "shellcheck": [
+            "setup.sh",
+            "requirements/lock.sh",
+            ".ci/run",
+            *map(str, relative("lifecycle_scripts/eks/*.sh")),
+        ],
         "actionlint": [*map(str, relative(".github/workflows/*.yml"))],
     }
     for hook, paths in read_by.items():
