@@ -121,8 +121,10 @@ def update(request: Request, hyperpod: HyperPod) -> Answer:
     missing = change.missing()
     busy = "" if missing is None else change.send(missing)
     change.apply_tags(tags)
-    # What another update makes of a cluster that is as desired now, nobody knows before that one has ended.
-    deferred = bool(busy) or (missing is None and not change.in_service)
+    # What another update makes of a cluster that is as desired now, nobody knows before that one has ended; and the one
+    # that is taken back may have been accepted seconds ago.
+    unsettled = not change.in_service or precedence.goes_back()
+    deferred = bool(busy) or (missing is None and unsettled)
     return {"PhysicalResourceId": request.physical_id, "UpdateDeferred": deferred} | precedence.answer
 
 
@@ -137,6 +139,8 @@ def is_updated(request: Request, hyperpod: HyperPod) -> Answer:
     change = _begun(cluster, request, hyperpod)
     missing = change.missing()
     if missing is None:
+        if request.goes_back and request.deferred and hyperpod.now() - request.accepted_at < LOOK_AGAIN_SECONDS:
+            return _waiting("what is taken back may not be seen yet")
         change.forget_added()
         return answer
     if request.deferred:

@@ -184,3 +184,15 @@ def test_rollback_that_reads_stale_tags_supersedes_all_the_same(
     assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_ROLLBACK_COMPLETE"
     bench.advance(60)
     assert live(bench) == before
+
+
+def test_rollback_that_does_not_see_yet_what_it_takes_back_takes_it_back(
+    running: Deployments, bench: HyperPodBench
+) -> None:
+    """A user cancels the update seconds after it was sent, and DescribeCluster still shows the cluster before it."""
+    before = live(bench)
+    bench.fault(lag_minutes=0.4)
+    running.give_up_at(0)
+    assert running.deploy(edited(bench, ["new group", "more workers"])) == "UPDATE_ROLLBACK_COMPLETE"
+    bench.advance(60)
+    assert live(bench) == before
