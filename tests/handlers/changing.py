@@ -7,8 +7,9 @@ from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import Properties
 
 WORKERS = "worker-group-1"
-BY_HAND = "by-hand"
-_GROUPS = ("head-group", WORKERS, "workers-2", "more", BY_HAND)
+BY_HAND = ("by-hand", "more", "another")
+"""Names of groups that somebody makes by hand: some are the template's at other times."""
+_GROUPS = ("head-group", WORKERS, "workers-2", *BY_HAND)
 
 
 def _workers(**fields: Any) -> Callable[[Properties, HyperPodBench], object]:
@@ -24,6 +25,10 @@ def _without_workers(properties: Properties, _: HyperPodBench) -> None:
 def _own_network(properties: Properties, bench: HyperPodBench) -> None:
     own = {"SecurityGroupIds": [bench.security_group_id], "Subnets": [bench.subnet_id]}
     _workers(OverrideVpcConfig=own)(properties, bench)
+
+
+def _added(name: str) -> Callable[[Properties, HyperPodBench], object]:
+    return lambda properties, bench: properties["InstanceGroups"].append(bench.group(name, "ml.g5.2xlarge", 1))
 
 
 def _confirmed(properties: Properties, _: HyperPodBench) -> None:
@@ -42,7 +47,8 @@ EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
     "own network": _own_network,
     "other type": _workers(InstanceType="ml.g5.2xlarge"),
     "two threads": _workers(ThreadsPerCore=2),
-    "new group": lambda properties, bench: properties["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1)),
+    "new group": _added("more"),
+    "another group": _added("another"),
     "workers renamed": _workers(InstanceGroupName="workers-2"),
     "no workers": _without_workers,
     "removal confirmed": _confirmed,

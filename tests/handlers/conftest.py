@@ -34,7 +34,7 @@ def deeds() -> Deeds:
 def stacks(bench: HyperPodBench, deeds: Deeds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployments]:
     """The engine in front of the handlers; every answer is judged."""
     deployments = Deployments(bench, monkeypatch)
-    deployments.judge = Judge(bench, deeds, lambda: deployments.status)
+    deployments.judge = Judge(bench, deeds, lambda: deployments.status, deployments.framework.carried_out)
     yield deployments
     deployments.close()
 

@@ -187,6 +187,9 @@ class Deployments:
         request = self.requests[-1]
         if request["ResourceType"] != index.CLUSTER or request["ResponseURL"] in self._answered:
             return
+        # Nobody cancels a rollback.
+        if self.status.endswith("ROLLBACK_IN_PROGRESS"):
+            return
         self.given_up += 1
         # What CloudFormation knows of a resource that never answered.
         physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")

@@ -8,7 +8,8 @@ an error in is_complete answers with the real id; a function that Lambda ends is
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,9 +126,11 @@ Pause = Callable[[], None]
 
 
 class Framework:
-    """Runs the handlers. `calls` lists the API calls they made; `invocation_seconds` is Lambda's limit if it is not the
-    deployed one; `interruptions` are asked at every call, `pauses` whenever time passes; `running` is the entry point
-    that runs now.
+    """Runs the handlers.
+
+    `calls` lists the API calls they made, `carried_out` counts those that the service answered, by request and
+    operation; `invocation_seconds` is Lambda's limit if it is not the deployed one; `interruptions` are asked at every
+    call, `pauses` whenever time passes; `running` is the entry point that runs now.
     """
 
     def __init__(self, bench: HyperPodBench, status: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +139,8 @@ class Framework:
         self.invocation_seconds: float | None = None
         self.interruptions: list[Interruption] = []
         self.pauses: list[Pause] = []
+        self.carried_out: Counter[tuple[str, str]] = Counter()
+        self._request_id = ""
         self._seconds_left = 0.0
         self.running = ""
         self._stacks: Any = Stacks(status)
@@ -150,19 +155,29 @@ class Framework:
 
     def watch(self, operation: str, *, after: bool, listed: str = "") -> None:
         """List a call, refuse one that the handler has no permission for, and let what is planned interrupt it."""
-        if not after:
+        if after:
+            self.carried_out[self._request_id, operation] += 1
+        else:
             assert operation in HANDLER_CALLS[self.running], f"{self.running} may not call {operation}"
             self.calls.append(listed)
         for interruption in list(self.interruptions):
-            interruption(operation, after)
+            # One may have happened within the one before it.
+            if interruption in self.interruptions:
+                interruption(operation, after)
 
-    def interrupt(self, position: int, deed: Callable[[str], None], *, after: bool) -> None:
-        """Do something at the `position`-th call from now on, counted from 0: before it is carried out, or after it."""
-        left = position
+    def interrupt(
+        self, position: int, deed: Callable[[str], None], *, after: bool, since: Collection[str] = ()
+    ) -> None:
+        """Do something at the `position`-th call from now on, counted from 0: before it is carried out, or after it.
+
+        With `since`, counted from the first call of one of these operations.
+        """
+        left, begun = position, not since
 
         def interruption(call: str, carried_out: bool) -> None:
-            nonlocal left
-            left -= carried_out is after
+            nonlocal left, begun
+            begun = begun or call in since
+            left -= begun and carried_out is after
             if left < 0 and carried_out is after:
                 self.interruptions.remove(interruption)
                 deed(call)
@@ -236,14 +251,14 @@ class Framework:
 
     def invoke(self, entry_point: str, event: Event) -> dict[str, Any]:
         """Run one function once, as Lambda does; also from within a call of another invocation."""
-        outer = (self.running, self._seconds_left)
-        self.running = entry_point
+        outer = (self.running, self._request_id, self._seconds_left)
+        self.running, self._request_id = entry_point, event["RequestId"]
         self._seconds_left = self.invocation_seconds or INVOCATION_SECONDS[entry_point]
         try:
             answer: dict[str, Any] = getattr(index, entry_point)(event, None)
             return answer
         finally:
-            self.running, self._seconds_left = outer
+            self.running, self._request_id, self._seconds_left = outer
 
     def now(self) -> float:
         return self.bench.clock.present.timestamp()

@@ -16,6 +16,8 @@ from rehearsal.account.hyperpod.model import ClusterStatus, HyperPodCluster, Nod
 from tests.handlers.framework import HANDLERS_TAGS, MARKER, Event, Properties, Response, strings
 
 NAME = "ml-cluster"
+MOST_UPDATES = 3
+"""One, and as often again as somebody or the service takes one back meanwhile."""
 NAMES = {NAME, "other-name"}
 """What the stack may call its cluster."""
 
@@ -44,9 +46,11 @@ def given(specification: Properties) -> Properties:
 class Deeds:
     """What was done to a deployment, as far as it explains failures and drift.
 
-    `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that groups or
-    requests came from elsewhere than from the template, in order; `raised` are counts that somebody gave groups;
-    `taken_back` says that the service took an update back that it had accepted.
+    `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that somebody
+    changed more than groups and counts; `raised` are the counts that somebody gave groups, `by_hand` names of groups
+    that somebody made, `went` clusters that went between two calls; `taken_back` says that the service took an update
+    back that it had accepted. `unknown_fields` are those that only an earlier one of several updates without rollback
+    gave: no request names them. `adopted` says that a creation was delivered again.
     """
 
     errors: set[tuple[str, str]] = field(default_factory=set)
@@ -54,31 +58,54 @@ class Deeds:
     removed_by_hand: bool = False
     drift: bool = False
     quota: bool = False
-    raised: set[str] = field(default_factory=set)
+    lagging: bool = False
     taken_back: bool = False
+    adopted: bool = False
+    raised: set[str] = field(default_factory=set)
+    by_hand: set[str] = field(default_factory=set)
+    went: set[str] = field(default_factory=set)
+    unknown_fields: set[str] = field(default_factory=set)
 
     def explains(self, call: str, code: str) -> bool:
         """Whether this call was made to fail with this code."""
         return bool({(call, code), ("*", code), (call, "*"), ("*", "*")} & self.errors)
 
+    def explains_count(self, count: str) -> bool:
+        """Whether a group may have so many instances though no request says so."""
+        return count in self.raised or "InstanceCount" in self.unknown_fields
+
 
 class Judge:
-    """Judges answers; raises AssertionError. `status` is the stack's when an answer comes."""
+    """Judges answers; raises AssertionError. `status` is the stack's when an answer comes, `carried_out` counts the
+    calls of requests that the service answered.
+    """
 
-    def __init__(self, bench: HyperPodBench, deeds: Deeds, status: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        bench: HyperPodBench,
+        deeds: Deeds,
+        status: Callable[[], str],
+        carried_out: Mapping[tuple[str, str], int],
+    ) -> None:
         self._bench = bench
         self._deeds = deeds
         self._status = status
+        self._carried_out = carried_out
         self.succeeded = 0
         self.failed = 0
 
     def __call__(self, event: Event, response: Response) -> None:
+        assert self.updates(event) <= MOST_UPDATES, "the same update is sent again and again"
         if response.succeeded:
             self.succeeded += 1
             self._success(event, response)
         else:
             self.failed += 1
             assert self._justified(event, response.reason), f"not the cause: {response.reason}"
+
+    def updates(self, event: Event) -> int:
+        """How often this request has updated the cluster."""
+        return self._carried_out.get((event["RequestId"], "UpdateCluster"), 0)
 
     def rolls_back(self) -> bool:
         return self._status().endswith("ROLLBACK_IN_PROGRESS")
@@ -106,30 +133,36 @@ class Judge:
             if kind == index.TEARDOWN and self._status() not in {"DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"}:
                 return
             assert (kind == index.CLUSTER and unknown) or not self.owned_by(stack_id, logical_id), "it is not deleted"
-        elif kind == index.CLUSTER:
+        elif kind == index.CLUSTER and not (self._deeds.removed_by_hand and response.physical_id not in self.clusters):
             assert response.physical_id == event["ResourceProperties"]["ClusterName"]
             self._as_desired(event, self.clusters[response.physical_id])
 
     def _as_desired(self, event: Event, cluster: HyperPodCluster) -> None:
         desired, old = event["ResourceProperties"], event.get("OldResourceProperties", {})
-        assert cluster.status is ClusterStatus.IN_SERVICE
+        if any(each.until > self._bench.clock.present for each in cluster.outdated):
+            # It cannot be read yet as it is; `Invariants` look at it later.
+            return
+        assert cluster.status is ClusterStatus.IN_SERVICE, "the cluster is not InService"
         owner = Owner(event["StackId"], event["LogicalResourceId"])
         tags = {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | owner.tags
         gone = {tag["Key"] for tag in old.get("Tags", [])} - tags.keys()
-        assert tags.items() <= cluster.tag_values.items()
-        assert not gone & cluster.tag_values.keys()
+        assert tags.items() <= cluster.tag_values.items(), "tags are missing"
+        assert not gone & cluster.tag_values.keys(), "tags that are no longer given are there"
         live = {
             name: strings(given(group.specification)) for name, group in cluster.groups.items() if not group.deleting
         }
         for group in desired["InstanceGroups"]:
             found = live.pop(group["InstanceGroupName"])
-            kept = self.rolls_back() and found["InstanceCount"] in self._deeds.raised
+            kept = self.rolls_back() and self._deeds.explains_count(found["InstanceCount"])
             wanted = group | ({"InstanceCount": found["InstanceCount"]} if kept else {})
-            assert wanted.items() <= found.items()
-            assert self._deeds.drift or not found.keys() - group.keys(), "a field that is no longer given is there"
-        assert self._deeds.drift or not live, "there are groups that nobody wants"
+            assert wanted.items() <= found.items(), "a group is not as desired"
+            left = found.keys() - group.keys() - self._deeds.unknown_fields
+            assert self._deeds.drift or not left, "a field that is no longer given is there"
+        assert self._deeds.drift or not live.keys() - self._deeds.by_hand, "there are groups that nobody wants"
+        assert not live.keys() & {*desired.get("ConfirmGroupRemoval", [])}, "a confirmed removal did not happen"
         recovery = desired.get("NodeRecovery", "Automatic")
-        assert self._deeds.drift or cluster.request.get("NodeRecovery", "Automatic") == recovery
+        known = not self._deeds.drift and "NodeRecovery" not in self._deeds.unknown_fields
+        assert not known or cluster.request.get("NodeRecovery", "Automatic") == recovery
         assert not desired.get("NodeProvisioningMode") or cluster.continuous
 
     # --- failures ----------------------------------------------------------------------------------------
@@ -147,15 +180,29 @@ class Judge:
             return True
         if code == "ResourceLimitExceeded":
             return self._deeds.quota
+        if code == "ResourceNotFound":
+            return self._deeds.removed_by_hand
         if code == "ResourceInUse":
-            return bool(event["ResourceProperties"]["ClusterName"] in self.clusters)
+            # Its own cluster is taken over, as far as it can be read.
+            unread = any(failed in {"DescribeCluster", "ListTags", "*"} for failed, _ in self._deeds.errors)
+            return event["ResourceProperties"]["ClusterName"] in self.clusters and (unread or _others(self, event))
         natural = {
             "missing one or more required dependencies": bool(self._bench.eks.missing),
             "is already used by the HyperPod cluster": bool(self.clusters),
             "needs NodeProvisioningMode Continuous": "NodeProvisioningMode" not in event["ResourceProperties"],
             "ThreadsPerCore 2 is not valid": True,
+            # Of a namesake that is still being deleted.
+            "cannot be changed. Delete the group": any(
+                group.deleting for cluster in self.clusters.values() for group in cluster.groups.values()
+            ),
+            "does not exist.": self._deeds.removed_by_hand and call != "ListTags",
         }
         return code == "ValidationException" and any(words in message and true for words, true in natural.items())
+
+    def in_its_words(self, reason: str) -> bool:
+        """Whether a reason contains what the service says of a cluster of the stack that failed."""
+        text = " ".join(reason.replace("…", "").split())
+        return all(each.failure in text for each in self.clusters.values() if each.name in NAMES and not each.outdated)
 
     def told(self, name: str, message: str) -> bool:
         """Whether this is what the service itself says of its failed cluster."""
@@ -173,6 +220,8 @@ class Judge:
 
 def _others(judge: Judge, event: Event) -> bool:
     name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
+    if name in judge.deeds.went and name not in judge.clusters:
+        return True
     return name in judge.clusters and name not in judge.owned_by(event["StackId"], event["LogicalResourceId"])
 
 
@@ -189,11 +238,11 @@ def _differs(properties: Properties, old: Properties, key: str) -> bool:
 def _surplus(judge: Judge, event: Event, names: str) -> bool:
     confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
     cluster = judge.clusters.get(event["PhysicalResourceId"])
+    if cluster is None:
+        return judge.deeds.removed_by_hand
     # A rollback may remove what the failed update made, and has to leave alone what it does not know.
-    return (
-        cluster is not None
-        and not judge.rolls_back()
-        and all(name in cluster.groups and name not in confirmed for name in names.split(", "))
+    return not judge.rolls_back() and all(
+        name in cluster.groups and name not in confirmed for name in names.split(", ")
     )
 
 
@@ -204,6 +253,11 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (r"(\w+) got no answer: ", lambda judge, _, found: judge.deeds.explains(found[1], "time-out")),
     (r"(\w+) was not tried: no time is left", lambda judge, _, __: bool(judge.deeds.errors)),
     (r"Task timed out after ", lambda judge, _, __: judge.deeds.killed),
+    # ListTags showed a request that came before this one.
+    (
+        r"Update of HyperPod cluster \S+ was superseded: request \S+ came after",
+        lambda judge, _, __: judge.deeds.lagging,
+    ),
     (_CLUSTER + "exists already and (was not made|belongs)", lambda judge, event, _: _others(judge, event)),
     (_CLUSTER + "is not this stack's any more", lambda judge, event, _: _others(judge, event)),
     (_CLUSTER + "carries no tag that names its stack", lambda judge, event, _: _others(judge, event)),
@@ -214,14 +268,16 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
         r"HyperPod cluster (\S+) is Failed: ([^\n]+?)(?: …)?(?:\n|$)",
         lambda judge, _, found: judge.told(*found.groups()),
     ),
-    (_CLUSTER + "is RollingBack: ", lambda judge, _, __: judge.deeds.drift),
+    (_CLUSTER + "is RollingBack: ", lambda judge, _, __: judge.deeds.drift or judge.deeds.taken_back),
     (
         _CLUSTER + r"takes no update while \d+ of its nodes are in deep",
         lambda judge, _, __: judge.checked() and not judge.rolls_back(),
     ),
     (
         _CLUSTER + "accepted the update but did not keep it: ",
-        lambda judge, event, __: judge.deeds.drift or judge.deeds.taken_back or _all_or_nothing(event),
+        lambda judge, event, __: (
+            judge.updates(event) > 0 and (judge.deeds.drift or judge.deeds.taken_back or _all_or_nothing(event))
+        ),
     ),
     (
         r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",
@@ -240,13 +296,13 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     ),
     (
         r"Instance group \S+ of HyperPod cluster \S+ has (\d+) instances, raised outside this stack",
-        lambda judge, _, found: found[1] in judge.deeds.raised and not judge.rolls_back(),
+        lambda judge, _, found: judge.deeds.explains_count(found[1]) and not judge.rolls_back(),
     ),
     (
         r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "
-        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\) is left|"
+        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\)|"
         r"(\w+) (failed|got|was))",
-        lambda judge, _, found: not found[2] or bool(judge.deeds.errors),
+        lambda judge, _, found: bool(judge.deeds.errors) if found[2] else judge.in_its_words(found.string),
     ),
 ]
 

@@ -1,0 +1,109 @@
+"""What must hold after every step of a sequence, whatever the answers were."""
+
+from rehearsal.account.hyperpod.model import ClusterStatus, Group
+from tests.handlers.engine import Deployments
+from tests.handlers.judging import NAME, Deeds, Judge
+
+UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
+FINAL = {"DELETE_COMPLETE", "ROLLBACK_COMPLETE"}
+OTHER_STACK = "arn:aws:cloudformation:us-west-2:111122223333:stack/another/0b1f6c1a-0000-0000-0000-000000000009"
+
+
+class Invariants:
+    """Checks them; raises AssertionError.
+
+    `foreign` are ARNs of others' clusters, by name; `made_by_hand` are groups, `raised_by_hand` counts that somebody
+    gave the stack's own cluster.
+    """
+
+    def __init__(self, stacks: Deployments, judge: Judge, deeds: Deeds) -> None:
+        self._stacks = stacks
+        self._judge = judge
+        self._deeds = deeds
+        self._seen_requests = 0
+        self._consented: set[str] = set()
+        self.foreign: dict[str, str] = {}
+        self.made_by_hand: dict[str, Group] = {}
+        self.raised_by_hand: dict[str, int] = {}
+
+    def check(self) -> None:
+        """Check all of them."""
+        stack, status, deeds = self._stacks.stack, self._stacks.status, self._deeds
+        assert stack is not None
+        calm = not (
+            deeds.errors or deeds.killed or deeds.removed_by_hand or deeds.drift or deeds.by_hand or deeds.lagging
+        )
+        if calm and status.endswith("ROLLBACK_FAILED"):
+            assert "has not ended after" in self._stacks.reasons()[-1], "a rollback failed, and nothing was in its way"
+        self._believed()
+        assert status not in FINAL or not self._judge.owned_by(stack.stack_id), "a cluster that no stack owns"
+        self._theirs(stack.stack_id)
+        self._consent()
+
+    def groups(self) -> dict[str, Group]:
+        """The groups of the stack's cluster that stay."""
+        cluster = None if NAME in self.foreign else self._judge.clusters.get(NAME)
+        return {name: group for name, group in cluster.groups.items() if not group.deleting} if cluster else {}
+
+    def in_service(self) -> bool:
+        """Whether the stack's cluster takes changes."""
+        cluster = self._judge.clusters.get(NAME)
+        return cluster is not None and cluster.status is ClusterStatus.IN_SERVICE and NAME not in self.foreign
+
+    def protect(self, made: str = "", raised_to: int = 0) -> None:
+        """Somebody has made this group by hand, or raised all counts: from now on only consent may undo that."""
+        groups = self.groups()
+        if made in groups:
+            self.made_by_hand[made] = groups[made]
+        self.raised_by_hand |= {name: raised_to for name, each in groups.items() if each.target == raised_to}
+        self._consented -= {made, *self.raised_by_hand}
+
+    def _theirs(self, stack_id: str) -> None:
+        """No cluster of others is touched, and none is made that belongs to nobody."""
+        for name, arn in self.foreign.items():
+            cluster = self._judge.clusters.get(name)
+            assert cluster is not None, f"the foreign cluster {name} is gone"
+            assert cluster.arn == arn
+            assert cluster.status is not ClusterStatus.DELETING, f"the foreign cluster {name} is being deleted"
+        known = self._judge.owned_by(stack_id) + self._judge.owned_by(OTHER_STACK)
+        assert not self._judge.clusters.keys() - {*self.foreign, *known}
+
+    def _consent(self) -> None:
+        """What somebody made by hand is there until a template confirms its removal."""
+        requests = self._stacks.requests
+        # A new stack begins with none.
+        new = requests[self._seen_requests :] if self._seen_requests <= len(requests) else requests
+        self._seen_requests = len(requests)
+        for request in new:
+            self._consented |= {*request.get("ResourceProperties", {}).get("ConfirmGroupRemoval", [])}
+        if self._deeds.adopted or any(request["RequestType"] == "Create" for request in new):
+            # A creation that takes its cluster over does not know which counts were deployed before.
+            self._consented |= self.raised_by_hand.keys()
+            self._deeds.adopted = False
+        cluster = self._judge.clusters.get(NAME)
+        if cluster is None or cluster.status is ClusterStatus.DELETING or NAME in self.foreign:
+            self.made_by_hand.clear()
+            self.raised_by_hand.clear()
+            return
+        groups = self.groups()
+        for name, made in self.made_by_hand.items():
+            assert name in self._consented or groups.get(name) is made, f"group {name}, made by hand, is gone"
+        for name, count in self.raised_by_hand.items():
+            kept = name in groups and groups[name].target >= count
+            assert name in self._consented or kept, f"group {name}, raised by hand to {count}, has fewer"
+
+    def _believed(self) -> None:
+        """What the stack believes to have is what there is, once the cluster comes to rest."""
+        cluster = self._judge.clusters.get(NAME)
+        if self._stacks.status not in UPDATABLE or self._deeds.drift or self._deeds.removed_by_hand or cluster is None:
+            return
+        if "InstanceCount" in self._deeds.unknown_fields:
+            return
+        assert self._stacks.stack is not None
+        groups = self._stacks.stack.resources["Cluster"].properties["InstanceGroups"]
+        if cluster.status is ClusterStatus.IN_SERVICE:
+            wanted = {group["InstanceGroupName"]: group["InstanceCount"] for group in groups}
+            by_hand = {*self._deeds.by_hand - wanted.keys(), *self.raised_by_hand}
+            counts = {name: group.target for name, group in self.groups().items() if name not in by_hand}
+            believed = {name: count for name, count in wanted.items() if name not in by_hand}
+            assert counts == believed, f"the stack believes in {believed}, and there are {counts}"
