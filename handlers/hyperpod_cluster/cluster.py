@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from .errors import RefusedRequestError, code
 from .failure import state_of, why
 from .ownership import Owner
-from .precedence import Precedence, requests_tag
+from .precedence import Precedence, created_by, requests_tag
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
@@ -44,30 +44,32 @@ def create(request: Request, hyperpod: HyperPod) -> Answer:
     wanted["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
     name = str(wanted["ClusterName"])
     precedence = Precedence(request, hyperpod)
-    adopted = False
+    differs = False
     try:
         hyperpod.create(wanted)
     except ClientError as error:
-        adopted = code(error) == "ResourceInUse" and _adopted(name, request, hyperpod, precedence)
-        if not adopted:
+        tags_before = _adopted(name, request, hyperpod, precedence) if code(error) == "ResourceInUse" else None
+        if tags_before is None:
             raise
-    return {"PhysicalResourceId": name, "UpdateDeferred": adopted} | precedence.answer
+        # What this very request has created is as it asks for; what differs by now was changed by hand.
+        differs = not created_by(request, tags_before)
+    return {"PhysicalResourceId": name, "UpdateDeferred": differs} | precedence.answer
 
 
-def _adopted(name: str, request: Request, hyperpod: HyperPod, precedence: Precedence) -> bool:
-    """Whether the name is taken by this resource's own cluster; False when it is not the name that is in use.
+def _adopted(name: str, request: Request, hyperpod: HyperPod, precedence: Precedence) -> dict[str, str] | None:
+    """Take over this resource's own cluster of that name; return its tags before, None when the name is not in use.
 
     It may be from an earlier deployment, whose create failed and was not rolled back, and not be as wanted now.
     """
     existing, tags = _known(name, hyperpod)
     if existing is None:
-        return False
+        return None
     owner = Owner.named_by(tags)
     if owner == Owner.of(request):
         _log.info("cluster %s is this resource's own, from an earlier request", name)
         precedence.register(existing["ClusterArn"], tags, {})
         ClusterUpdate(existing, request, hyperpod, precedence).apply_tags(tags)
-        return True
+        return tags
     whose = f"belongs to {owner.logical_id} of stack {owner.stack_id}" if owner else "was not made by this stack"
     raise RefusedRequestError(
         f"HyperPod cluster {name} exists already and {whose} (status {existing['ClusterStatus']}): "

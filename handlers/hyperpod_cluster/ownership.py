@@ -55,5 +55,10 @@ def added_groups(tags: Mapping[str, str]) -> set[str]:
     return set(_noted(tags)[1:])
 
 
+def noted_by(tags: Mapping[str, str]) -> str:
+    """The id of the request that wrote the note; "" without one."""
+    return next(iter(_noted(tags)), "")
+
+
 def _noted(tags: Mapping[str, str]) -> list[str]:
     return tags.get(ADDED_TAG, "").split()

@@ -60,7 +60,7 @@ class Precedence:
         self.goes_back()
         known = _requests(tags)
         if self._request.id in known[:-1]:
-            raise self._superseded(f"request {known[-1]} came after it")
+            raise self.superseded(f"request {known[-1]} came after it")
         self._arn = arn
         self._newest_before = known[-1] if known else ""
         self._verified_at = self._hyperpod.now()
@@ -76,20 +76,21 @@ class Precedence:
         if self._hyperpod.now() - self._verified_at < RETRY_SECONDS:
             return
         if self._direction() is not self.goes_back():
-            raise self._superseded("its stack is rolled back")
+            raise self.superseded("its stack is rolled back")
         newest = _requests(self._hyperpod.tags(self._arn) or {})[-1:] if self._arn else []
         # Tags that lag show what was the newest before this request.
         if not set(newest) <= {self._request.id, self._newest_before}:
-            raise self._superseded(f"request {newest[0]} came after it")
+            raise self.superseded(f"request {newest[0]} came after it")
         self._verified_at = self._hyperpod.now()
 
     def _direction(self) -> bool:
         status = self._hyperpod.stack_status(self._request.stack_id)
         if status not in _FORWARD | _BACK:
-            raise self._superseded(f"its stack is {status}")
+            raise self.superseded(f"its stack is {status}")
         return status in _BACK
 
-    def _superseded(self, because: str) -> SupersededError:
+    def superseded(self, because: str) -> SupersededError:
+        """The refusal of a request for which CloudFormation no longer waits."""
         name = self._request.physical_id or self._request.properties.get("ClusterName", "")
         return SupersededError(
             f"{self._request.type} of HyperPod cluster {name} was superseded: {because}. Nothing is changed"
@@ -99,6 +100,11 @@ class Precedence:
 def requests_tag(*ids: str) -> dict[str, str]:
     """Return the tag that remembers these requests, the newest last."""
     return {REQUESTS_TAG: " ".join(ids[-_REMEMBERED:])}
+
+
+def created_by(request: Request, tags: Mapping[str, str]) -> bool:
+    """Whether this request created the cluster with these tags, and no other was registered since."""
+    return _requests(tags) == [request.id]
 
 
 def _requests(tags: Mapping[str, str]) -> list[str]:

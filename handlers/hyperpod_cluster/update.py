@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from .changes import group_names, live_groups, raised_counts, surplus_groups, update_request, with_counts
 from .errors import RefusedRequestError, code
-from .ownership import ADDED_TAG, Owner, added_groups, note
+from .ownership import ADDED_TAG, Owner, added_groups, note, noted_by
 from .precedence import Precedence
 from .properties import create_request
 from .request import Request
@@ -48,18 +48,21 @@ class ClusterUpdate:
 
     def register(self, tags: dict[str, str]) -> None:
         """Make this request the newest one, before anything can fail, and note which groups it adds."""
-        noted = {} if self._precedence.goes_back() else self._note(added_groups(tags))
+        goes_back = self._precedence.goes_back()
+        if goes_back and noted_by(tags) == self._request.id:
+            # Delivered again: only the way forward writes a note, and the rollback that reads this one begins just now.
+            raise self._precedence.superseded("its stack is rolled back")
+        noted = {} if goes_back else self._note(added_groups(tags))
         self._precedence.register(self._arn, tags, noted)
 
     def _note(self, noted: set[str]) -> dict[str, str]:
         """The tag for the groups that a rollback may remove: what this update adds, and what earlier ones added.
 
-        An update without rollback can follow one that failed. What is gone, or goes with consent, is noted no longer:
-        a group of that name is somebody else's then.
+        An update without rollback can follow one that failed. What is gone is noted no longer: a group of that name is
+        somebody else's then. What is to go with consent is still noted: this update may be refused.
         """
         wanted, present = group_names(self._request.properties), live_groups(self._cluster)
-        stays = {name for name in noted & present if name in wanted or name not in self._request.confirmed}
-        added = stays | (wanted - present)
+        added = (noted & present) | (wanted - present)
         return note(self._request, added) if added or noted else {}
 
     def forget_added(self) -> None:

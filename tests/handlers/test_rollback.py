@@ -227,6 +227,17 @@ def test_rollback_of_a_chain_of_failed_updates_removes_what_each_of_them_added(
     assert live(bench) == before
 
 
+def test_rollback_removes_an_added_group_whose_removal_a_refused_update_confirmed(
+    running: Deployments, bench: HyperPodBench
+) -> None:
+    before = live(bench)
+    assert running.deploy(more(bench, "more"), fails_later=True, on_failure="DO_NOTHING") == "UPDATE_FAILED"
+    refused = edited(bench, ["removal confirmed", "typing error"])
+    assert running.deploy(refused, on_failure="DO_NOTHING") == "UPDATE_FAILED"
+    assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
+    assert live(bench) == before
+
+
 def test_rollback_removes_an_added_group_whose_namesake_was_still_going(
     running: Deployments, bench: HyperPodBench
 ) -> None:

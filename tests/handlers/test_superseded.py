@@ -105,6 +105,21 @@ def test_update_for_which_no_operation_runs_changes_nothing(
     assert live(bench) == before
 
 
+def test_update_that_is_delivered_again_as_its_rollback_begins_leaves_the_note_to_it(
+    cloudformation: CloudFormation, created: Properties, bench: HyperPodBench
+) -> None:
+    """Its function died, and the rollback has not registered itself yet: the repeated delivery is no rollback."""
+    before, once = live(bench), {"RequestId": "11111111-0000-0000-0000-000000000001"}
+    more = deepcopy(created)
+    more["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1))
+    cloudformation.kill("UpdateCluster")
+    assert not cloudformation.update("ml-cluster", more, created, **once).succeeded
+    repeated = cloudformation.update("ml-cluster", more, created, during="UPDATE_ROLLBACK_IN_PROGRESS", **once)
+    assert repeated.reason.startswith("Update of HyperPod cluster ml-cluster was superseded: its stack is rolled back")
+    assert cloudformation.roll_back("ml-cluster", created, more).succeeded
+    assert live(bench) == before
+
+
 def test_create_that_is_delivered_again_after_an_update_changes_nothing(
     cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
 ) -> None:
@@ -116,6 +131,19 @@ def test_create_that_is_delivered_again_after_an_update_changes_nothing(
     response = cloudformation.create(properties, RequestId="once")
     assert response.reason.startswith("Create of HyperPod cluster ml-cluster was superseded: ")
     assert live(bench) == before
+
+
+def test_create_that_is_delivered_again_keeps_what_was_changed_by_hand_since(
+    cloudformation: CloudFormation, created: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    """Somebody raised the count, and the stack is updated now: the cluster is the one that this request created."""
+    [request] = bench.hyperpod.world.clusters["ml-cluster"].tag_values[REQUESTS_TAG].split()
+    sagemaker.update_cluster(ClusterName="ml-cluster", InstanceGroups=grown(created, 4)["InstanceGroups"])
+    bench.advance(60)
+    before, machines = live(bench), nodes(bench)
+    assert cloudformation.create(created, RequestId=request, during="UPDATE_IN_PROGRESS").succeeded
+    assert live(bench) == before
+    assert nodes(bench) == machines
 
 
 def test_every_update_registers_itself_before_it_changes_anything(
