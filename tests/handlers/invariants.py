@@ -34,15 +34,17 @@ class Invariants:
             deeds.errors or deeds.killed or deeds.removed_by_hand or deeds.drift or deeds.by_hand or deeds.lagging
         )
         if calm and status.endswith("ROLLBACK_FAILED"):
-            assert "has not ended after" in self._stacks.reasons()[-1], "a rollback failed, and nothing was in its way"
+            # The stack's own reason only lists its resources.
+            told = [reason for reason in self._stacks.reasons() if not reason.startswith("The following resource")]
+            assert "has not ended after" in told[-1], "a rollback failed, and nothing was in its way"
         self._believed()
         assert status not in FINAL or not self._judge.owned_by(stack.stack_id), "a cluster that no stack owns"
         self._theirs(stack.stack_id)
         self._consent()
 
-    def groups(self) -> dict[str, Group]:
+    def groups(self, name: str = NAME) -> dict[str, Group]:
         """The groups of the stack's cluster that stay."""
-        cluster = None if NAME in self.foreign else self._judge.clusters.get(NAME)
+        cluster = None if name in self.foreign else self._judge.clusters.get(name)
         return {name: group for name, group in cluster.groups.items() if not group.deleting} if cluster else {}
 
     def in_service(self) -> bool:
@@ -55,8 +57,9 @@ class Invariants:
         groups = self.groups()
         if made in groups:
             self.made_by_hand[made] = groups[made]
-        self.raised_by_hand |= {name: raised_to for name, each in groups.items() if each.target == raised_to}
-        self._consented -= {made, *self.raised_by_hand}
+        raised = {name for name, each in groups.items() if each.target == raised_to}
+        self.raised_by_hand |= dict.fromkeys(raised, raised_to)
+        self._consented -= {made} | raised
 
     def _theirs(self, stack_id: str) -> None:
         """No cluster of others is touched, and none is made that belongs to nobody."""
@@ -94,16 +97,23 @@ class Invariants:
 
     def _believed(self) -> None:
         """What the stack believes to have is what there is, once the cluster comes to rest."""
-        cluster = self._judge.clusters.get(NAME)
-        if self._stacks.status not in UPDATABLE or self._deeds.drift or self._deeds.removed_by_hand or cluster is None:
-            return
-        if "InstanceCount" in self._deeds.unknown_fields:
+        if self._stacks.status not in UPDATABLE or self._deeds.removed_by_hand:
             return
         assert self._stacks.stack is not None
-        groups = self._stacks.stack.resources["Cluster"].properties["InstanceGroups"]
+        resource = self._stacks.stack.resources["Cluster"]
+        # The engine does not send a failed update again when the template stays as it is.
+        if resource.status == "UPDATE_FAILED":
+            return
+        properties = resource.properties
+        cluster = self._judge.clusters.get(properties["ClusterName"])
+        assert cluster is not None, "the stack's cluster is gone"
+        assert cluster.status is not ClusterStatus.DELETING, "the stack's cluster is being deleted"
+        if self._deeds.drift or "InstanceCount" in self._deeds.unknown_fields:
+            return
+        groups = properties["InstanceGroups"]
         if cluster.status is ClusterStatus.IN_SERVICE:
             wanted = {group["InstanceGroupName"]: group["InstanceCount"] for group in groups}
             by_hand = {*self._deeds.by_hand - wanted.keys(), *self.raised_by_hand}
-            counts = {name: group.target for name, group in self.groups().items() if name not in by_hand}
+            counts = {name: group.target for name, group in self.groups(cluster.name).items() if name not in by_hand}
             believed = {name: count for name, count in wanted.items() if name not in by_hand}
             assert counts == believed, f"the stack believes in {believed}, and there are {counts}"

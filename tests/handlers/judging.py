@@ -3,7 +3,6 @@
 A success must be true at that moment; a failure must name a cause that is really there.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -13,7 +12,8 @@ from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
-from tests.handlers.framework import HANDLERS_TAGS, MARKER, Event, Properties, Response, strings
+from tests.handlers.causes import justified, others
+from tests.handlers.framework import HANDLERS_TAGS, Event, Properties, Response, strings
 
 NAME = "ml-cluster"
 MOST_UPDATES = 3
@@ -101,7 +101,7 @@ class Judge:
             self._success(event, response)
         else:
             self.failed += 1
-            assert self._justified(event, response.reason), f"not the cause: {response.reason}"
+            assert justified(self, event, response.reason), f"not the cause: {response.reason}"
 
     def updates(self, event: Event) -> int:
         """How often this request has updated the cluster."""
@@ -167,13 +167,6 @@ class Judge:
 
     # --- failures ----------------------------------------------------------------------------------------
 
-    def _justified(self, event: Event, reason: str) -> bool:
-        return any(
-            found and holds(self, event, found)
-            for pattern, holds in _CAUSES
-            for found in [re.match(pattern, reason, re.DOTALL)]
-        )
-
     def api_error(self, event: Event, call: str, code: str, message: str) -> bool:
         """An error of the API is a cause when it was asked for, or when the simulator really has that reason."""
         if self._deeds.explains(call, code):
@@ -183,9 +176,9 @@ class Judge:
         if code == "ResourceNotFound":
             return self._deeds.removed_by_hand
         if code == "ResourceInUse":
-            # Its own cluster is taken over, as far as it can be read.
+            # Its own cluster is taken over, as far as it can be read; that of others may have gone since.
             unread = any(failed in {"DescribeCluster", "ListTags", "*"} for failed, _ in self._deeds.errors)
-            return event["ResourceProperties"]["ClusterName"] in self.clusters and (unread or _others(self, event))
+            return others(self, event) or (unread and event["ResourceProperties"]["ClusterName"] in self.clusters)
         natural = {
             "missing one or more required dependencies": bool(self._bench.eks.missing),
             "is already used by the HyperPod cluster": bool(self.clusters),
@@ -216,94 +209,3 @@ class Judge:
     @property
     def deeds(self) -> Deeds:
         return self._deeds
-
-
-def _others(judge: Judge, event: Event) -> bool:
-    name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
-    if name in judge.deeds.went and name not in judge.clusters:
-        return True
-    return name in judge.clusters and name not in judge.owned_by(event["StackId"], event["LogicalResourceId"])
-
-
-def _all_or_nothing(event: Event) -> bool:
-    """Without continuous provisioning the service takes an update back when a node cannot be had."""
-    return "NodeProvisioningMode" not in event["ResourceProperties"]
-
-
-def _differs(properties: Properties, old: Properties, key: str) -> bool:
-    groups: list[dict[str, Any]] = [*properties.get("InstanceGroups", []), *old.get("InstanceGroups", [])]
-    return properties.get(key) != old.get(key) or len({str(group.get(key)) for group in groups}) > 1
-
-
-def _surplus(judge: Judge, event: Event, names: str) -> bool:
-    confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
-    cluster = judge.clusters.get(event["PhysicalResourceId"])
-    if cluster is None:
-        return judge.deeds.removed_by_hand
-    # A rollback may remove what the failed update made, and has to leave alone what it does not know.
-    return not judge.rolls_back() and all(
-        name in cluster.groups and name not in confirmed for name in names.split(", ")
-    )
-
-
-_HOLDS = Callable[[Judge, Event, "re.Match[str]"], bool]
-_CLUSTER = r"HyperPod cluster \S+ "
-_CAUSES: list[tuple[str, _HOLDS]] = [
-    (r"(\w+) failed \((\w+)\): (.+)", lambda judge, event, found: judge.api_error(event, *found.groups())),
-    (r"(\w+) got no answer: ", lambda judge, _, found: judge.deeds.explains(found[1], "time-out")),
-    (r"(\w+) was not tried: no time is left", lambda judge, _, __: bool(judge.deeds.errors)),
-    (r"Task timed out after ", lambda judge, _, __: judge.deeds.killed),
-    # ListTags showed a request that came before this one.
-    (
-        r"Update of HyperPod cluster \S+ was superseded: request \S+ came after",
-        lambda judge, _, __: judge.deeds.lagging,
-    ),
-    (_CLUSTER + "exists already and (was not made|belongs)", lambda judge, event, _: _others(judge, event)),
-    (_CLUSTER + "is not this stack's any more", lambda judge, event, _: _others(judge, event)),
-    (_CLUSTER + "carries no tag that names its stack", lambda judge, event, _: _others(judge, event)),
-    (_CLUSTER + "(is gone|does not exist any more)", lambda judge, _, __: judge.deeds.removed_by_hand),
-    (_CLUSTER + "is being deleted by somebody else", lambda judge, _, __: judge.deeds.removed_by_hand),
-    (_CLUSTER + "is (Failed|Deleting) and takes no update", lambda judge, _, __: judge.deeds.removed_by_hand),
-    (
-        r"HyperPod cluster (\S+) is Failed: ([^\n]+?)(?: …)?(?:\n|$)",
-        lambda judge, _, found: judge.told(*found.groups()),
-    ),
-    (_CLUSTER + "is RollingBack: ", lambda judge, _, __: judge.deeds.drift or judge.deeds.taken_back),
-    (
-        _CLUSTER + r"takes no update while \d+ of its nodes are in deep",
-        lambda judge, _, __: judge.checked() and not judge.rolls_back(),
-    ),
-    (
-        _CLUSTER + "accepted the update but did not keep it: ",
-        lambda judge, event, __: (
-            judge.updates(event) > 0 and (judge.deeds.drift or judge.deeds.taken_back or _all_or_nothing(event))
-        ),
-    ),
-    (
-        r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",
-        lambda judge, event, found: (
-            _differs(event["ResourceProperties"], event["OldResourceProperties"], found[1]) and not judge.rolls_back()
-        ),
-    ),
-    (
-        r"(\w+) cannot be taken away from a HyperPod cluster",
-        lambda _, event, found: found[1] not in event["ResourceProperties"],
-    ),
-    (r"CreateCluster: unknown field '(\w+)'", lambda _, event, found: found[1] in event["ResourceProperties"]),
-    (
-        "Instance group (.+?) of HyperPod cluster .* would be removed with its nodes",
-        lambda judge, event, found: _surplus(judge, event, found[1]),
-    ),
-    (
-        r"Instance group \S+ of HyperPod cluster \S+ has (\d+) instances, raised outside this stack",
-        lambda judge, _, found: judge.deeds.explains_count(found[1]) and not judge.rolls_back(),
-    ),
-    (
-        r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "
-        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\)|"
-        r"(\w+) (failed|got|was))",
-        lambda judge, _, found: bool(judge.deeds.errors) if found[2] else judge.in_its_words(found.string),
-    ),
-]
-
-__all__ = ["MARKER", "NAME", "Deeds", "Judge", "clusters", "live"]

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
+from rehearsal.account.hyperpod import model
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.faults import Faults
 from rehearsal.account.hyperpod.permissions import TABLE
@@ -31,6 +31,8 @@ from tests.handlers.judging import NAME, Deeds, Judge
 from tests.handlers.mishaps import Mishaps
 from tests.handlers.steps import Deploying, Mishap
 
+# Fields of a group whose absence a request can say.
+OMITTABLE = ("ImageId", "InstanceStorageConfigs", "KubernetesConfig", "MinInstanceCount")
 CALLS = sorted({call for call in TABLE if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))})
 
 
@@ -61,6 +63,7 @@ class Sequences(RuleBasedStateMachine):
         self.foreign = self.must_hold.foreign
         self.mishaps = Mishaps(self.bench, self.stacks, self.deeds, self.must_hold, self.seen)
         self.attempted: dict[str, Any] = {}
+        self.named: set[str] = set()
         self.operator: Any = self.bench.client("sagemaker", config=NO_RETRIES)
 
     # --- deployments -------------------------------------------------------------------------------------
@@ -139,13 +142,24 @@ class Sequences(RuleBasedStateMachine):
         if repaired:
             self.mishaps.repair()
         self.bench.advance(minutes)
+        if self.stacks.living:
+            self.look("wait")
 
-    @initialize(state=st.sampled_from(["running"] * 6 + ["nothing"] * 2 + ["name", "name, other stack", "EKS cluster"]))
-    def start(self, state: str) -> None:
-        """A deployed stack, or none, or clusters of others that take what the stack will want."""
+    @initialize(
+        state=st.sampled_from(["running"] * 6 + ["nothing"] * 2 + ["name", "name, other stack", "EKS cluster"]),
+        keeps_omitted=st.sampled_from([False, False, True]),
+    )
+    def start(self, state: str, *, keeps_omitted: bool = False) -> None:
+        """A deployed stack, or none, or clusters of others that take what the stack will want.
+
+        Whether an update keeps what a group leaves out is documented for few fields.
+        """
+        if keeps_omitted:
+            self.patch.setattr(model, "KEPT_WHEN_OMITTED", (*model.KEPT_WHEN_OMITTED, *OMITTABLE))
         if state == "running":
             self.stacks.deploy(edited(self.bench, ()))
             self.bench.advance(60)
+            self.look("start")
         elif state != "nothing":
             self.let_others_be_there(state)
 
@@ -173,6 +187,8 @@ class Sequences(RuleBasedStateMachine):
 
     def deploy(self, how: Deploying) -> None:
         properties = edited(self.bench, how.edits)
+        self.named = set() if self.stacks.status in UPDATABLE else self.named
+        self.named |= {group["InstanceGroupName"] for group in properties["InstanceGroups"]}
         if self.stacks.status in {"CREATE_FAILED", "UPDATE_FAILED"}:
             fields = [self.attempted, *self.attempted["InstanceGroups"]]
             self.deeds.unknown_fields |= {name for each in fields for name in each}
@@ -198,9 +214,9 @@ class Sequences(RuleBasedStateMachine):
     def make_a_group_by_hand(self, name: str) -> None:
         # What a failed update had added under this name goes first.
         self.bench.advance(15)
-        # Nobody tells it from one that the failed update of this stack has added.
-        taken = name in {group["InstanceGroupName"] for group in self.attempted.get("InstanceGroups", [])}
-        if name not in self.must_hold.groups() and not (taken and self.stacks.status not in UPDATABLE):
+        # Nobody tells it from one that a failed update of this stack has added.
+        taken = name in self.named and self.stacks.status not in UPDATABLE
+        if name not in self.must_hold.groups() and not taken:
             self.deeds.by_hand.add(name)
             self.change_groups_by_hand([*self.given(), self.bench.group(name, "ml.g5.2xlarge", 1)])
             self.must_hold.protect(made=name)
@@ -255,24 +271,11 @@ class Sequences(RuleBasedStateMachine):
                 assert self.stacks.status == "DELETE_COMPLETE", self.stacks.reasons()
             assert set(self.judge.clusters) == set(self.foreign)
         finally:
-            self.seen["requests judged"] += self.judge.succeeded + self.judge.failed
-            self.seen["API calls"] += len(self.stacks.framework.calls)
-            self.stacks.close()
-            self.patch.undo()
+            self.close()
 
-
-def explore(seen: Counter[str], examples: int, steps: int, **options: Any) -> None:
-    """Try so many sequences, and count in `seen` what happened in them; raises what the first one raises that fails."""
-    with HyperPodBench() as bench:
-        run_state_machine_as_test(
-            type("Sequences", (Sequences,), {"bench": bench, "seen": seen}),
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                deadline=None,
-                database=None,
-                suppress_health_check=list(HealthCheck),
-                print_blob=False,
-                **options,
-            ),
-        )
+    def close(self) -> None:
+        """End the sequence, whatever is left."""
+        self.seen["requests judged"] += self.judge.succeeded + self.judge.failed
+        self.seen["API calls"] += len(self.stacks.framework.calls)
+        self.stacks.close()
+        self.patch.undo()

@@ -239,15 +239,15 @@ def test_rollback_removes_an_added_group_whose_removal_a_refused_update_confirme
 
 
 def test_rollback_removes_an_added_group_whose_namesake_was_still_going(
-    running: Deployments, bench: HyperPodBench
+    stacks: Deployments, bench: HyperPodBench
 ) -> None:
-    before = live(bench)
-    assert running.deploy(more(bench, "more")) == "UPDATE_COMPLETE"
+    assert stacks.deploy(more(bench, "more")) == "CREATE_COMPLETE"
     bench.advance(60)
-    assert running.deploy(edited(bench, ["removal confirmed"])) == "UPDATE_COMPLETE"
-    assert running.deploy(edited(bench, ())) == "UPDATE_COMPLETE"  # which consents to nothing any more
+    assert stacks.deploy(edited(bench, ["removal confirmed"])) == "UPDATE_COMPLETE"
+    assert stacks.deploy(edited(bench, ())) == "UPDATE_COMPLETE"  # which consents to nothing any more
     assert bench.hyperpod.world.clusters["ml-cluster"].groups["more"].deleting
-    assert running.deploy(more(bench, "more"), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
+    before = live(bench)
+    assert stacks.deploy(more(bench, "more"), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
     assert live(bench) == before
 
 

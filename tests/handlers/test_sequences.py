@@ -1,11 +1,13 @@
 """Sequences of deployments through the real engine, with everything that can go wrong on the way."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.handlers.sequences import explore
+from tests.handlers import exploring
+from tests.handlers.exploring import Machine
+from tests.handlers.regressions import REGRESSIONS, Sequence
 from tests.handlers.steps import MISHAPS
 
 ENDS = {
@@ -18,19 +20,37 @@ ENDS = {
 }
 
 
+@pytest.fixture(scope="module")
+def seen() -> Counter[str]:
+    return Counter()
+
+
+@pytest.fixture(scope="module")
+def machine(seen: Counter[str]) -> Iterator[Machine]:
+    with exploring.machine(seen) as machine:
+        yield machine
+
+
 Record = Callable[[str, object], None]
 
 
-def test_invariants_hold_over_sequences(record_property: Record) -> None:
-    seen: Counter[str] = Counter()
-    explore(seen, examples=150, steps=8, derandomize=True)
+@pytest.mark.parametrize("sequence", REGRESSIONS, ids=lambda sequence: sequence.__name__)
+def test_invariants_hold_over_a_sequence_that_once_broke_one(machine: Machine, sequence: Sequence) -> None:
+    exploring.run(machine, sequence)
+
+
+def test_invariants_hold_over_sequences(machine: Machine, seen: Counter[str], record_property: Record) -> None:
+    seen.clear()
+    exploring.explore(machine, examples=150, steps=8, derandomize=True)
     record_property("explored", dict(seen))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
-def test_invariants_hold_over_thousands_of_sequences(record_property: Record, part: int) -> None:
-    seen: Counter[str] = Counter()
-    explore(seen, examples=600, steps=12)
+def test_invariants_hold_over_thousands_of_sequences(
+    machine: Machine, seen: Counter[str], record_property: Record, part: int
+) -> None:
+    seen.clear()
+    exploring.explore(machine, examples=600, steps=12)
     record_property("explored", dict(seen))
     assert seen.keys() >= ENDS, "the exploration misses ends that it is there for"

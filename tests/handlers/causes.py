@@ -1,0 +1,110 @@
+"""The causes that a failure may name, each with when it is really there."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tests.handlers.framework import Event, Properties
+
+if TYPE_CHECKING:
+    from tests.handlers.judging import Judge
+
+
+def justified(judge: "Judge", event: Event, reason: str) -> bool:
+    """Whether a failure names a cause that is there."""
+    return any(
+        found and holds(judge, event, found)
+        for pattern, holds in _CAUSES
+        for found in [re.match(pattern, reason, re.DOTALL)]
+    )
+
+
+def others(judge: "Judge", event: Event) -> bool:
+    """Whether the name that the request is about is, or was a moment ago, that of somebody else's cluster."""
+    name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
+    if name in judge.deeds.went and name not in judge.clusters:
+        return True
+    return name in judge.clusters and name not in judge.owned_by(event["StackId"], event["LogicalResourceId"])
+
+
+def _all_or_nothing(event: Event) -> bool:
+    """Without continuous provisioning the service takes an update back when a node cannot be had."""
+    return "NodeProvisioningMode" not in event["ResourceProperties"]
+
+
+def _differs(properties: Properties, old: Properties, key: str) -> bool:
+    groups: list[dict[str, Any]] = [*properties.get("InstanceGroups", []), *old.get("InstanceGroups", [])]
+    return properties.get(key) != old.get(key) or len({str(group.get(key)) for group in groups}) > 1
+
+
+def _surplus(judge: "Judge", event: Event, names: str) -> bool:
+    confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
+    cluster = judge.clusters.get(event["PhysicalResourceId"])
+    if cluster is None:
+        return judge.deeds.removed_by_hand
+    # A rollback may remove what the failed update made, and has to leave alone what it does not know.
+    return not judge.rolls_back() and all(
+        name in cluster.groups and name not in confirmed for name in names.split(", ")
+    )
+
+
+_HOLDS = Callable[["Judge", Event, "re.Match[str]"], bool]
+_CLUSTER = r"HyperPod cluster \S+ "
+_CAUSES: list[tuple[str, _HOLDS]] = [
+    (r"(\w+) failed \((\w+)\): (.+)", lambda judge, event, found: judge.api_error(event, *found.groups())),
+    (r"(\w+) got no answer: ", lambda judge, _, found: judge.deeds.explains(found[1], "time-out")),
+    (r"(\w+) was not tried: no time is left", lambda judge, _, __: bool(judge.deeds.errors)),
+    (r"Task timed out after ", lambda judge, _, __: judge.deeds.killed),
+    # ListTags showed a request that came before this one.
+    (
+        r"Update of HyperPod cluster \S+ was superseded: request \S+ came after",
+        lambda judge, _, __: judge.deeds.lagging,
+    ),
+    (_CLUSTER + "exists already and (was not made|belongs)", lambda judge, event, _: others(judge, event)),
+    (_CLUSTER + "is not this stack's any more", lambda judge, event, _: others(judge, event)),
+    (_CLUSTER + "carries no tag that names its stack", lambda judge, event, _: others(judge, event)),
+    (_CLUSTER + "(is gone|does not exist any more)", lambda judge, _, __: judge.deeds.removed_by_hand),
+    (_CLUSTER + "is being deleted by somebody else", lambda judge, _, __: judge.deeds.removed_by_hand),
+    (_CLUSTER + "is (Failed|Deleting) and takes no update", lambda judge, _, __: judge.deeds.removed_by_hand),
+    (
+        r"HyperPod cluster (\S+) is Failed: ([^\n]+?)(?: …)?(?:\n|$)",
+        lambda judge, _, found: judge.told(*found.groups()),
+    ),
+    (_CLUSTER + "is RollingBack: ", lambda judge, _, __: judge.deeds.drift or judge.deeds.taken_back),
+    (
+        _CLUSTER + r"takes no update while \d+ of its nodes are in deep",
+        lambda judge, _, __: judge.checked() and not judge.rolls_back(),
+    ),
+    (
+        _CLUSTER + "accepted the update but did not keep it: ",
+        lambda judge, event, __: (
+            judge.updates(event) > 0 and (judge.deeds.drift or judge.deeds.taken_back or _all_or_nothing(event))
+        ),
+    ),
+    (
+        r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",
+        lambda judge, event, found: (
+            _differs(event["ResourceProperties"], event.get("OldResourceProperties", {}), found[1])
+            and not judge.rolls_back()
+        ),
+    ),
+    (
+        r"(\w+) cannot be taken away from a HyperPod cluster",
+        lambda _, event, found: found[1] not in event["ResourceProperties"],
+    ),
+    (r"CreateCluster: unknown field '(\w+)'", lambda _, event, found: found[1] in event["ResourceProperties"]),
+    (
+        "Instance group (.+?) of HyperPod cluster .* would be removed with its nodes",
+        lambda judge, event, found: _surplus(judge, event, found[1]),
+    ),
+    (
+        r"Instance group \S+ of HyperPod cluster \S+ has (\d+) instances, raised outside this stack",
+        lambda judge, _, found: judge.deeds.explains_count(found[1]) and not judge.rolls_back(),
+    ),
+    (
+        r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "
+        r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\)|"
+        r"(\w+) (failed|got|was))",
+        lambda judge, _, found: bool(judge.deeds.errors) if found[2] else judge.in_its_words(found.string),
+    ),
+]

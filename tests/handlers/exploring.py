@@ -1,0 +1,79 @@
+"""Runs sequences: those that are written down, and as many more as chance draws.
+
+`python -m tests.handlers.exploring COUNT` runs both until an invariant breaks: always the same COUNT random ones.
+"""
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from rehearsal.account.hyperpod.bench import HyperPodBench
+from tests.handlers.regressions import REGRESSIONS, Sequence
+from tests.handlers.sequences import Sequences
+
+Machine = type[Sequences]
+
+
+@contextmanager
+def machine(seen: Counter[str]) -> Iterator[Machine]:
+    """Make the state machine over an account of its own; `seen` counts what happens."""
+    with HyperPodBench() as bench:
+        yield type("Sequences", (Sequences,), {"bench": bench, "seen": seen})
+
+
+def run(sequences: Machine, sequence: Sequence) -> None:
+    """Run one sequence with all invariants; raises AssertionError."""
+    state = sequences()
+    try:
+        sequence(state)
+    except BaseException:
+        state.close()
+        raise
+    state.teardown()
+
+
+def explore(sequences: Machine, examples: int, steps: int, **options: Any) -> None:
+    """Run so many random sequences; raises what the first one raises that fails."""
+    run_state_machine_as_test(
+        sequences,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=False,
+            **options,
+        ),
+    )
+
+
+def first_broken(examples: int) -> str:
+    """Return which sequence breaks an invariant first, and how; "" if all hold."""
+    seen: Counter[str] = Counter()
+    with machine(seen) as sequences:
+        for number, sequence in enumerate(REGRESSIONS, 1):
+            try:
+                run(sequences, sequence)
+            except AssertionError as error:
+                return f"{number} ({sequence.__name__}): {error!s:.200}"
+        seen.clear()
+        try:
+            # Whether one breaks is all that counts: none is made smaller.
+            explore(sequences, examples, steps=8, derandomize=True, phases=[Phase.generate])
+        except AssertionError as error:
+            return f"{len(REGRESSIONS) + seen['sequences']} (random): {error!s:.200}"
+    return ""
+
+
+if __name__ == "__main__":
+    logging.disable()
+    broken = first_broken(int(sys.argv[1]))
+    print(f"broken by sequence {broken}" if broken else "all sequences hold")
+    sys.exit(bool(broken))

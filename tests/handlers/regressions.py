@@ -1,0 +1,196 @@
+"""Sequences that chance finds late or never, one for each defect that the handlers once had.
+
+Each is what people, AWS and chance do; what must hold is judged as in every other sequence, and nowhere here.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.handlers import steps
+from tests.handlers.sequences import Sequences
+from tests.handlers.steps import CHANGES, Deploying, Mishap
+
+Sequence = Callable[[Sequences], object]
+
+
+def deploying(*edits: str, **changes: Any) -> Deploying:
+    """A deployment in which nothing goes wrong but the changes."""
+    how: dict[str, Any] = {
+        "fails_later": False,
+        "on_failure": "ROLLBACK",
+        "mishaps": [],
+        "given_up": None,
+        "guard": "Teardown",
+        "trouble": "",
+        "by_hand_first": False,
+    }
+    return Deploying(frozenset(edits), **how | changes)
+
+
+def before(what: str, *since: str, position: int = 0, which: int = 0) -> list[Mishap]:
+    """Something that happens before the `position`-th call from the first of `since` on."""
+    return [Mishap(what, since, position, after=False, which=which)]
+
+
+def after(what: str, *since: str, position: int = 0, which: int = 0) -> list[Mishap]:
+    """Something that happens after it."""
+    return [Mishap(what, since, position, after=True, which=which)]
+
+
+def older_update_during_a_newer_one(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("more workers"))
+    state.update_stack(how=deploying("fewer workers", mishaps=after(steps.OLDER, *CHANGES, which=1)))
+
+
+def creation_given_up_while_its_role_is_unknown(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying(trouble=steps.ROLE_UNKNOWN, given_up=0))
+
+
+def field_taken_away_while_the_cluster_is_busy(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("labels"))
+    state.change_it_by_hand(deed="software")
+    state.update_stack(how=deploying())
+
+
+def field_taken_away_where_omissions_keep_it(state: Sequences) -> None:
+    state.start(state="running", keeps_omitted=True)
+    state.update_stack(how=deploying("labels", "own image"))
+    state.update_stack(how=deploying())
+
+
+def image_taken_away_while_the_cluster_is_busy(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("own image"))
+    state.change_it_by_hand(deed="software")
+    state.update_stack(how=deploying())
+
+
+def guard_replaced(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying(guard="OtherTeardown"))
+
+
+def answer_of_a_creation_lost_while_reads_lag(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying(trouble=steps.LAG, mishaps=after("InternalFailure", "CreateCluster")))
+
+
+def creation_killed_while_reads_lag(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying(trouble=steps.LAG, mishaps=after("killed", "CreateCluster")))
+
+
+def first_look_at_a_new_cluster_killed_while_reads_lag(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying(trouble=steps.LAG, mishaps=before("killed", "DescribeCluster")))
+
+
+def deletion_that_always_fails(state: Sequences) -> None:
+    state.start(state="running")
+    state.let_something_happen(what=steps.NEVER_DELETED, which=0)
+    state.delete_stack(mishaps=[])
+
+
+def update_sent_by_hand_before_and_taken_back(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("more workers", trouble=steps.TAKEN_BACK, by_hand_first=True))
+
+
+def groups_added_in_a_chain(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_in_a_chain(chain=[deploying("new group"), deploying("new group", "another group")], mishaps=[])
+
+
+def group_added_in_a_chain_whose_removal_is_confirmed_and_refused(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_in_a_chain(chain=[deploying("new group"), deploying("removal confirmed", "typing error")], mishaps=[])
+
+
+def group_added_while_its_namesake_goes(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying("new group"))
+    state.wait(minutes=240, repaired=False)
+    state.update_stack(how=deploying("removal confirmed"))
+    state.update_stack(how=deploying())
+    state.update_stack(how=deploying("new group", fails_later=True))
+
+
+def group_made_by_hand_under_the_name_of_one_that_was_rolled_back(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("new group", fails_later=True))
+    state.wait(minutes=30, repaired=False)
+    state.change_it_by_hand(deed="more")
+    state.update_stack(how=deploying("more workers", mishaps=after("killed")))
+
+
+def cluster_that_goes_before_its_tags_are_read(state: Sequences) -> None:
+    state.start(state="running")
+    state.delete_stack(mishaps=before(steps.GOES, "ListTags"))
+
+
+def tags_deployed_after_counts_were_raised(state: Sequences) -> None:
+    state.start(state="running")
+    state.change_it_by_hand(deed="raise")
+    state.update_stack(how=deploying("other tags"))
+
+
+def group_removed_and_nothing_else(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("no workers", "removal confirmed"))
+
+
+def rollback_to_a_template_that_confirms_a_removal(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("removal confirmed"))
+    state.change_it_by_hand(deed="more")
+    state.change_it_by_hand(deed="theirs")
+    state.update_stack(how=deploying("typing error"))
+
+
+def update_cancelled_at_once_while_reads_lag(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("new group", "more workers", trouble=steps.LAG, given_up=0))
+    state.wait(minutes=10, repaired=True)
+
+
+def creation_delivered_again_after_counts_were_raised(state: Sequences) -> None:
+    state.start(state="running")
+    state.change_it_by_hand(deed="raise")
+    state.let_something_happen(what=steps.LATE, which=0)
+    state.update_stack(how=deploying("other tags"))
+
+
+def update_delivered_again_as_its_rollback_begins(state: Sequences) -> None:
+    killed = after("killed", *CHANGES)
+    state.start(state="running")
+    # The seventh call is the rollback's first.
+    state.update_stack(how=deploying("new group", mishaps=[*killed, *before(steps.OLDER, position=7, which=1)]))
+
+
+REGRESSIONS: Final[tuple[Sequence, ...]] = (
+    older_update_during_a_newer_one,
+    creation_given_up_while_its_role_is_unknown,
+    field_taken_away_while_the_cluster_is_busy,
+    field_taken_away_where_omissions_keep_it,
+    image_taken_away_while_the_cluster_is_busy,
+    guard_replaced,
+    answer_of_a_creation_lost_while_reads_lag,
+    creation_killed_while_reads_lag,
+    first_look_at_a_new_cluster_killed_while_reads_lag,
+    deletion_that_always_fails,
+    update_sent_by_hand_before_and_taken_back,
+    groups_added_in_a_chain,
+    group_added_in_a_chain_whose_removal_is_confirmed_and_refused,
+    group_added_while_its_namesake_goes,
+    group_made_by_hand_under_the_name_of_one_that_was_rolled_back,
+    cluster_that_goes_before_its_tags_are_read,
+    tags_deployed_after_counts_were_raised,
+    group_removed_and_nothing_else,
+    rollback_to_a_template_that_confirms_a_removal,
+    update_cancelled_at_once_while_reads_lag,
+    creation_delivered_again_after_counts_were_raised,
+    update_delivered_again_as_its_rollback_begins,
+)
