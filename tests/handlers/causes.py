@@ -84,8 +84,11 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (
         r"(\w+) of (?:HyperPod cluster|instance group) \S+ cannot be changed: ",
         lambda judge, event, found: (
-            _differs(event["ResourceProperties"], event.get("OldResourceProperties", {}), found[1])
-            and not judge.rolls_back()
+            not judge.rolls_back()
+            and (
+                found[1] in judge.deeds.unknown_fields
+                or _differs(event["ResourceProperties"], event.get("OldResourceProperties", {}), found[1])
+            )
         ),
     ),
     (

@@ -1,6 +1,6 @@
-"""Runs sequences: those that are written down, and as many more as chance draws.
+"""Runs sequences: those that are written down, and random ones.
 
-`python -m tests.handlers.exploring COUNT` runs both until an invariant breaks: always the same COUNT random ones.
+`python -m tests.handlers.exploring` runs the sequences of a usual run until an invariant breaks.
 """
 
 import logging
@@ -16,6 +16,9 @@ from hypothesis.stateful import run_state_machine_as_test
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.regressions import REGRESSIONS, Sequence
 from tests.handlers.sequences import Sequences
+
+USUAL: dict[str, Any] = {"examples": 150, "steps": 8, "derandomize": True}
+"""What a usual run explores: always the same sequences."""
 
 Machine = type[Sequences]
 
@@ -54,7 +57,7 @@ def explore(sequences: Machine, examples: int, steps: int, **options: Any) -> No
     )
 
 
-def first_broken(examples: int) -> str:
+def first_broken() -> str:
     """Return which sequence breaks an invariant first, and how; "" if all hold."""
     seen: Counter[str] = Counter()
     with machine(seen) as sequences:
@@ -66,7 +69,7 @@ def first_broken(examples: int) -> str:
         seen.clear()
         try:
             # Whether one breaks is all that counts: none is made smaller.
-            explore(sequences, examples, steps=8, derandomize=True, phases=[Phase.generate])
+            explore(sequences, **USUAL, phases=[Phase.generate])
         except AssertionError as error:
             return f"{len(REGRESSIONS) + seen['sequences']} (random): {error!s:.200}"
     return ""
@@ -74,6 +77,6 @@ def first_broken(examples: int) -> str:
 
 if __name__ == "__main__":
     logging.disable()
-    broken = first_broken(int(sys.argv[1]))
+    broken = first_broken()
     print(f"broken by sequence {broken}" if broken else "all sequences hold")
     sys.exit(bool(broken))

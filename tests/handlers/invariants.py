@@ -1,5 +1,6 @@
 """What must hold after every step of a sequence, whatever the answers were."""
 
+from handlers.hyperpod_cluster import index
 from rehearsal.account.hyperpod.model import ClusterStatus, Group
 from tests.handlers.engine import Deployments
 from tests.handlers.judging import NAME, Deeds, Judge
@@ -79,8 +80,12 @@ class Invariants:
         self._seen_requests = len(requests)
         for request in new:
             self._consented |= {*request.get("ResourceProperties", {}).get("ConfirmGroupRemoval", [])}
-        if self._deeds.adopted or any(request["RequestType"] == "Create" for request in new):
-            # A creation that takes its cluster over does not know which counts were deployed before.
+            if request["ResourceType"] == index.CLUSTER and request["RequestType"] != "Delete":
+                # A request does not know which count was deployed before of a group that its old properties lack.
+                old = request.get("OldResourceProperties", {}).get("InstanceGroups", [])
+                self._consented |= self.raised_by_hand.keys() - {group["InstanceGroupName"] for group in old}
+        if self._deeds.adopted:
+            # Nor does a creation that took over what an earlier one had made, and is delivered again.
             self._consented |= self.raised_by_hand.keys()
             self._deeds.adopted = False
         cluster = self._judge.clusters.get(NAME)

@@ -11,12 +11,10 @@ import pytest
 
 from tests.handlers.mends import MENDS, ROOT, Mend
 
-RANDOM_SEQUENCES = 200
-
 
 def explored(handlers: Path) -> subprocess.CompletedProcess[str]:
     """Run the sequences with the handlers of this directory in the place of the project's."""
-    argv = [sys.executable, "-W", "ignore", "-m", "tests.handlers.exploring", str(RANDOM_SEQUENCES)]
+    argv = [sys.executable, "-W", "ignore", "-m", "tests.handlers.exploring"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(handlers), str(ROOT)])}
     return subprocess.run(argv, cwd=handlers, env=env, capture_output=True, text=True, check=False)
 

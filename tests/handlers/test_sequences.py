@@ -41,7 +41,7 @@ def test_invariants_hold_over_a_sequence_that_once_broke_one(machine: Machine, s
 
 def test_invariants_hold_over_sequences(machine: Machine, seen: Counter[str], record_property: Record) -> None:
     seen.clear()
-    exploring.explore(machine, examples=150, steps=8, derandomize=True)
+    exploring.explore(machine, **exploring.USUAL)
     record_property("explored", dict(seen))
 
 
