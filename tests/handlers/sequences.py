@@ -198,6 +198,8 @@ class Sequences(RuleBasedStateMachine):
         if how.by_hand_first and self.must_hold.in_service():
             self.deeds.drift = True
             self.by_hand(self.operator.update_cluster, InstanceGroups=properties["InstanceGroups"])
+            # Whoever sent that gave the counts, too.
+            self.must_hold.raised_by_hand.clear()
         with self.mishaps.during(how.mishaps, how.given_up):
             self.stacks.deploy(properties, fails_later=how.fails_later, on_failure=how.on_failure, guard=how.guard)
 
