@@ -21,7 +21,7 @@ from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from rehearsal.account.hyperpod import model
 from rehearsal.account.hyperpod.bench import HyperPodBench
 from rehearsal.account.hyperpod.faults import Faults
-from rehearsal.account.hyperpod.permissions import TABLE
+from rehearsal.account.hyperpod.required_permissions import REQUIRED
 from tests.handlers import steps
 from tests.handlers.changing import BY_HAND, edited
 from tests.handlers.engine import Deployments
@@ -33,7 +33,9 @@ from tests.handlers.steps import Deploying, Mishap
 
 # Fields of a group whose absence a request can say.
 OMITTABLE = ("ImageId", "InstanceStorageConfigs", "KubernetesConfig", "MinInstanceCount")
-CALLS = sorted({call for call in TABLE if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))})
+CALLS = sorted(
+    {call for call in REQUIRED if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))}
+)
 
 
 class Sequences(RuleBasedStateMachine):
