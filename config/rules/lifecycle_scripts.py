@@ -21,7 +21,7 @@ def lifecycle_scripts(environment: Environment) -> Iterator[Violation]:
     Why: the folder is uploaded as it is and the script run as root. One that is missing or cannot start fails each new
     node, an hour and more after the deployment began.
     Source: AWS docs, sagemaker-hyperpod-lifecycle-best-practices; awslabs/awsome-distributed-ai #916, #918.
-    Example: hyperpod.instance_groups.0.lifecycle_scripts: docs
+    Example: hyperpod.instance_groups.0.lifecycle_scripts: handlers
     """
     looked_at = set()
     for key, group in groups(environment):

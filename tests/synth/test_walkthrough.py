@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import jmespath  # type: ignore[import-untyped]  # boto3 brings it, without type
 import pytest
 import yaml
 
+from config import load
+from ops.render.manifests import render
 from tests.synth.synthesis import Assembly
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference" / "walkthrough.md").read_text()
-MANIFESTS = Path(__file__).parents[2] / "manifests" / "dev"
 COLUMNS = ["value", "walkthrough", "ours", "", "why", "where"]
 
 
@@ -66,9 +68,15 @@ def in_template(assembly: Assembly, part: str, resource_type: str, path: str) ->
     return jmespath.search(path, assembly.templates[part].only(resource_type))
 
 
+@cache
+def manifests() -> dict[Path, str]:
+    """What manifests/ shows of the walkthrough's environment."""
+    return render(load("dev"))
+
+
 def in_manifest(file: str, name: str, path: str) -> Any:
     """The value in the file's first object of that kind in which there is one, or in the release of that name."""
-    documents = [document for document in yaml.safe_load_all((MANIFESTS / file).read_text()) if document]
+    documents = [document for document in yaml.safe_load_all(manifests()[Path("dev", file)]) if document]
     named = [document for document in documents if name in {document.get("kind"), document.get("name")}]
     assert named, f"manifests/dev/{file} has no {name}"
     values = (jmespath.search(path, document) for document in named)
@@ -108,7 +116,7 @@ def test_only_a_replacement_may_lack_a_place_to_look(row: Row) -> None:
 def test_the_image_s_base_is_the_walkthrough_s() -> None:
     """It has no property to look at: the build gets it as an argument."""
     [base] = [row.ours for row in ROWS if row.value == "base"]
-    documents = yaml.safe_load_all((MANIFESTS / "ray" / "image-build.yaml").read_text())
+    documents = yaml.safe_load_all(manifests()[Path("dev", "ray", "image-build.yaml")])
     arguments = jmespath.search("[].spec.template.spec.containers[].args[]", [*documents])
     assert f"build-arg:BASE_IMAGE=docker.io/{base}" in arguments
 

@@ -182,7 +182,7 @@ CASES: Final[dict[str, list[Case]]] = {
     "V16": [Case({"project": "a" * 27}, {"project": "a" * 26})],
     "V17": [
         Case({f"{HEADS}.lifecycle_scripts": folder})
-        for folder in ("lifecycle_scripts/gone", "docs", "/etc", "../..", "", "x" * 5000)
+        for folder in ("lifecycle_scripts/gone", "handlers", "/etc", "../..", "", "x" * 5000)
     ],
     "V18": [
         Case({f"{HEADS}.volume_gib": 0}, {f"{HEADS}.volume_gib": 1}),
