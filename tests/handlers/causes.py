@@ -64,7 +64,11 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (_CLUSTER + "is not this stack's any more", lambda judge, event, _: others(judge, event)),
     (_CLUSTER + "carries no tag that names its stack", lambda judge, event, _: others(judge, event)),
     (_CLUSTER + "(is gone|does not exist any more)", lambda judge, _, __: judge.deeds.removed_by_hand),
-    (_CLUSTER + "is being deleted by somebody else", lambda judge, _, __: judge.deeds.removed_by_hand),
+    # By somebody, or by an earlier request of the stack whose deletion does not end.
+    (
+        _CLUSTER + "is being deleted by somebody else",
+        lambda judge, _, __: judge.deeds.removed_by_hand or judge.deleting(),
+    ),
     (_CLUSTER + "is (Failed|Deleting) and takes no update", lambda judge, _, __: judge.deeds.removed_by_hand),
     (
         r"HyperPod cluster (\S+) is Failed: ([^\n]+?)(?: …)?(?:\n|$)",

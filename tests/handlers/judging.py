@@ -206,6 +206,10 @@ class Judge:
         nodes = [node for cluster in self.clusters.values() for node in cluster.nodes.values()]
         return any(node.status is NodeStatus.DEEP_HEALTH_CHECK for node in nodes)
 
+    def deleting(self) -> bool:
+        """Whether a cluster is being deleted."""
+        return any(cluster.status is ClusterStatus.DELETING for cluster in self.clusters.values())
+
     @property
     def deeds(self) -> Deeds:
         return self._deeds
