@@ -11,6 +11,7 @@ import cdk8s
 
 from config import Environment, naming
 from config.facts import versions
+from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import Reaper, ReaperChart
 from k8s_charts.helm.fsx_csi import fsx_csi_release
@@ -96,6 +97,7 @@ class RayObjects:
     volume_owner: dict[str, ProjectChart]
     image_builder_account: ProjectChart | None
     image_build: ProjectChart | None
+    controller_code: ProjectChart
     reaper: ProjectChart
     job_supervisor: ProjectChart
     cluster_policies: dict[str, ProjectChart]
@@ -157,6 +159,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         volume_owner=_volume_owner(app, environment, facts),
         image_builder_account=_image_builder_account(app, build.role_arn) if build else None,
         image_build=_image_build(app, environment, build.context) if build else None,
+        controller_code=_controller_code(app, environment),
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
         cluster_policies={
@@ -290,6 +293,14 @@ def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
         return None
     # FSx user guide, "Mounting from an Amazon EC2 instance": a file system's DNS name.
     return FileSystemAddress(existing.id, f"{existing.id}.fsx.{environment.region}.amazonaws.com", existing.mount_name)
+
+
+def _controller_code(app: cdk8s.App, environment: Environment) -> ProjectChart:
+    controllers = (
+        ControllerCode("reaper", names.REAPER_CODE, environment.kuberay.namespace),
+        ControllerCode("job_supervisor", names.JOB_SUPERVISOR_CODE, environment.ray.namespace),
+    )
+    return ControllerCodeChart(app, "controller-code", controllers=controllers)
 
 
 def _reaper(environment: Environment) -> Reaper:

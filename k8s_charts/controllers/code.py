@@ -5,9 +5,15 @@ Its pod never waits for the Ray image, and a change of one controller leaves the
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import cdk8s
+from constructs import Construct
+
+from k8s_charts.shared.chart import ProjectChart
 
 PACKAGE: Final = Path(__file__).resolve().parents[2] / "controllers"
 # The volume's name too: in the rehearsal that becomes its folder's.
@@ -30,7 +36,33 @@ POD_SECURITY: Final = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 
+# Helm keeps a release's record in its namespace, and knows by both that the objects are its own.
+RELEASE: Final = "controller-code"
+
 _IMPORT: Final = re.compile(rf"^from {PACKAGE.name}\.(\w+) import ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ControllerCode:
+    """The code of `controllers.<module>`, as ConfigMap `name` in the namespace of its pods."""
+
+    module: str
+    name: str
+    namespace: str
+
+
+class ControllerCodeChart(ProjectChart):
+    """A ConfigMap of code for each controller.
+
+    The stack applies them as a Helm release whose chart is an asset: a template carries the asset's hash.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, controllers: Sequence[ControllerCode]) -> None:
+        super().__init__(scope, id)
+        for controller in controllers:
+            metadata = cdk8s.ApiObjectMetadata(name=controller.name, namespace=controller.namespace)
+            made = cdk8s.ApiObject(self, controller.name, api_version="v1", kind="ConfigMap", metadata=metadata)
+            made.add_json_patch(cdk8s.JsonPatch.add("/data", code_of(controller.module)))
 
 
 def code_of(module: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.ray.pods import LOST_NODE_SECONDS
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
-from k8s_charts.shared.names import JOB_SUPERVISOR, SUBMITTER_LABEL, submitters_group
+from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, SUBMITTER_LABEL, submitters_group
 
 _PORT: Final = 8080
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -52,12 +52,11 @@ class JobSupervisor:
 
 
 class JobSupervisorChart(ProjectChart):
-    """Account, roles, code and template of the supervisors, and the role of the submitters."""
+    """Account, roles and template of the supervisors, and the role of the submitters."""
 
     def __init__(self, scope: Construct, id: str, *, supervisor: JobSupervisor) -> None:
         super().__init__(scope, id)
         self._namespace = supervisor.namespace
-        code = code_of("job_supervisor")
         self._add("v1", "ServiceAccount", JOB_SUPERVISOR, {"automountServiceAccountToken": False})
         self._grant(
             JOB_SUPERVISOR,
@@ -66,8 +65,7 @@ class JobSupervisorChart(ProjectChart):
         )
         group = submitters_group(supervisor.namespace)
         self._grant("submitters", SUBMITTER_RULES, {"apiGroup": _RBAC, "kind": "Group", "name": group})
-        self._add("v1", "ConfigMap", JOB_SUPERVISOR, {"data": code})
-        explain(self._add("batch/v1", "CronJob", JOB_SUPERVISOR, {"spec": _template(supervisor, code)}), _EXCEPTIONS)
+        explain(self._add("batch/v1", "CronJob", JOB_SUPERVISOR, {"spec": _template(supervisor)}), _EXCEPTIONS)
 
     def _grant(self, name: str, rules: tuple[dict[str, Any], ...], subject: dict[str, str]) -> None:
         reference = {"apiGroup": _RBAC, "kind": "Role", "name": name}
@@ -82,16 +80,16 @@ class JobSupervisorChart(ProjectChart):
         return made
 
 
-def _template(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
+def _template(supervisor: JobSupervisor) -> dict[str, Any]:
     return {
         # No such day, and suspended: it is a template only.
         "schedule": "0 0 31 2 *",
         "suspend": True,
-        "jobTemplate": {"spec": _job(supervisor, code)},
+        "jobTemplate": {"spec": _job(supervisor)},
     }
 
 
-def _job(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
+def _job(supervisor: JobSupervisor) -> dict[str, Any]:
     """What `ops job submit` names, and gives the run's own arguments and package."""
     return {
         "backoffLimit": 20,
@@ -106,7 +104,7 @@ def _job(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
         "template": {
             "metadata": {
                 "labels": {"app.kubernetes.io/name": JOB_SUPERVISOR, SUBMITTER_LABEL: "true"},
-                "annotations": {"ray-on-hyperpod/code": digest(code)},
+                "annotations": {"ray-on-hyperpod/code": digest(code_of("job_supervisor"))},
             },
             "spec": {
                 "restartPolicy": "Never",
@@ -125,7 +123,7 @@ def _job(supervisor: JobSupervisor, code: dict[str, str]) -> dict[str, Any]:
                 "securityContext": POD_SECURITY,
                 "terminationGracePeriodSeconds": 20,
                 "containers": [_container(supervisor)],
-                "volumes": [code_volume(JOB_SUPERVISOR)],
+                "volumes": [code_volume(JOB_SUPERVISOR_CODE)],
             },
         },
     }

@@ -1,7 +1,7 @@
 """The controller that force-deletes Ray pods which are stuck on lost nodes (`controllers/reaper.py`).
 
 It lives in the operator's namespace: who works in Ray's namespace can neither change its code nor borrow its account.
-Its code is a ConfigMap and its image plain Python, so that recovery never waits for the Ray image.
+Its code is a ConfigMap (controller_code.py) and its image plain Python, so that recovery never waits for the Ray image.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from k8s_charts.ray.pods import LOST_NODE_SECONDS
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.flows import REAPER_FLOW
-from k8s_charts.shared.names import METRICS_PORT, REAPER
+from k8s_charts.shared.names import METRICS_PORT, REAPER, REAPER_CODE
 
 REPLICAS: Final = 2
 
@@ -39,20 +39,18 @@ class Reaper:
 
 
 class ReaperChart(ProjectChart):
-    """The reaper: account, roles, code, two replicas."""
+    """The reaper: account, roles, two replicas."""
 
     def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
         super().__init__(scope, id)
         self._reaper = reaper
-        code = code_of("reaper")
         own = reaper.namespace
         self._add("v1", "ServiceAccount", own, {"automountServiceAccountToken": False})
         self._add_roles()
-        self._add("v1", "ConfigMap", own, {"data": code})
         self._add("networking.k8s.io/v1", "NetworkPolicy", own, {"spec": REAPER_FLOW.specification()})
         disruption = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
         self._add("policy/v1", "PodDisruptionBudget", own, {"spec": disruption})
-        explain(self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper, code)}), _EXCEPTIONS)
+        explain(self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper)}), _EXCEPTIONS)
 
     def _add_roles(self) -> None:
         """What `controllers.reaper.PERMISSIONS` says, and no more."""
@@ -80,10 +78,10 @@ class ReaperChart(ProjectChart):
         return made
 
 
-def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
+def _deployment(reaper: Reaper) -> dict[str, Any]:
     apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
     annotations = {
-        "ray-on-hyperpod/code": digest(code),
+        "ray-on-hyperpod/code": digest(code_of("reaper")),
         "prometheus.io/scrape": "true",
         "prometheus.io/port": str(METRICS_PORT),
     }
@@ -100,7 +98,7 @@ def _deployment(reaper: Reaper, code: dict[str, str]) -> dict[str, Any]:
         "securityContext": POD_SECURITY,
         "terminationGracePeriodSeconds": 5,
         "containers": [_container(reaper)],
-        "volumes": [code_volume(REAPER)],
+        "volumes": [code_volume(REAPER_CODE)],
     }
     return {
         "replicas": REPLICAS,

@@ -20,9 +20,13 @@ IMAGE_BUILDER_SERVICE_ACCOUNT: Final = "image-builder"
 RAY_SERVICE_ACCOUNT: Final = "ray"
 # Deployment, service account and the rest of the reaper, in the operator's namespace.
 REAPER: Final = "ray-reaper"
+# ConfigMaps of the controllers' code: other names than those of the controllers, under which earlier deployments made
+# ConfigMaps that Helm would refuse to take over (docs/adr/0042).
+REAPER_CODE: Final = f"{REAPER}-code"
 
-# Account, role, code and template of the job supervisors, in Ray's namespace.
+# Account, role and template of the job supervisors, in Ray's namespace.
 JOB_SUPERVISOR: Final = "job-supervisor"
+JOB_SUPERVISOR_CODE: Final = f"{JOB_SUPERVISOR}-code"
 
 # Prefix of the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"

@@ -11,8 +11,10 @@ from constructs import Construct
 from config import Environment, naming
 from config.facts import versions
 from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, ray_objects
+from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
+from stacks.constructs.object_release import object_release
 from stacks.eks.stack import EksStack
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
@@ -37,8 +39,18 @@ class RayStack(EnvironmentStack):
         objects = ray_objects(environment, facts)
 
         namespace = manifest(self, "Namespace", cluster=cluster, chart=objects.namespace)
+        # Before its pods are rolled, so that they start with it.
+        code = object_release(
+            self,
+            "ControllerCode",
+            cluster=cluster,
+            name=controller_code.RELEASE,
+            namespace=environment.kuberay.namespace,
+            chart=objects.controller_code,
+            after=namespace,
+        )
         # It goes last: a pod that is stuck on a lost node keeps the claim until the reaper has freed it.
-        reaper = manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=namespace)
+        reaper = manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=code)
         volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=reaper)
         if environment.fsx.dynamic:
             volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
@@ -50,7 +62,8 @@ class RayStack(EnvironmentStack):
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
             volume,
         ]
-        manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper)
+        # Jobs of runs mount the ConfigMap that earlier deployments made in this manifest (docs/adr/0042).
+        manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper, prune=False)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]

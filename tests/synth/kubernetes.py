@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from tests.synth.synthesis import Template
+import yaml
+
+from tests.synth.synthesis import Assembly, Template
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 RELEASE = "Custom::AWSCDK-EKS-HelmChart"
@@ -24,6 +26,13 @@ def text(value: Any) -> str:
 def objects(template: Template) -> dict[str, list[Object]]:
     """Kubernetes objects of each manifest resource, by logical id."""
     return {id: json.loads(text(r["Properties"]["Manifest"])) for id, r in template.all(MANIFEST).items()}
+
+
+def released(assembly: Assembly, part: str, name: str) -> list[Object]:
+    """Kubernetes objects that the asset of one of the project's own releases holds."""
+    [release] = [each for each in assembly.templates[part].properties(RELEASE) if each["Release"] == name]
+    asset = text(release["ChartAssetURL"]).rpartition("/")[2].removesuffix(".zip")
+    return list(yaml.safe_load_all((assembly.directory / f"asset.{asset}" / "files" / "objects.yaml").read_text()))
 
 
 def id_of(template: Template, kind: str, name: str) -> str:

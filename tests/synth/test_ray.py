@@ -1,5 +1,6 @@
 """Promises of the ray stack."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ import yaml
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
 from k8s_charts.assembly import image_build
+from k8s_charts.controllers import code as controller_code
+from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER, REAPER_CODE
 from ops.render.manifests import render
 from rehearsal.account.hyperpod.policies import Decision, evaluate
-from tests.synth.kubernetes import Object, id_of, needs, objects, trust
-from tests.synth.synthesis import Assembly, Template, synthesise
+from tests.synth.kubernetes import Object, id_of, needs, objects, release_id, released, trust
+from tests.synth.synthesis import REPOSITORY, Assembly, Template, synthesise
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +66,27 @@ def test_reaper_frees_the_claim_of_stuck_pods_while_the_volume_goes(ray: Templat
     ):
         assert needs(ray, id_of(ray, kind, name), reaper)
     assert needs(ray, reaper, id_of(ray, "Namespace", "ray"))
+
+
+def test_code_of_the_controllers_is_there_before_their_pods_and_in_no_template(ray: Template, dev: Assembly) -> None:
+    """As a release: a template carries the hash of its asset."""
+    code = release_id(ray, controller_code.RELEASE)
+    assert ray.body["Resources"][code]["Properties"]["Namespace"] == "kuberay"
+    assert needs(ray, code, id_of(ray, "Namespace", "ray"))
+    for kind, name in (("Deployment", REAPER), ("CronJob", JOB_SUPERVISOR)):
+        assert needs(ray, id_of(ray, kind, name), code)
+    held = released(dev, "ray", controller_code.RELEASE)
+    assert {item["metadata"]["name"] for item in held} == {REAPER_CODE, JOB_SUPERVISOR_CODE}
+    template = json.dumps(ray.body)
+    for program in {text for item in held for text in item["data"].values()}:
+        assert json.dumps(json.dumps(program))[3:-3] not in template
+
+
+def test_an_update_prunes_nothing_of_the_supervisor(ray: Template) -> None:
+    """The ConfigMap of code that earlier deployments made would go, while Jobs of their runs mount it."""
+    id = id_of(ray, "CronJob", JOB_SUPERVISOR)
+    assert "PruneLabel" not in ray.body["Resources"][id]["Properties"]
+    assert "PruneLabel" in ray.body["Resources"][id_of(ray, "Deployment", REAPER)]["Properties"]
 
 
 def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import yaml
 
+from k8s_charts.shared.chart import ProjectChart
 from ops.change import kuberay_crds
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
+from stacks.constructs.object_release import write_objects_chart
 from tests.waiting import wait_until
 
 Object = dict[str, Any]
@@ -89,6 +92,22 @@ _GET.add_argument("-A", action="store_true")
 _GET.add_argument("-l")
 _GET.add_argument("kinds")
 _GET.add_argument("name", nargs="?")
+
+
+def helm(control_plane: ControlPlane, *arguments: str | Path) -> str:
+    """Run the real Helm as cluster administrator."""
+    argv = [str(control_plane.binaries["helm"]), f"--kubeconfig={control_plane.admin_kubeconfig}"]
+    environment = {"HOME": str(control_plane.directory), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([*argv, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"helm {arguments}: {done.stderr}"
+    return done.stdout
+
+
+def install_objects(control_plane: ControlPlane, name: str, namespace: str, chart: ProjectChart) -> None:
+    """Install a chart's objects as a release of their own, or upgrade it, as CDK's function does."""
+    with TemporaryDirectory() as directory:
+        own = write_objects_chart(Path(directory), name, chart)
+        helm(control_plane, "upgrade", name, own, "--install", f"--namespace={namespace}")
 
 
 @dataclass(frozen=True)

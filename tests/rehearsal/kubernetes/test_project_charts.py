@@ -12,6 +12,7 @@ from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
 from k8s_charts.assembly import PlatformObjects, RayObjects, platform_objects, ray_objects
+from k8s_charts.controllers import code
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.release import HelmRelease
 from k8s_charts.shared.chart import ProjectChart
@@ -21,7 +22,7 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from stacks.shared.crds_chart import write_crds_chart
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, wait_until_served
+from tests.rehearsal.kubernetes.cluster import Kubectl, Object, helm, install_objects, wait_until_served
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -59,6 +60,12 @@ class Deployment:
         if release.only_crds:
             wait_until_served(self.kubectl)
         self._run("helm", "uninstall", release.name, f"--namespace={release.namespace}", "--wait", KUBECTL_PATIENCE)
+
+    def install_code(self, ray: RayObjects) -> None:
+        install_objects(self._control_plane, code.RELEASE, "kuberay", ray.controller_code)
+
+    def uninstall_code(self) -> None:
+        helm(self._control_plane, "uninstall", code.RELEASE, "--namespace=kuberay")
 
     def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
         argv = [str(self._control_plane.binaries[program]), f"--kubeconfig={self._control_plane.admin_kubeconfig}"]
@@ -113,7 +120,10 @@ def deployment(
             deployment.create(chart)
         deployment.install(platform.kuberay_crds)
         deployment.install(platform.kuberay)
-        for chart in (*_build_ground(platform), *_ray_charts(ray)):
+        for chart in (*_build_ground(platform), ray.namespace):
+            deployment.create(chart)
+        deployment.install_code(ray)
+        for chart in _ray_charts(ray):
             deployment.create(chart)
         yield deployment
     finally:
@@ -125,7 +135,8 @@ def _build_ground(platform: PlatformObjects) -> list[ProjectChart]:
 
 
 def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
-    ground = [ray.namespace, ray.policies, *ray.cluster_policies.values(), ray.account, ray.volume, ray.reaper]
+    """After the namespace and the controllers' code."""
+    ground = [ray.policies, *ray.cluster_policies.values(), ray.account, ray.volume, ray.reaper]
     ground += ray.volume_owner.values()
     build = [chart for chart in (ray.image_builder_account, ray.image_build) if chart]
     return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
@@ -219,7 +230,7 @@ def test_image_build_gets_a_place_and_completes(deployment: Deployment) -> None:
 
 
 def test_applying_the_same_again_changes_nothing(deployment: Deployment, ray: RayObjects) -> None:
-    assert [chart.node.id for chart in _ray_charts(ray) if deployment.differs(chart)] == []
+    assert [chart.node.id for chart in (ray.namespace, *_ray_charts(ray)) if deployment.differs(chart)] == []
 
 
 def test_a_value_that_the_operators_chart_does_not_know_fails_the_release(
@@ -243,6 +254,8 @@ def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
 ) -> None:
     for chart in reversed(_ray_charts(ray)):
         deployment.delete(chart)
+    deployment.uninstall_code()
+    deployment.delete(ray.namespace)
     deployment.uninstall(platform.kuberay)
     deployment.uninstall(platform.kuberay_crds)
     for chart in (*reversed(_build_ground(platform)), platform.kuberay_policies):

@@ -14,9 +14,10 @@ import pytest
 
 from config import labels
 from config.facts.versions import PYTHON_IMAGE
+from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import REPLICAS, Reaper, ReaperChart
-from k8s_charts.shared.names import REAPER
+from k8s_charts.shared.names import REAPER, REAPER_CODE
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster
@@ -37,8 +38,10 @@ def objects(namespace: str, ray_namespace: str) -> list[Object]:
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": restricted}}
     rays = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ray_namespace}}
-    chart = ReaperChart(cdk8s.App(), "reaper", reaper=Reaper(namespace, ray_namespace, PYTHON_IMAGE))
-    made = [own, rays, *chart.to_json()]
+    app = cdk8s.App()
+    code = ControllerCodeChart(app, "code", controllers=[ControllerCode("reaper", REAPER_CODE, namespace)])
+    chart = ReaperChart(app, "reaper", reaper=Reaper(namespace, ray_namespace, PYTHON_IMAGE))
+    made = [own, rays, *code.to_json(), *chart.to_json()]
     arguments(made)[1] = f"--unready-seconds={TOLERATED}"
     return made
 

@@ -19,8 +19,9 @@ from rich.console import Console
 
 from config import labels
 from config.facts.versions import PYTHON_IMAGE
+from k8s_charts.controllers.code import RELEASE, ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.shared.names import RUN_LABEL, submitters_group
+from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RUN_LABEL, submitters_group
 from ops.errors import UnreachableError
 from ops.jobs import direct, follow
 from ops.jobs.head_api import Head, HeadUnreachableError
@@ -29,7 +30,7 @@ from ops.jobs.runs import Request, RunError, Runs, as_submitter
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod, ray_cluster
+from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, helm, install_objects, pod, ray_cluster
 from tests.unit.controllers.fake_ray import FakeRay, serve
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 
@@ -51,6 +52,8 @@ with fake_ray.serve(host, int(port)) as ray:
             elif job.status == "RUNNING" and "last" not in job.request["entrypoint"]:
                 job.end("FAILED", 4)
 """
+# As CDK labels each object of a manifest, to prune those that left it.
+CDK_LABEL = "aws.cdk.eks/prune-c8f5e7"
 PACKAGE = Package("_ray_pkg_0123456789abcdef.zip", b"a zip file")
 
 
@@ -95,8 +98,9 @@ def place(
     nodes.add("supervisors-1", labels=place, allocatable=GENERAL, capacity=GENERAL)
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": restricted}}
-    chart = JobSupervisorChart(cdk8s.App(), "supervisor", supervisor=JobSupervisor(NAMESPACE, PYTHON_IMAGE))
-    kubectl.apply(namespace, *chart.to_json())
+    kubectl.apply(namespace)
+    install_objects(control_plane, RELEASE, NAMESPACE, code_chart())
+    kubectl.apply(*supervisor_objects())
     cluster = ray_cluster("rayml", workers=1)
     cluster["metadata"]["namespace"] = NAMESPACE
     kubectl.apply(cluster)
@@ -107,6 +111,39 @@ def place(
     yield
     kubectl("delete", "namespace", NAMESPACE, KUBECTL_PATIENCE)
     nodes.remove("supervisors-1")
+
+
+def code_chart() -> ControllerCodeChart:
+    code = ControllerCode("job_supervisor", JOB_SUPERVISOR_CODE, NAMESPACE)
+    return ControllerCodeChart(cdk8s.App(), "code", controllers=[code])
+
+
+def supervisor_objects() -> list[Object]:
+    supervisor = JobSupervisor(NAMESPACE, PYTHON_IMAGE)
+    return list(JobSupervisorChart(cdk8s.App(), "supervisor", supervisor=supervisor).to_json())
+
+
+def earlier_objects() -> list[Object]:
+    """The supervisor's manifest of earlier deployments: with the code, and CDK's label."""
+    objects = supervisor_objects()
+    [template] = [item for item in objects if item["kind"] == "CronJob"]
+    [volume] = template["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"]
+    volume["configMap"] = {"name": JOB_SUPERVISOR}
+    [code] = code_chart().to_json()
+    code["metadata"] = {"name": JOB_SUPERVISOR, "namespace": NAMESPACE}
+    for item in (*objects, code):
+        item["metadata"]["labels"] = {CDK_LABEL: ""}
+    return [*objects, code]
+
+
+def roll_back(kubectl: Kubectl) -> None:
+    """Restore the manifest as CDK's function does: what has the label and is not in the manifest is deleted."""
+    kubectl("apply", "--prune", "-l", CDK_LABEL, "-f", "-", stdin=cdk8s.Yaml.stringify(*earlier_objects()))
+
+
+def names_of_code(kubectl: Kubectl) -> set[str]:
+    found = {item["metadata"]["name"] for item in kubectl.get("-n", NAMESPACE, "configmaps")["items"]}
+    return found & {JOB_SUPERVISOR, JOB_SUPERVISOR_CODE}
 
 
 def head() -> Object:
@@ -135,6 +172,16 @@ def ann(place: None, control_plane: ControlPlane) -> Runs:
 def bob(place: None, control_plane: ControlPlane) -> Runs:
     """Somebody whom the cluster knows, and no more."""
     return runs_as(control_plane, "bob")
+
+
+def phases(runs: Runs, name: str) -> list[str]:
+    return [item.status.phase for item in runs.pods(name)]
+
+
+def kill_last_supervisor(control_plane: ControlPlane) -> None:
+    log = (control_plane.logs / "kubelet.log").read_text().splitlines()
+    pids = [int(line.split()[-1]) for line in log if "started job-supervisor as process" in line]
+    os.kill(pids[-1], signal.SIGKILL)
 
 
 def followed(runs: Runs, name: str) -> tuple[int, str]:
@@ -185,13 +232,48 @@ def test_supervisor_that_is_killed_is_started_anew_by_its_job_and_submits_nothin
 ) -> None:
     ann.create(request("killed"), again=False)
     wait_until(lambda: "killed-1" in ray.jobs, "the submission")
-    log = (control_plane.logs / "kubelet.log").read_text().splitlines()
-    pids = [int(line.split()[-1]) for line in log if "started job-supervisor as process" in line]
-    os.kill(pids[-1], signal.SIGKILL)
+    kill_last_supervisor(control_plane)
     wait_until(lambda: len(ann.pods("killed")) == 2, "another pod")
     ray.jobs["killed-1"].end("SUCCEEDED", 0)
     assert followed(ann, "killed")[0] == 0
     assert [id for id in ray.submissions if id.startswith("killed")] == ["killed-1"]
+
+
+@pytest.fixture
+def earlier(place: None, control_plane: ControlPlane, kubectl: Kubectl) -> Iterator[None]:
+    """The place as a deployment left it before the code was a release; afterwards the newer one is back."""
+    helm(control_plane, "uninstall", RELEASE, f"--namespace={NAMESPACE}")
+    kubectl("-n", NAMESPACE, "delete", "cronjob", JOB_SUPERVISOR, KUBECTL_PATIENCE)
+    kubectl.apply(*earlier_objects())
+    yield
+    install_objects(control_plane, RELEASE, NAMESPACE, code_chart())
+    kubectl("-n", NAMESPACE, "delete", "cronjob", JOB_SUPERVISOR, KUBECTL_PATIENCE)
+    kubectl.apply(*supervisor_objects())
+
+
+def test_run_from_before_the_code_was_a_release_keeps_its_code_and_is_submitted_once(
+    ann: Runs, ray: FakeRay, earlier: None, kubectl: Kubectl, control_plane: ControlPlane
+) -> None:
+    """Its Job mounts the earlier ConfigMap for as long as it lives, also after an update that is rolled back."""
+    ann.create(request("upgraded"), again=False)
+    wait_until(lambda: "upgraded-1" in ray.jobs, "the submission")
+    [first] = [item.metadata.name for item in ann.pods("upgraded")]
+
+    install_objects(control_plane, RELEASE, NAMESPACE, code_chart())
+    kubectl.apply(*supervisor_objects())
+    assert names_of_code(kubectl) == {JOB_SUPERVISOR, JOB_SUPERVISOR_CODE}
+    assert [item.metadata.name for item in ann.pods("upgraded")] == [first]
+
+    kill_last_supervisor(control_plane)
+    wait_until(lambda: "Running" in phases(ann, "upgraded") and len(phases(ann, "upgraded")) == 2, "its successor")
+
+    roll_back(kubectl)
+    helm(control_plane, "uninstall", RELEASE, f"--namespace={NAMESPACE}")
+    assert names_of_code(kubectl) == {JOB_SUPERVISOR}
+
+    ray.jobs["upgraded-1"].end("SUCCEEDED", 0)
+    assert followed(ann, "upgraded")[0] == 0
+    assert [id for id in ray.submissions if id.startswith("upgraded")] == ["upgraded-1"]
 
 
 def test_run_that_a_submitter_stops_ends_in_ray(ann: Runs, ray: FakeRay) -> None:
