@@ -1,5 +1,6 @@
 """The templates of dev as they were: the net under a refactoring. `pytest tests/synth --snapshot-update` takes anew."""
 
+import json
 import re
 from typing import Any
 
@@ -8,8 +9,10 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.types import PropertyPath
 
-from tests.synth.synthesis import PARTS, Assembly
+from tests.synth.kubernetes import MANIFEST, text
+from tests.synth.synthesis import PARTS, REPOSITORY, Assembly
 
+LONGEST_LINE = 2000
 # Assets are named by the hash of what they hold, which says nothing to a reader.
 ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 
@@ -18,7 +21,27 @@ def _without_hashes(data: Any, path: PropertyPath) -> Any:
     return ASSET.sub("<hash>", data) if isinstance(data, str) else data
 
 
+def _readable(resource: dict[str, Any]) -> dict[str, Any]:
+    """The resource with the objects of a manifest as such, instead of as one line of JSON."""
+    if resource["Type"] != MANIFEST:
+        return resource
+    properties = resource["Properties"]
+    return resource | {"Properties": properties | {"Manifest": json.loads(text(properties["Manifest"]))}}
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_template_of_dev_is_as_reviewed(dev: Assembly, part: str, snapshot: SnapshotAssertion) -> None:
     taken = snapshot.use_extension(JSONSnapshotExtension)
-    assert dev.templates[part].body == taken(matcher=_without_hashes)
+    body = dev.templates[part].body
+    resources = {id: _readable(resource) for id, resource in body["Resources"].items()}
+    assert {**body, "Resources": resources} == taken(matcher=_without_hashes)
+
+
+def test_snapshots_have_no_line_that_nobody_can_review() -> None:
+    lines = [
+        (file.name, len(line))
+        for file in REPOSITORY.glob("tests/**/__snapshots__/**/*.*")
+        for line in file.read_text().splitlines()
+    ]
+    assert lines, "no snapshot was found"
+    assert [(name, length) for name, length in lines if length > LONGEST_LINE] == []
