@@ -8,11 +8,14 @@ import pytest
 import yaml
 
 from config import available
+from k8s_charts.controllers import code
 from ops.render.manifests import render
 from tests.synth.conftest import Assemblies
-from tests.synth.kubernetes import RELEASE, Object, objects, text
+from tests.synth.kubernetes import RELEASE, Object, objects, released, text
+from tests.synth.synthesis import REPOSITORY
 
 # What only a deployment knows: in manifests/ a name such as ${FileSystemId}, in a template a function, or an asset.
+PROGRAM = re.compile(r"\$\{([\w/]+\.(?:py|sh))\}")
 PLACEHOLDER = re.compile(r"\$\{\w+\}")
 TOLD = re.compile(r"<\{[^<>]*\}>|s3://cdk-[\w/-]+\.zip")
 
@@ -24,6 +27,16 @@ def own(item: Object) -> Object:
     return item | {"metadata": item["metadata"] | ({"labels": kept} if kept else {})}
 
 
+def whole(value: Any) -> Any:
+    """The value with a program in the place of its path."""
+    if isinstance(value, dict):
+        return {key: whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    path = PROGRAM.fullmatch(value) if isinstance(value, str) else None
+    return (REPOSITORY / path[1]).read_text() if path else value
+
+
 def normal(value: Any, unknown: re.Pattern[str]) -> str:
     """JSON text with `?` for what only a deployment knows."""
     return unknown.sub("?", json.dumps(value, sort_keys=True))
@@ -32,14 +45,19 @@ def normal(value: Any, unknown: re.Pattern[str]) -> str:
 @pytest.mark.parametrize("name", available())
 def test_templates_apply_the_objects_and_values_that_are_shown(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
-    shown = [item for file in render(synthesised.environment).values() for item in yaml.safe_load_all(file)]
+    shown = [whole(item) for file in render(synthesised.environment).values() for item in yaml.safe_load_all(file)]
     templates = [synthesised.templates[part] for part in ("platform", "ray")]
     applied = [own(item) for template in templates for manifest in objects(template).values() for item in manifest]
+    applied += released(synthesised, "ray", code.RELEASE)
     assert sorted(normal(item, PLACEHOLDER) for item in shown if "kind" in item) == sorted(
         normal(item, TOLD) for item in applied
     )
     releases = [release for template in templates for release in template.properties(RELEASE)]
-    values = {release["Release"]: normal(json.loads(text(release["Values"])), TOLD) for release in releases}
+    values = {
+        release["Release"]: normal(json.loads(text(release["Values"])), TOLD)
+        for release in releases
+        if "Values" in release
+    }
     wanted = {item["name"]: normal(item["values"], PLACEHOLDER) for item in shown if item.get("values")}
     assert wanted
     assert wanted.items() <= values.items()
