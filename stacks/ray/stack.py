@@ -14,12 +14,12 @@ from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, ray_obje
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
-from stacks.constructs.object_release import object_release
 from stacks.eks.stack import EksStack
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.kubernetes_manifest import manifest
+from stacks.shared.object_release import object_release
 from stacks.storage.stack import StorageStack
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from config.facts.charts_lock import ChartError
-from stacks.constructs.files_chart import write_files_chart
+from stacks.shared.files_chart import write_files_chart
 
 
 def write_crds_chart(name: str, chart: Path, directory: Path) -> Path:

@@ -9,7 +9,7 @@ import yaml
 from aws_cdk import aws_s3_assets as s3_assets
 
 from k8s_charts.shared.chart import ProjectChart
-from stacks.constructs.object_release import write_objects_chart
+from stacks.shared.object_release import write_objects_chart
 
 BRACES = 'x = {{ .Values.secret }}\nfmt = f"{{{x}}}"  # {{- end }}\n---\n\tif x: print(\'%s\' % "ü")  \n'
 

@@ -14,7 +14,7 @@ from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER,
 from ops.render.manifests import render
 from rehearsal.account.hyperpod.policies import Decision, evaluate
 from tests.synth.kubernetes import Object, id_of, needs, objects, release_id, released, trust
-from tests.synth.synthesis import REPOSITORY, Assembly, Template, synthesise
+from tests.synth.synthesis import Assembly, Template, synthesise
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from ops.change import kuberay_crds
 from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
-from stacks.constructs.object_release import write_objects_chart
+from stacks.shared.object_release import write_objects_chart
 from tests.waiting import wait_until
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct, IDependable
 
 from k8s_charts.shared.chart import ProjectChart
-from stacks.constructs.files_chart import write_files_chart
+from stacks.shared.files_chart import write_files_chart
 from stacks.shared.helm_release import TIMEOUT
 
 # Helm wants one, and nobody asks for it: the asset's hash tells two states of the chart apart.
