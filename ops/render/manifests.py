@@ -12,18 +12,11 @@ from typing import Any, Final
 import cdk8s
 
 from config import Environment
-from k8s_charts.assembly import (
-    ImageBuildFacts,
-    PlatformFacts,
-    PlatformObjects,
-    RayFacts,
-    RayObjects,
-    platform_objects,
-    ray_objects,
-)
 from k8s_charts.controllers.code import PACKAGE
 from k8s_charts.helm.release import HelmRelease
 from k8s_charts.image_build.job import SCRIPTS
+from k8s_charts.platform_objects import PlatformFacts, PlatformObjects, platform_objects
+from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.storage import directory_owner
 from k8s_charts.storage.volumes import FileSystemAddress

@@ -3,7 +3,7 @@
 from constructs import Construct
 
 from config import Environment
-from k8s_charts.assembly import PlatformFacts, platform_objects
+from k8s_charts.platform_objects import PlatformFacts, platform_objects
 from stacks.eks.stack import EksStack
 from stacks.network.stack import NetworkStack
 from stacks.platform.fsx_csi_role import fsx_csi_role

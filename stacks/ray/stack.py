@@ -10,10 +10,10 @@ from constructs import Construct
 
 from config import Environment, naming
 from config.facts import versions
-from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
+from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from stacks.eks.stack import EksStack
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role

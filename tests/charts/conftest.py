@@ -12,9 +12,10 @@ from config import Environment, load
 from config.facts.capacity import Resources
 from config.facts.instance_types import GPU_RESOURCE
 from config.model import Autoscaling, ClaimVolume, RayWorkers, SecretVariable, Taint
-from k8s_charts.assembly import ImageBuildFacts, PlatformFacts, RayFacts, RayObjects, ray_objects
+from k8s_charts.platform_objects import PlatformFacts
 from k8s_charts.ray.cluster import Head, RayClusterChart, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Place
+from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.storage.volumes import FileSystemAddress
 from rehearsal import paths
 

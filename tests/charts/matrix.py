@@ -6,7 +6,8 @@ from itertools import product
 
 from config import Environment
 from config.model import AwsRay
-from k8s_charts.assembly import platform_objects, ray_objects
+from k8s_charts.platform_objects import platform_objects
+from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.names import (
     HYPERPOD_NAMESPACE,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from config import Environment
-from k8s_charts.assembly import RayObjects, ray_objects
 from k8s_charts.controllers.code import PACKAGE
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from ops.render import manifests

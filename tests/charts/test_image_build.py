@@ -13,7 +13,6 @@ import pytest
 
 from config import Environment
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from k8s_charts.assembly import image_build, platform_objects, ray_objects
 from k8s_charts.image_build.context import (
     BUILD_ARGUMENTS,
     FURTHER_REQUIREMENTS,
@@ -23,6 +22,8 @@ from k8s_charts.image_build.context import (
     write_context,
 )
 from k8s_charts.image_build.job import SCRIPTS, ImageBuild, ImageBuildChart
+from k8s_charts.platform_objects import platform_objects
+from k8s_charts.ray_objects import image_build, ray_objects
 from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
 from tests.waiting import PATIENCE, wait_until
 

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
-from k8s_charts.assembly import RayObjects
+from k8s_charts.ray_objects import RayObjects
 from tests.charts.conftest import SMALL, Object, a_ray_cluster, a_worker_group, rendered
 
 

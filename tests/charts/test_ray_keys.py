@@ -14,7 +14,7 @@ from config import Environment
 from config.facts.capacity import Resources, allocatable, whole_node_pod
 from config.facts.instance_types import catalogue
 from config.model import RayCluster
-from k8s_charts.assembly import RayObjects, ray_objects
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.flows import Ends, ray_flows
 from k8s_charts.shared.network_policies import PoliciesChart
 from tests.charts.conftest import (

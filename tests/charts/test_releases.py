@@ -6,9 +6,9 @@ from config import Environment
 from config.facts import charts_lock, versions
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import KubeflowPart, Taint
-from k8s_charts.assembly import platform_objects
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.kuberay import kuberay_release
+from k8s_charts.platform_objects import platform_objects
 from tests.charts.conftest import PLATFORM_FACTS
 
 

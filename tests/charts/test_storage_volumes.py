@@ -4,7 +4,8 @@ from typing import Any
 
 from config import Environment, load, naming
 from config.model import ExistingFileSystem, Fsx
-from k8s_charts.assembly import RayFacts, platform_objects, ray_objects
+from k8s_charts.platform_objects import platform_objects
+from k8s_charts.ray_objects import RayFacts, ray_objects
 from tests.charts.conftest import FILE_SYSTEM, PLATFORM_FACTS, RAY_FACTS, Object
 
 

@@ -11,8 +11,8 @@ import pytest
 from config import Environment, load
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import Fsx
-from k8s_charts.assembly import RayObjects, ray_objects
 from k8s_charts.ray.pods import RAY_GROUP, RAY_USER
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.storage.directory_owner import SCRIPT
 from tests.charts.conftest import RAY_FACTS, Object
 

@@ -8,8 +8,8 @@ import yaml
 
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
-from k8s_charts.assembly import image_build
 from k8s_charts.controllers import code as controller_code
+from k8s_charts.ray_objects import image_build
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER, REAPER_CODE
 from ops.render.manifests import render
 from rehearsal.account.hyperpod.policies import Decision, evaluate

@@ -11,7 +11,8 @@ import urllib3
 
 from config import Environment, labels, load, naming
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
-from k8s_charts.assembly import ImageBuildFacts, RayFacts, image_build, platform_objects, ray_objects
+from k8s_charts.platform_objects import platform_objects
+from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal import isolation, paths
 from rehearsal.account.context import Account

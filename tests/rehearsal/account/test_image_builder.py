@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from config import load
 from config.naming import STAND_IN_IMAGE
-from k8s_charts.assembly import image_build, ray_objects
+from k8s_charts.ray_objects import image_build, ray_objects
 from rehearsal.account.context import Account
 from rehearsal.account.services import pod_role
 from rehearsal.account.services.image_builder import ImageBuilder

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from config import Environment
-from k8s_charts.assembly import PlatformObjects
 from k8s_charts.controllers.reaper import REPLICAS
+from k8s_charts.platform_objects import PlatformObjects
 from k8s_charts.shared.names import REAPER
 from rehearsal import paths
 from rehearsal.drills import node_dies

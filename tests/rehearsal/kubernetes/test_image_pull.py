@@ -6,7 +6,7 @@ import kubernetes
 import pytest
 
 from config import Environment, labels, load
-from k8s_charts.assembly import ray_objects
+from k8s_charts.ray_objects import ray_objects
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
 from rehearsal.kubernetes.control_plane import ControlPlane

@@ -11,10 +11,11 @@ import pytest
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
-from k8s_charts.assembly import PlatformObjects, RayObjects, platform_objects, ray_objects
 from k8s_charts.controllers import code
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.release import HelmRelease
+from k8s_charts.platform_objects import PlatformObjects, platform_objects
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries

@@ -11,7 +11,7 @@ import pytest
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
-from k8s_charts.assembly import RayObjects, ray_objects
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.tolerations import tolerations
 from k8s_charts.storage.volumes import FileSystemVolume, FileSystemVolumeChart

@@ -11,7 +11,7 @@ import pytest
 
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
-from k8s_charts.assembly import RayObjects, ray_objects
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import rollout as rollouts
 from ops.change.rollout import Rollout

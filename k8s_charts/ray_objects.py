@@ -1,7 +1,7 @@
-"""From an environment to its Kubernetes objects and Helm releases: the one place where they are put together.
+"""From an environment to the ray stack's Kubernetes objects: the one place where they are put together.
 
-The stacks apply what is made here with CloudFormation's references in `PlatformFacts` and `RayFacts`;
-`ops manifests` writes the same with named placeholders.
+The stack applies them with CloudFormation's references in `RayFacts`; `ops manifests` writes the same with named
+placeholders.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,7 @@ from config.facts import versions
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import Reaper, ReaperChart
-from k8s_charts.helm.fsx_csi import fsx_csi_release
-from k8s_charts.helm.images import copy_of, with_copies
-from k8s_charts.helm.kuberay import kuberay_crds_release, kuberay_release
-from k8s_charts.helm.release import HelmRelease
+from k8s_charts.helm.images import copy_of
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
 from k8s_charts.ray.cluster import RayClusterChart
@@ -25,13 +22,11 @@ from k8s_charts.ray.from_environment import priority_class, ray_cluster
 from k8s_charts.ray.priority_class import PriorityClassChart
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
-from k8s_charts.shared.flows import IMAGE_BUILD_FLOWS, allowed, ends, operator_flows, ray_flows
-from k8s_charts.shared.limits import IMAGE_BUILD_QUOTA
+from k8s_charts.shared.flows import allowed, ends, ray_flows
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart, RayClusterPoliciesChart
 from k8s_charts.shared.service_account import ServiceAccount, ServiceAccountChart
 from k8s_charts.storage.directory_owner import OWN_CLAIM, ClosedNamespaceChart, VolumeOwner, VolumeOwnerChart
-from k8s_charts.storage.storage_class import FileSystemClass, FileSystemClassChart
 from k8s_charts.storage.volumes import (
     FileSystemAddress,
     FileSystemVolume,
@@ -39,15 +34,6 @@ from k8s_charts.storage.volumes import (
     ProvisionedClaim,
     ProvisionedClaimChart,
 )
-
-
-@dataclass(frozen=True)
-class PlatformFacts:
-    """What the platform stack knows only at deployment: the driver's role, and where it makes file systems."""
-
-    fsx_csi_role_arn: str
-    file_system_subnet_id: str
-    file_system_security_group_id: str
 
 
 @dataclass(frozen=True)
@@ -72,21 +58,6 @@ class RayFacts:
 
 
 @dataclass(frozen=True)
-class PlatformObjects:
-    """The platform stack's object sets, each applied and deleted as one."""
-
-    kuberay_namespace: ProjectChart
-    kuberay_policies: ProjectChart
-    fsx_csi_account: ProjectChart
-    image_build_namespace: ProjectChart | None
-    image_build_policies: ProjectChart | None
-    fsx_csi: HelmRelease
-    storage_class: ProjectChart | None
-    kuberay_crds: HelmRelease
-    kuberay: HelmRelease
-
-
-@dataclass(frozen=True)
 class RayObjects:
     """The ray stack's object sets, each applied and deleted as one; the last three by RayCluster name."""
 
@@ -103,41 +74,6 @@ class RayObjects:
     cluster_policies: dict[str, ProjectChart]
     priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
-
-
-def platform_objects(environment: Environment, facts: PlatformFacts) -> PlatformObjects:
-    """Return what the platform stack of the environment applies."""
-    app = cdk8s.App()
-    kuberay = environment.kuberay
-    version = environment.eks.version
-    csi_account = ServiceAccount(
-        name=names.FSX_CSI_SERVICE_ACCOUNT,
-        namespace=names.SYSTEM_NAMESPACE,
-        role_arn=facts.fsx_csi_role_arn,
-        # The controller's sidecars watch volumes and claims.
-        kubernetes_token=True,
-    )
-    return PlatformObjects(
-        kuberay_namespace=NamespaceChart(
-            app, "kuberay-namespace", namespace=Namespace(kuberay.namespace, "restricted", version)
-        ),
-        kuberay_policies=PoliciesChart(
-            app,
-            "kuberay-policies",
-            namespace=kuberay.namespace,
-            flows=allowed(operator_flows(ends(environment)), environment),
-        ),
-        fsx_csi_account=ServiceAccountChart(app, "fsx-csi-account", account=csi_account),
-        image_build_namespace=_image_build_namespace(app, version) if environment.image.built else None,
-        image_build_policies=_image_build_policies(app) if environment.image.built else None,
-        fsx_csi=_fsx_csi(environment),
-        storage_class=_storage_class(app, environment, facts),
-        kuberay_crds=kuberay_crds_release(version=kuberay.version),
-        kuberay=with_copies(
-            kuberay_release(version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)),
-            environment.image_registry,
-        ),
-    )
 
 
 def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
@@ -224,27 +160,6 @@ def _image_build(app: cdk8s.App, environment: Environment, context: str) -> Proj
     return ImageBuildChart(app, "image-build", build=image_build(environment, context=context))
 
 
-def _image_build_namespace(app: cdk8s.App, version: str) -> ProjectChart:
-    namespace = Namespace(names.IMAGE_BUILD_NAMESPACE, "privileged", version, quota=IMAGE_BUILD_QUOTA)
-    return NamespaceChart(app, "image-build-namespace", namespace=namespace)
-
-
-def _image_build_policies(app: cdk8s.App) -> ProjectChart:
-    return PoliciesChart(app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE, flows=IMAGE_BUILD_FLOWS)
-
-
-def _fsx_csi(environment: Environment) -> HelmRelease:
-    tags = {naming.ENVIRONMENT_TAG: naming.environment_tag(environment)} if environment.fsx.dynamic else None
-    return with_copies(fsx_csi_release(region=environment.region, file_system_tags=tags), environment.image_registry)
-
-
-def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFacts) -> ProjectChart | None:
-    if not environment.fsx.dynamic:
-        return None
-    file_systems = FileSystemClass(environment.fsx, facts.file_system_subnet_id, facts.file_system_security_group_id)
-    return FileSystemClassChart(app, "storage-class", file_systems=file_systems)
-
-
 def _ray_namespace(environment: Environment) -> Namespace:
     # The Job that owns the directory of a dynamic claim runs here as root (k8s_charts/storage/directory_owner.py).
     level: Literal["baseline", "restricted"] = "baseline" if environment.fsx.dynamic else "restricted"
@@ -310,7 +225,3 @@ def _reaper(environment: Environment) -> Reaper:
 
 def _job_supervisor(environment: Environment) -> JobSupervisor:
     return JobSupervisor(environment.ray.namespace, copy_of(versions.PYTHON_IMAGE, environment.image_registry))
-
-
-def _most_ray_pods(environment: Environment) -> int:
-    return sum(1 + sum(workers.max_replicas for workers in cluster.workers) for cluster in environment.ray.clusters)
