@@ -46,11 +46,11 @@ def test_invariants_hold_over_sequences(machine: Machine, seen: Counter[str], re
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("seed", exploring.LONG_SEEDS)
 def test_invariants_hold_over_thousands_of_sequences(
-    machine: Machine, seen: Counter[str], record_property: Record, part: int
+    machine: Machine, seen: Counter[str], record_property: Record, seed: int
 ) -> None:
     seen.clear()
-    exploring.explore(machine, examples=600, steps=12)
+    exploring.explore(machine, **exploring.LONG, seed=seed)
     record_property("explored", dict(seen))
     assert seen.keys() >= ENDS, "the exploration misses ends that it is there for"
