@@ -23,9 +23,13 @@ from tests.handlers.sequences import Sequences
 USUAL: dict[str, Any] = {"examples": 150, "steps": 8, "derandomize": True}
 """What a usual run explores: always the same sequences."""
 
-LONG: dict[str, Any] = {"examples": 300, "steps": 8}
-"""What a long run explores of each of its seeds. Of other seeds about one in 300 sequences still breaks an invariant:
-chains of updates without a rollback, together with lagging reads or with somebody who sends the same update by hand."""
+LONG: dict[str, Any] = {"examples": 300, "steps": 8, "phases": [Phase.generate]}
+"""What a long run explores of each of its seeds.
+
+About one in 300 sequences still breaks an invariant: chains of updates without a rollback, together with lagging reads
+or with somebody who sends the same update by hand; and a failure without a reason while a delivery is repeated, which
+does not always come again.
+"""
 LONG_SEEDS = (1, 2, 3, 4, 5)
 
 Machine = type[Sequences]
@@ -80,8 +84,8 @@ def first_broken(seed: int | None = None) -> str:
         seen.clear()
         try:
             # Whether one breaks is all that counts: none is made smaller.
-            wanted = USUAL if seed is None else {**LONG, "seed": seed}
-            explore(sequences, **wanted, phases=[Phase.generate])
+            wanted = {**USUAL, "phases": [Phase.generate]} if seed is None else {**LONG, "seed": seed}
+            explore(sequences, **wanted)
         except AssertionError as error:
             return f"{len(REGRESSIONS) + seen['sequences']} (random): {error!s:.200}"
     return ""
