@@ -218,6 +218,8 @@ class Framework:
         started = self.now()
         try:
             answer = self.invoke("on_event", event)
+        except AssertionError:  # a test's own
+            raise
         except (Exception, Killed) as error:  # noqa: BLE001 - the framework reports whatever ends a handler
             return self._answer(False, physical_id or MARKER, reason=str(error))
         # What goes to Step Functions is JSON.
@@ -232,6 +234,8 @@ class Framework:
                 self._pass(POLL_SECONDS)
             try:
                 answer = self.invoke("is_complete", event)
+            except AssertionError:
+                raise
             except (Exception, Killed) as error:  # noqa: BLE001 - as above
                 return self._answer(False, physical_id, reason=str(error), polls=polls)
             if answer["IsComplete"]:
