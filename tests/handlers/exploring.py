@@ -16,7 +16,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 from tests.handlers.regressions import REGRESSIONS, Sequence
 from tests.handlers.sequences import Sequences
 

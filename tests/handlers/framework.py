@@ -18,14 +18,14 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from config.facts.hyperpod_permissions import HANDLER_CALLS
+from embedded_account import isolation
+from embedded_account.hyperpod.api import HyperPodApi
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.errors import ApiError
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
-from rehearsal import isolation
-from rehearsal.account.hyperpod.api import HyperPodApi
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.errors import ApiError
 
 REGISTRATION = "AddTags (its own)"
 """How `calls` lists an AddTags that writes nothing but what the handlers must know later."""
