@@ -16,7 +16,7 @@ import requests
 from rehearsal.isolation import child_environment
 from rehearsal.processes import free_port
 from rehearsal.run_keys import RunKeys
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 KEYS = RunKeys.issue()
 

@@ -11,7 +11,7 @@ from rehearsal.account import existing
 from rehearsal.account.context import Account
 from rehearsal.account.inventory import collect
 from tests.rehearsal.account.conftest import Clients
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

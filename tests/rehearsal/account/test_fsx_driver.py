@@ -16,7 +16,7 @@ from rehearsal.account.services.pod_role import PodRoleError
 from rehearsal.kubernetes.api import Object
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -19,12 +19,12 @@ from rehearsal.account.context import Account
 from rehearsal.account.services.eks.host import ClusterHost
 from rehearsal.kubernetes import binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.charts.conftest import FILE_SYSTEM, PLATFORM_FACTS
+from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import set_up
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -16,7 +16,7 @@ from rehearsal.account.context import Account
 from rehearsal.account.services import pod_role
 from rehearsal.account.services.image_builder import ImageBuilder
 from rehearsal.kubernetes.api import Object
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
 

@@ -14,7 +14,7 @@ from rehearsal.account.context import Account
 from rehearsal.account.inventory import Item, collect
 from rehearsal.account.inventory_sources import Found
 from tests.rehearsal.account.conftest import Clients
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 TRUST = json.dumps(
     {

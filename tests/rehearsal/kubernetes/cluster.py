@@ -18,7 +18,7 @@ from rehearsal.kubernetes.api import Api, ApiError
 from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
 from rehearsal.kubernetes.control_plane import ControlPlane
 from stacks.shared.object_release import write_objects_chart
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 Object = dict[str, Any]
 

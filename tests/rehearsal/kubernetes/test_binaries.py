@@ -16,7 +16,7 @@ from config.facts import versions
 from rehearsal import cache_folders
 from rehearsal.kubernetes import binaries, golang, kubectl_layer
 from rehearsal.kubernetes.binaries import Binaries, BinariesError
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PROGRAMS = {
     "etcd",

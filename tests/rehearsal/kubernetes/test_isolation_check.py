@@ -25,7 +25,7 @@ from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.processes import free_port
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

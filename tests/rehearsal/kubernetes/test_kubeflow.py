@@ -16,7 +16,7 @@ from rehearsal import stand_ins
 from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -21,7 +21,7 @@ from k8s_charts.shared.names import REAPER, REAPER_CODE
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

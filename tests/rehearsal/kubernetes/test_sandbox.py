@@ -15,7 +15,7 @@ from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.kubernetes.programs import RealRay
 from rehearsal.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod
-from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 RAY_IMAGE = "registry.example.invalid/ray:2.42.1"
 SERVER = "exec {python} -m http.server 8080 --directory /fsx"

@@ -11,7 +11,7 @@ from ops.jobs.runs import Request, RunError
 from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, pod
-from tests.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE
 
 pytestmark = pytest.mark.product
 

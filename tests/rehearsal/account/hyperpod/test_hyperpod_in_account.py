@@ -19,7 +19,7 @@ from rehearsal.kubernetes.api import Api
 from rehearsal.processes import Supervisor, free_port
 from rehearsal.run_keys import RunKeys
 from tests.rehearsal.account.ways_out import give_way_out
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 ACCOUNT_ID = "111122223333"
 REGION = "us-west-2"
