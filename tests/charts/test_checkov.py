@@ -9,8 +9,8 @@ import yaml
 
 from config import available, load
 from ops.render.manifests import render
-from tests.charts.conftest import Object
-from tests.checkov import Finding, check, places
+from tests.charts.support.facts import Object
+from tests.support.checkov import Finding, check, places
 
 ANNOTATION = "checkov.io/skip"
 

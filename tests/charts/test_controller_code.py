@@ -14,7 +14,7 @@ from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from ops.render import manifests
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 
 Object = dict[str, Any]
 MODULES = sorted(PACKAGE.glob("*.py"), key=lambda file: file.name)

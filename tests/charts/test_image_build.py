@@ -24,8 +24,8 @@ from k8s_charts.image_build.context import (
 from k8s_charts.image_build.job import SCRIPTS, ImageBuild, ImageBuildChart
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import image_build, ray_objects
-from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
-from tests.waiting import PATIENCE, wait_until
+from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS, Object
+from tests.support.waiting import PATIENCE, wait_until
 
 URI = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
 

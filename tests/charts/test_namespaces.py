@@ -6,8 +6,8 @@ import pytest
 
 from config import Environment, available, load
 from k8s_charts.shared.limits import NO_PUBLIC_SERVICE
-from tests.charts.conftest import Object
-from tests.charts.matrix import Matrix
+from tests.charts.support.connection_table import Matrix
+from tests.charts.support.facts import Object
 
 # Namespaces that allow more than `restricted`, by what needs it.
 LEVELS = {"image-build": "privileged", "ray-volume": "baseline"}

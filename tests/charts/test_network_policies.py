@@ -6,9 +6,9 @@ from config import available, load
 from config.model import AwsRay
 from k8s_charts.shared.names import CHECKPOINTS_HOST
 from ops.isolation.plan import Head, plan
-from tests.charts.conftest import Object
-from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
-from tests.charts.policies import Pod, connects
+from tests.charts.support.connection_table import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
+from tests.charts.support.facts import Object
+from tests.charts.support.network_policies import Pod, connects
 
 AWS_RAY = tuple(AwsRay.model_fields)
 

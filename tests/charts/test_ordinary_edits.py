@@ -1,7 +1,7 @@
 """What users do to `environments/dev.yaml` fails no test but that of fresh manifests, which names the command.
 
-Only test_users_environments can read `environments/` (tests/users_files.py refuses all others), so it alone is run, in
-a copy of the project.
+Only test_users_environments can read `environments/` (tests/support/users_files.py refuses all others), so it alone is
+run, in a copy of the project.
 """
 
 import os
@@ -16,8 +16,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from rehearsal.paths import REPOSITORY
-from tests.users_files import ENVIRONMENTS, FROZEN, VARIABLE, UsersFileError, reading
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.support.users_files import ENVIRONMENTS, FROZEN, VARIABLE, UsersFileError, reading
+from tests.support.waiting import REHEARSAL_PATIENCE
 
 Document = dict[str, Any]
 GENERIC: Final = "tests/charts/test_users_environments.py"

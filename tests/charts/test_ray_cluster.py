@@ -7,7 +7,8 @@ import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
 from k8s_charts.ray_objects import RayObjects
-from tests.charts.conftest import SMALL, Object, a_ray_cluster, a_worker_group, rendered
+from tests.charts.support.facts import Object
+from tests.charts.support.ray_clusters import SMALL, a_ray_cluster, a_worker_group, rendered
 
 
 def pods(cluster: Object) -> list[Object]:

@@ -17,17 +17,9 @@ from config.model import RayCluster
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.flows import Ends, ray_flows
 from k8s_charts.shared.network_policies import PoliciesChart
-from tests.charts.conftest import (
-    P5,
-    RAY_FACTS,
-    SMALL,
-    Object,
-    a_ray_cluster,
-    a_worker_group,
-    rendered,
-    with_every_ray_key,
-)
-from tests.charts.policies import INTERNET, Pod, connects
+from tests.charts.support.facts import RAY_FACTS, Object
+from tests.charts.support.network_policies import INTERNET, Pod, connects
+from tests.charts.support.ray_clusters import P5, SMALL, a_ray_cluster, a_worker_group, rendered, with_every_ray_key
 
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
 

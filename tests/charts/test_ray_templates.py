@@ -9,7 +9,8 @@ from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling
 from k8s_charts.ray.cluster import Head, RayClusterSpec
 from k8s_charts.ray.pods import Place
-from tests.charts.conftest import P5, SMALL, Object, a_ray_cluster, a_worker_group, rendered
+from tests.charts.support.facts import Object
+from tests.charts.support.ray_clusters import P5, SMALL, a_ray_cluster, a_worker_group, rendered
 
 CLUSTER = a_ray_cluster(a_worker_group(), a_worker_group(name="other-group"))
 

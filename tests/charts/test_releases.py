@@ -9,7 +9,7 @@ from config.model import KubeflowPart, Taint
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.kuberay import kuberay_release
 from k8s_charts.platform_objects import platform_objects
-from tests.charts.conftest import PLATFORM_FACTS
+from tests.charts.support.facts import PLATFORM_FACTS
 
 
 def test_releases_are_of_locked_charts_only(dev: Environment) -> None:

@@ -6,7 +6,7 @@ from config import Environment, load, naming
 from config.model import ExistingFileSystem, Fsx
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import RayFacts, ray_objects
-from tests.charts.conftest import FILE_SYSTEM, PLATFORM_FACTS, RAY_FACTS, Object
+from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS, RAY_FACTS, Object
 
 
 def with_fsx(environment: Environment, **settings: Any) -> Environment:

@@ -4,7 +4,7 @@ import pytest
 
 from config import available, examine, load
 from ops.render import manifests
-from tests.users_files import ENVIRONMENTS, MANIFESTS, reading
+from tests.support.users_files import ENVIRONMENTS, MANIFESTS, reading
 
 with reading():
     NAMES = available(ENVIRONMENTS)

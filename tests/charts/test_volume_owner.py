@@ -14,7 +14,7 @@ from config.model import Fsx
 from k8s_charts.ray.pods import RAY_GROUP, RAY_USER
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.storage.directory_owner import SCRIPT
-from tests.charts.conftest import RAY_FACTS, Object
+from tests.charts.support.facts import RAY_FACTS, Object
 
 
 def with_fsx(environment: Environment, fsx: Fsx) -> RayObjects:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Runs, Undisturbed
-
-REPOSITORY = Path(__file__).parents[2]
-RAY_JOBS = REPOSITORY / "ray_jobs"
+from tests.jobs.support.paths import RAY_JOBS
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Runs, Undisturbed
 
 # Ray's processes inherit these.
 os.environ |= {

@@ -10,8 +10,8 @@ import pytest
 
 from checkpoints import CheckpointStore, Saved, StaleAttemptError, Writer
 from run_storage import StorageError, check_writable, open_storage
-from tests.jobs.conftest import REPOSITORY
-from tests.waiting import wait_until
+from tests.jobs.support.paths import REPOSITORY
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 import resume
 import run_storage
 from controllers.job_decision import Cause, Ending, Limits, decide
-from tests.jobs.conftest import RAY_JOBS
-from tests.waiting import PATIENCE
+from tests.jobs.support.paths import RAY_JOBS
+from tests.support.waiting import PATIENCE
 from watchdog import SIGN
 
 BAD_STORAGE = {

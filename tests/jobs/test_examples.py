@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from tests.jobs.conftest import RAY_JOBS
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Runs
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.paths import RAY_JOBS
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Runs
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 
 def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs, draw: random.Random) -> None:

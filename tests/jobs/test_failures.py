@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Runs, Undisturbed
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Runs, Undisturbed
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 ARGUMENTS = ("--steps=20", "--every=5")
 

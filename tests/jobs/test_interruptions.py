@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 import torch
 
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Attempt, Runs, Undisturbed
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Attempt, Runs, Undisturbed
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 EVERY: Final = 5
 STRETCH: Final = 15

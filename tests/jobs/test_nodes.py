@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ray._private.utils import get_ray_address_file
 
-from tests.jobs.nodes import Nodes
+from tests.jobs.support.ray_nodes import Nodes
 
 
 def test_head_is_noted_in_a_folder_of_its_own(nodes: Nodes) -> None:

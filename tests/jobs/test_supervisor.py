@@ -21,9 +21,9 @@ import pytest
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
 from embedded_account.kubernetes import pki
 from embedded_account.processes import free_port
-from tests.unit.controllers.fake_kubernetes import serve
-from tests.unit.controllers.supervised import Supervised
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import serve
+from tests.support.supervised_run import Supervised
+from tests.support.waiting import wait_until
 
 RAY: Final = Path(sys.executable).with_name("ray")
 JOB: Final = """

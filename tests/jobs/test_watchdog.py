@@ -10,8 +10,8 @@ import pytest
 from checkpoints import CheckpointStore, Saved, Writer
 from controllers.job_decision import Cause, Ending, Limits, decide
 from run_storage import open_storage
-from tests.jobs.conftest import RAY_JOBS
-from tests.waiting import PATIENCE
+from tests.jobs.support.paths import RAY_JOBS
+from tests.support.waiting import PATIENCE
 
 # With a thread that an interpreter's end would wait for, and output that is not flushed yet.
 PROGRAM = """

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from config import load
-from tests.synth.synthesis import Assembly, Template, read, synthesise
-
-Assemblies = Callable[[str], Assembly]
+from tests.synth.support.synthesis import Assemblies, Assembly, Template, read, synthesise
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,8 @@ import pytest
 
 from config import allowed_names, available, naming
 from config.facts import charts_lock
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import PARTS, REPOSITORY, Assembly, Resource, context
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
+from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly, Resource, context
 
 # Properties in which a name is chosen for a resource that an account or the world has once.
 NAMES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.synth.synthesis import Assembly
+from tests.synth.support.synthesis import Assembly
 
 PICTURE = Path(__file__).parents[2] / "docs" / "architecture.svg"
 BOXES = re.findall(r'data-resource="(\S+) (\S+)"', PICTURE.read_text())

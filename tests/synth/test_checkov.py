@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from config import available
-from tests.checkov import Finding, check, places
-from tests.synth.conftest import Assemblies
+from tests.support.checkov import Finding, check, places
+from tests.synth.support.synthesis import Assemblies
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from config.facts import versions
 from config.labels import SYSTEM_NODE_LABEL
 from config.model import AddOn
 from k8s_charts.shared.names import submitters_group
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import REPOSITORY, Assembly, synthesise
+from tests.synth.support.synthesis import REPOSITORY, Assemblies, Assembly, synthesise
 
 CHART = "Custom::AWSCDK-EKS-HelmChart"
 POLICIES = "arn:aws:eks::aws:cluster-access-policy"

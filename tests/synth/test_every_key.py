@@ -16,7 +16,7 @@ from config import Environment, load
 from config.rules import findings
 from ops.environment.check import plan, said
 from ops.render.manifests import render
-from tests.synth.synthesis import synthesise
+from tests.synth.support.synthesis import synthesise
 
 FOLDER: Final = Path(__file__).parent / "every_key"
 Change = Mapping[str, Any]

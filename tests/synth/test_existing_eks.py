@@ -5,9 +5,8 @@ import json
 import pytest
 
 from config.model import ExistingEks
-from tests.synth.conftest import Assemblies
-from tests.synth.kubernetes import needs, release_id, trust
-from tests.synth.synthesis import Assembly, Resource, Template
+from tests.synth.support.kubernetes_objects import needs, release_id, trust
+from tests.synth.support.synthesis import Assemblies, Assembly, Resource, Template
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 

@@ -7,8 +7,8 @@ import pytest
 from config import Environment, load
 from config.model import ExistingFileSystem, Fsx
 from embedded_account.hyperpod.policies import Decision, evaluate
-from tests.synth.kubernetes import Object, id_of, needs, objects, release_id
-from tests.synth.synthesis import Assembly, synthesise
+from tests.synth.support.kubernetes_objects import Object, id_of, needs, objects, release_id
+from tests.synth.support.synthesis import Assembly, synthesise
 
 TAG = "ray-on-hyperpod:environment"
 GUARD = "Custom::FileSystemGuard"

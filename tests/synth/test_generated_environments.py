@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 
 from config import load
-from tests.generated_environments import valid_environments
-from tests.synth.synthesis import PARTS, synthesise
+from tests.support.generated_environments import valid_environments
+from tests.synth.support.synthesis import PARTS, synthesise
 
 
 @given(document=valid_environments())

@@ -12,8 +12,7 @@ from aws_cdk import aws_s3 as s3
 from config import available
 from stacks.hyperpod.lifecycle_scripts import PROJECT, LifecycleScripts
 from stacks.hyperpod.provider import HANDLERS, pack_handlers
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import Assembly, Template
+from tests.synth.support.synthesis import Assemblies, Assembly, Template
 
 CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"

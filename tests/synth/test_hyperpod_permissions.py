@@ -16,7 +16,7 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.policies import Decision, Policy, evaluate
 from handlers.hyperpod_cluster import index
 from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, DirectClient, Properties, Response, Stacks
-from tests.synth.synthesis import Assembly
+from tests.synth.support.synthesis import Assembly
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
 

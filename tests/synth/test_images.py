@@ -9,9 +9,8 @@ import pytest
 
 from config import load
 from k8s_charts.helm.images import CHARTS
-from tests.synth.conftest import Assemblies
-from tests.synth.kubernetes import RELEASE, objects, text
-from tests.synth.synthesis import Assembly, synthesise
+from tests.synth.support.kubernetes_objects import RELEASE, objects, text
+from tests.synth.support.synthesis import Assemblies, Assembly, synthesise
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 
 from config import Environment, load
 from config.model import Taint
-from tests.synth.synthesis import Assembly, synthesise
+from tests.synth.support.synthesis import Assembly, synthesise
 from tests.synth.test_hyperpod import CLUSTER, UPLOAD, execution_role, policy_of
 
 TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))

@@ -10,9 +10,8 @@ import yaml
 from config import available
 from k8s_charts.controllers import code
 from ops.render.manifests import render
-from tests.synth.conftest import Assemblies
-from tests.synth.kubernetes import RELEASE, Object, objects, released, text
-from tests.synth.synthesis import REPOSITORY
+from tests.synth.support.kubernetes_objects import RELEASE, Object, objects, released, text
+from tests.synth.support.synthesis import REPOSITORY, Assemblies
 
 # What only a deployment knows: in manifests/ a name such as ${FileSystemId}, in a template a function, or an asset.
 PROGRAM = re.compile(r"\$\{([\w/]+\.(?:py|sh))\}")

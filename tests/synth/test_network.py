@@ -9,8 +9,7 @@ import pytest
 
 from config import available, load
 from stacks.network.endpoints import INTERFACE_ENDPOINTS, SIGNED_BY_OWN_ROLES
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import Assembly, Template
+from tests.synth.support.synthesis import Assemblies, Assembly, Template
 
 ANYWHERE = "0.0.0.0/0"
 NEW = [name for name in available() if load(name).network.existing is None]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.synth.kubernetes import RELEASE, id_of, needs, objects, release_id, trust
-from tests.synth.synthesis import Assembly, Template
+from tests.synth.support.kubernetes_objects import RELEASE, id_of, needs, objects, release_id, trust
+from tests.synth.support.synthesis import Assembly, Template
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from k8s_charts.controllers import code as controller_code
 from k8s_charts.ray_objects import image_build
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER, REAPER_CODE
 from ops.render.manifests import render
-from tests.synth.kubernetes import Object, id_of, needs, objects, release_id, released, trust
-from tests.synth.synthesis import Assembly, Template, synthesise
+from tests.synth.support.kubernetes_objects import Object, id_of, needs, objects, release_id, released, trust
+from tests.synth.support.synthesis import Assembly, Template, synthesise
 
 
 @pytest.fixture(scope="session")

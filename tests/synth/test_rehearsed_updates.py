@@ -9,7 +9,7 @@ from config import available
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.resource_types import METADATA_TYPE, Property, resource_types
 from tests.rehearsal.account.updates import CASES
-from tests.synth.conftest import Assemblies
+from tests.synth.support.synthesis import Assemblies
 
 
 def updatable(properties: Mapping[str, Any], known: Mapping[str, Property], above: str = "") -> Iterator[str]:

@@ -11,8 +11,8 @@ from config import load
 from embedded_account.cloudformation.resource_types import resource_types
 from ops.render import manifests
 from ops.render.losses import losses
-from tests.synth.synthesis import Assembly, write_empty_charts
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE
+from tests.synth.support.synthesis import Assembly, write_empty_charts
 
 
 def change(file: Path, before: str, after: str) -> None:

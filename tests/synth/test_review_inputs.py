@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.checkout import checkout
 from config.load import DIRECTORY_VARIABLE
 from ops.render.review_inputs import NOT_READ
-from tests.synth.synthesis import context, write_empty_charts
+from tests.synth.support.synthesis import context, write_empty_charts
 
 # Runs the app, and writes the path of each file that Python opens. Node opens what Python names: the folders of assets.
 _AUDITED = """

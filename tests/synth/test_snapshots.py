@@ -9,8 +9,8 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.types import PropertyPath
 
-from tests.synth.kubernetes import MANIFEST, text
-from tests.synth.synthesis import PARTS, REPOSITORY, Assembly
+from tests.synth.support.kubernetes_objects import MANIFEST, text
+from tests.synth.support.synthesis import PARTS, REPOSITORY, Assembly
 
 LONGEST_LINE = 2000
 # Assets are named by the hash of what they hold, which says nothing to a reader.

@@ -3,8 +3,7 @@
 import pytest
 
 from config import available, load, naming
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import Assembly
+from tests.synth.support.synthesis import Assemblies, Assembly
 
 DATA_TYPES = (
     "AWS::FSx::FileSystem",

@@ -12,7 +12,7 @@ import yaml
 
 from config import load
 from ops.render.manifests import render
-from tests.synth.synthesis import Assembly
+from tests.synth.support.synthesis import Assembly
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference" / "walkthrough.md").read_text()

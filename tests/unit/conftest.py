@@ -10,8 +10,8 @@ import pytest
 
 import config
 from ops.clients import Clients, connect
-from tests.unit.fake_apis import Apis, serve
-from tests.unit.running_environment import make_ready
+from tests.unit.support.fake_apis import Apis, serve
+from tests.unit.support.running_environment import make_ready
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}
 

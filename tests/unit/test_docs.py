@@ -20,8 +20,8 @@ from config.estimates import costs
 from config.facts import versions
 from ops.__main__ import app
 from ops.environment import new
-from tests.users_files import ENVIRONMENTS, MANIFESTS
-from tests.waiting import PATIENCE
+from tests.support.users_files import ENVIRONMENTS, MANIFESTS
+from tests.support.waiting import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()

@@ -9,7 +9,7 @@ from config import ConfigError, load
 from config.findings import InvalidEnvironmentError
 from config.load import DIRECTORY
 from config.reading.strict_yaml import MAX_BYTES, read
-from tests.unit.findings import assert_whole
+from tests.unit.support.findings import assert_whole
 
 DEV = (DIRECTORY / "dev.yaml").read_text()
 

@@ -14,7 +14,7 @@ from config.findings import InvalidEnvironmentError, Severity
 from config.load import DIRECTORY
 from config.reading.strict_yaml import read
 from config.rules import findings
-from tests.generated_environments import changed_environments, valid_environments
+from tests.support.generated_environments import changed_environments, valid_environments
 
 # An example takes as long as five of other tests. None is made smaller after a failure: that takes minutes, and the
 # finding says enough.

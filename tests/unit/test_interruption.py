@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rehearsal.paths import REPOSITORY
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 PROGRAM = """
 import contextlib, os, signal, sys, time

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.isolation import child_environment
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 CALLER = {
     "AWS_PROFILE": "production",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "lifecycle_scripts" / "eks"
 CONFIG = "opt/sagemaker/containerd/config.toml"

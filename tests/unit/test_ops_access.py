@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ops.__main__ import app
-from tests.unit.fake_apis import Apis, aws_error
+from tests.unit.support.fake_apis import Apis, aws_error
 
 Break = Callable[[Apis], Any]
 

@@ -15,9 +15,9 @@ from config.rules import ALL_RULES
 from ops import cli
 from ops.__main__ import app
 from ops.environment import schema
-from tests.generated_environments import read_from
-from tests.unit.findings import line_of
-from tests.waiting import PATIENCE
+from tests.support.generated_environments import read_from
+from tests.support.waiting import PATIENCE
+from tests.unit.support.findings import line_of
 
 COMMANDS = ("check", "wait", "status", "manifests")
 

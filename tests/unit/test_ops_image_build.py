@@ -10,8 +10,8 @@ import config
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from ops.__main__ import app
 from ops.change import image_build_log
-from tests.unit.fake_apis import Apis, aws_error
-from tests.unit.running_environment import BUILD_LOG, BUILD_PODS, JOBS, condition
+from tests.unit.support.fake_apis import Apis, aws_error
+from tests.unit.support.running_environment import BUILD_LOG, BUILD_PODS, JOBS, condition
 
 DEV = config.load("dev")
 TAG = context_tag(context_files(DEV.image.pip), BUILD_ARGUMENTS)

@@ -14,8 +14,8 @@ from ops.__main__ import app
 from ops.isolation import probe
 from ops.isolation.check import Outcome, verdict
 from ops.isolation.plan import Connection, Head, Origin, plan
-from tests.unit.fake_apis import Apis
-from tests.unit.running_environment import PODS, condition
+from tests.unit.support.fake_apis import Apis
+from tests.unit.support.running_environment import PODS, condition
 
 HEADS = {"rayml": Head("10.192.64.9", "10.192.64.5")}
 ORIGINS = plan(config.load("dev"), HEADS)

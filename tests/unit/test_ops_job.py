@@ -19,7 +19,7 @@ from ops.jobs import direct, follow
 from ops.jobs import package as job_package
 from ops.jobs.package import EntryError, entry, pack
 from ops.jobs.runs import Request
-from tests.unit.fake_apis import Apis
+from tests.unit.support.fake_apis import Apis
 
 RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
 JOBS = "/apis/batch/v1/namespaces/ray/jobs"

@@ -11,7 +11,7 @@ from config.model import KubeflowPart
 from ops.__main__ import app
 from ops.clients import Clients
 from ops.readiness.kubeflow import findings
-from tests.unit.fake_apis import Apis
+from tests.unit.support.fake_apis import Apis
 
 NAMESPACES, KINDS = "/api/v1/namespaces", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OURS = {

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from config.facts import charts_lock
 from ops.__main__ import app
-from tests.unit.fake_apis import Apis
+from tests.unit.support.fake_apis import Apis
 
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = "rayclusters.ray.io"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from config.load import DIRECTORY
 from ops.__main__ import app
 from ops.render import manifests
-from tests.generated_environments import read_from
+from tests.support.generated_environments import read_from
 
 FILE = Path("dev/ray/account.yaml")
 

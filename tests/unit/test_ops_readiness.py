@@ -12,8 +12,8 @@ from config.naming import STAND_IN_IMAGE
 from ops.clients import Clients
 from ops.readiness.item import Item, Require, State
 from ops.readiness.observe import observe
-from tests.unit.fake_apis import Apis, aws_error
-from tests.unit.running_environment import (
+from tests.unit.support.fake_apis import Apis, aws_error
+from tests.unit.support.running_environment import (
     BUILD_LOG,
     BUILD_PODS,
     CLAIM,

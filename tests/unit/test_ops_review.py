@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from ops.__main__ import app
 from ops.render import review, review_templates
 from ops.render.review_cdk import ReviewError
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 # Copies templates/<environment>/ to the output of `synth`, unless the environment's template is "broken", once the
 # file that templates/<environment>/waits-for names is there; keeps each call in the checkout's cdk.out.

@@ -12,8 +12,8 @@ from ops.change import rollout as rollouts
 from ops.clients import Clients
 from ops.readiness.item import Item, Require, State
 from ops.readiness.observe import observe
-from tests.unit.fake_apis import Apis
-from tests.unit.running_environment import JOBS, PODS, RAY_CLUSTER, condition, job
+from tests.unit.support.fake_apis import Apis
+from tests.unit.support.running_environment import JOBS, PODS, RAY_CLUSTER, condition, job
 
 RAY_JOBS = "/apis/ray.io/v1/namespaces/ray/rayjobs"
 PATCH = f"PATCH {RAY_CLUSTER}"

@@ -13,8 +13,8 @@ from ops.__main__ import app
 from ops.change import scale as scaling
 from ops.clients import Clients
 from ops.environment.edits import lower_counts
-from tests.unit.fake_apis import Apis
-from tests.unit.running_environment import HEAD, NODES, WORKERS, group, nodes
+from tests.unit.support.fake_apis import Apis
+from tests.unit.support.running_environment import HEAD, NODES, WORKERS, group, nodes
 
 ALL_PODS = "/api/v1/pods"
 RAY_CLUSTERS = "/apis/ray.io/v1/rayclusters"

@@ -11,8 +11,19 @@ from ops.__main__ import app
 from ops.errors import NoAnswerError
 from ops.readiness.item import Item, State
 from ops.readiness.wait import wait
-from tests.unit.fake_apis import Apis, aws_error
-from tests.unit.running_environment import HEAD, JOBS, NODES, WORKERS, condition, group, job, node, nodes, usable_node
+from tests.unit.support.fake_apis import Apis, aws_error
+from tests.unit.support.running_environment import (
+    HEAD,
+    JOBS,
+    NODES,
+    WORKERS,
+    condition,
+    group,
+    job,
+    node,
+    nodes,
+    usable_node,
+)
 
 READY = Item("volume claim", "ray/fsx-claim", State.READY, "Bound")
 PENDING = Item("volume claim", "ray/fsx-claim", State.WAITING, "Pending")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
 ENV = {"PATH": os.environ["PATH"]}

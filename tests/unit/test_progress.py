@@ -10,7 +10,7 @@ from rich.console import Console
 
 from rehearsal.run import progress
 from rehearsal.run.progress import Progress, elapsed
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "0:00"), (59.9, "0:59"), (60, "1:00"), (754, "12:34")])

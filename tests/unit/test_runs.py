@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from embedded_account.processes import Supervisor, is_alive
 from rehearsal import __main__, disk, paths, runs
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 HOLD = "import sys, pathlib, time\nfrom rehearsal import runs\n"

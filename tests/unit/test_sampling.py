@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from rehearsal.paths import REPOSITORY
-from tests.sampling import SEED
+from tests.support.sampling import SEED
 
 TESTS = """
 import pytest
@@ -25,7 +25,7 @@ def test_that_draws(draw): print("drawn:", draw.random())
 
 
 def collect(directory: Path, seed: int, *arguments: str) -> str:
-    (directory / "conftest.py").write_text('pytest_plugins = ("tests.sampling",)')
+    (directory / "conftest.py").write_text('pytest_plugins = ("tests.support.sampling",)')
     (directory / "pytest.ini").write_text(
         "[pytest]\nmarkers = sampled: some\n  long: wide\naddopts = -p no:cacheprovider -rP\n"
     )

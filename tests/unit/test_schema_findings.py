@@ -15,7 +15,7 @@ from config.declared import allowed_at
 from config.findings import Finding, Place
 from config.reading.partial_environment import model_within
 from config.reading.strict_yaml import read
-from tests.unit.findings import assert_whole, line_of, write
+from tests.unit.support.findings import assert_whole, line_of, write
 
 # Environments that have every key of the models between them: test_every_key.py sees to that.
 FOLDER: Final = Path(__file__).parents[1] / "synth" / "every_key"

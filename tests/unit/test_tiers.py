@@ -29,10 +29,10 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
         (["environments/dev.yaml", "manifests/dev/ray/volume.yaml"], Scope.NONE),
         (["tests/environments/dev.yaml"], Scope.PRODUCT),
         (["docs/explain/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
-        (["tests/charts/conftest.py"], Scope.PRODUCT),
+        (["tests/charts/support/facts.py"], Scope.PRODUCT),
         (["k8s_charts/controllers/reaper.py", "packages/embedded-account/embedded_account/processes.py"], Scope.ALL),
         (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
-        (["tests/waiting.py"], Scope.ALL),
+        (["tests/support/waiting.py"], Scope.ALL),
         (["requirements.txt"], Scope.ALL),
         (["something/new.py"], Scope.ALL),
     ],
@@ -84,7 +84,7 @@ def test_changes_are_those_since_the_branch_left_main_and_those_not_committed(
 
 def test_a_tier_is_a_folder_of_tests() -> None:
     folders = {path.name for path in (REPOSITORY / "tests").iterdir() if (path / "__init__.py").exists()}
-    assert folders == {*tiers.TIERS, "jobs"}
+    assert folders - {"support"} == {*tiers.TIERS, "jobs"}
 
 
 def test_paths_that_decide_exist() -> None:

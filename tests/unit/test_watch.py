@@ -7,7 +7,7 @@ import pytest
 
 from embedded_account.processes import ProgramEndedError
 from rehearsal.watch import Watch
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 ENDED = ProgramEndedError("etcd was ended by SIGKILL; its log: …")
 

@@ -14,7 +14,7 @@ from embedded_account.context import Account
 from embedded_account.inventory import Item, collect
 from embedded_account.inventory_sources import Found
 from tests.rehearsal.account.conftest import Clients
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 TRUST = json.dumps(
     {

@@ -16,7 +16,7 @@ from config.facts import versions
 from embedded_account import cache_folders
 from embedded_account.kubernetes import binaries, golang, kubectl_layer
 from embedded_account.kubernetes.binaries import Binaries, BinariesError
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PROGRAMS = {
     "etcd",

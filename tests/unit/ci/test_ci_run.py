@@ -15,7 +15,7 @@ import pytest
 import main
 import report
 from schedule import Result
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 from tiers import Tier
 
 CI = Path(main.__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes import pki
-from tests.unit.controllers.fake_kubernetes import FakeKubernetes, serve
+from tests.support.fake_kubernetes import FakeKubernetes, serve
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from config import labels
 from controllers import decision
 from controllers.decision import PENDING, Action, Node, Pod, Verdict, decide
-from tests.unit.controllers.objects import GRACE, HEALTH, NOW, REBOOT, REPLACE, TOLERATED, Object, a_node, a_pod
+from tests.unit.support.nodes_and_pods import GRACE, HEALTH, NOW, REBOOT, REPLACE, TOLERATED, Object, a_node, a_pod
 
 READY = a_node()
 SILENT = a_node(ready="Unknown", since=36)

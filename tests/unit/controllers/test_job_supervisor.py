@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controllers.job_supervisor import STARTS_ANOTHER
-from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
-from tests.unit.controllers.fake_ray import FakeJob, FakeRay, serve
-from tests.unit.controllers.supervised import Supervised
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.support.fake_ray import FakeJob, FakeRay, serve
+from tests.support.supervised_run import Supervised
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

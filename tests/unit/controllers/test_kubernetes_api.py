@@ -6,9 +6,9 @@ import pytest
 
 from controllers import kubernetes_api
 from controllers.kubernetes_api import NO_ANSWER, Api, ApiError, ApiServer, Mirror
-from tests.unit.controllers.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
-from tests.unit.controllers.objects import a_node, a_pod
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
+from tests.support.waiting import wait_until
+from tests.unit.support.nodes_and_pods import a_node, a_pod
 
 
 @pytest.fixture(autouse=True)

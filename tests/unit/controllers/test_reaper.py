@@ -14,9 +14,9 @@ import pytest
 from controllers import reaper as module
 from controllers.reaper import PERMISSIONS, Reaper
 from controllers.telemetry import Metrics, serve
-from tests.unit.controllers.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
-from tests.unit.controllers.objects import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
+from tests.support.waiting import wait_until
+from tests.unit.support.nodes_and_pods import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
 
 POD = f"{PODS}/rayml-worker"
 STUCK = a_pod(asked=20)

@@ -6,7 +6,7 @@ import pytest
 
 from config import load
 from config.rules import image
-from tests.unit.findings import assert_whole
+from tests.unit.support.findings import assert_whole
 
 HASH = f"--hash=sha256:{'0' * 64}"
 DEV = load("dev")

@@ -18,8 +18,8 @@ from config.reading.strict_yaml import read
 from config.rules import ALL_RULES, RULES, findings
 from config.rules.across_environments import PAIR_RULES
 from config.rules.rule import Rule
-from tests.unit.findings import assert_whole, line_of, write
-from tests.unit.rules.cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, Change
+from tests.unit.support.findings import assert_whole, line_of, write
+from tests.unit.support.rule_cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, Change
 
 EACH_CASE = [pytest.param(id, case, id=f"{id}-{n}") for id, cases in CASES.items() for n, case in enumerate(cases)]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.fake_apis import Apis
+from tests.unit.support.fake_apis import Apis
 
 JOBS = "/apis/batch/v1/namespaces/image-build/jobs"
 BUILD_PODS = "/api/v1/namespaces/image-build/pods"

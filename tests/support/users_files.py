@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-REPOSITORY: Final = Path(__file__).resolve().parents[1]
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 ENVIRONMENTS: Final = REPOSITORY / "environments"
 MANIFESTS: Final = REPOSITORY / "manifests"
 FROZEN: Final = REPOSITORY / "tests" / "environments"

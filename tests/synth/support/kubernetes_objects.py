@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from tests.synth.synthesis import Assembly, Template
+from tests.synth.support.synthesis import Assembly, Template
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 RELEASE = "Custom::AWSCDK-EKS-HelmChart"

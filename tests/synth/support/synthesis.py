@@ -1,7 +1,7 @@
 """Synthesises an environment in this process and reads what came out."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import app
 from config import Environment, naming
 from config.facts import versions
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 PARTS = ("network", "storage", "eks", "hyperpod", "platform", "ray")
 CHARTS = ("HyperPodHelmChart", "aws-fsx-csi-driver", "kuberay-operator")
 
@@ -58,6 +58,10 @@ class Assembly:
                     id = target["Ref"] if "Ref" in target else target["Fn::GetAtt"][0]
                     return part, template.body["Resources"][id]
         raise AssertionError(f"nothing exports {value}")
+
+
+Assemblies = Callable[[str], Assembly]
+"""Returns an environment's cloud assembly by the environment's name."""
 
 
 def context() -> dict[str, Any]:

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
-from tests.waiting import PATIENCE
+from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.support.waiting import PATIENCE
 
 Object = dict[str, Any]
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 STATE = "ray-on-hyperpod/state"
 HURRIED = """
 import sys

@@ -1,4 +1,4 @@
-"""Starts the small training (job.py) as a user would, and reads what it left."""
+"""Starts the small training (small_training.py) as a user would, and reads what it left."""
 
 import json
 import os
@@ -15,10 +15,10 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from checkpoints import CheckpointStore, Saved
 from run_storage import open_storage
-from tests.jobs.nodes import Nodes
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.ray_nodes import Nodes
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
-JOB = Path(__file__).parent / "job.py"
+JOB = Path(__file__).with_name("small_training.py")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ray._private.services import write_node_ip_address
 from ray.cluster_utils import Cluster
 
 from embedded_account.processes import free_port
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 # Ray's own patience with a silent node is half a minute, with a lost head one minute.
 IMPATIENT = {

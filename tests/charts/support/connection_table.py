@@ -19,8 +19,8 @@ from k8s_charts.shared.names import (
     SYSTEM_NAMESPACE,
 )
 from rehearsal.paths import REPOSITORY
-from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
-from tests.charts.policies import INTERNET, Pod
+from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS, Object
+from tests.charts.support.network_policies import INTERNET, Pod
 
 # From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP), where
 # `aws_ray` has the key of the fourth. All other connections from or to a pod of the project's namespaces are denied.
