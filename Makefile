@@ -70,6 +70,7 @@ check: setup ## formatting, lint, types, import rules, shell scripts, lock files
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
+	@$(RUN) mypy --config-file packages/embedded-account/pyproject.toml
 	@$(RUN) lint-imports --no-logo
 	@$(RUN) shellcheck setup.sh requirements/lock.sh .ci/run lifecycle_scripts/eks/*.sh
 	@$(RUN) requirements/lock.sh --check
@@ -114,5 +115,5 @@ lock: setup ## lock the Python dependencies of pyproject.toml and of the Ray ima
 
 .PHONY: clean
 clean: ## remove what runs and checks left, and say what stays: where, how large, and how to remove it
-	@rm -rf cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf cdk.out {.,packages/*}/.{mypy,pytest,ruff}_cache .hypothesis .import_linter_cache
 	@[ ! -f .venv/.stamp ] || $(RUN) $(VENV)/python -m rehearsal clean

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -82,7 +82,8 @@ TIERS: Final = (
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
-    _tests("rehearsal", budget=40),
+    _tests("rehearsal", budget=30),
+    replace(_tests("embedded-account", budget=25), files=(*_FRAME, "packages/*", "tests/tiers.py")),
     # The longest of these first, so that both cores have work to the end.
     Tier("jobs", "make test-jobs", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(

@@ -16,7 +16,7 @@ from rich.markup import escape
 import config
 from config.facts import versions
 from embedded_account.kubernetes import binaries
-from embedded_account.processes import ProcessError, ProgramEndedError
+from embedded_account.processes import ProcessError, ProgramEndedError, living
 from rehearsal import disk, interruption, runs
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
 
@@ -161,7 +161,7 @@ def _alone(*directories: Path) -> Iterator[None]:
 
         def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
             for each in directories:
-                interrupted.update(runs.living(each))
+                interrupted.update(living(each))
             interruption.interrupt(number)
 
         locks.enter_context(interruption.never_lost())

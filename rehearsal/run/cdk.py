@@ -13,6 +13,7 @@ from typing import Final
 
 from embedded_account import cache_folders
 from embedded_account.isolation import search_path
+from embedded_account.paths import CDK_PRELOAD
 from embedded_account.processes import Child, ProcessError, Supervisor, end_with_parent
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.run.breakdown import Spans
@@ -21,8 +22,6 @@ _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements/dev.txt")
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
 """What the CLI prints of a stack that it changed; of another it says `(no changes)` after the name."""
-PRELOAD: Final = Path(__file__).with_name("cdk_preload.js")
-"""Loaded before the CLI: its pauses become simulated time, its compile cache stays its own."""
 
 
 class CommandError(Exception):
@@ -127,7 +126,7 @@ class Synthesis:
 
 
 def _argv(verb: str, *arguments: str) -> list[str]:
-    return ["node", f"--require={PRELOAD}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
+    return ["node", f"--require={CDK_PRELOAD}", str(_CLI), verb, *arguments, "--no-color", "--no-notices"]
 
 
 def _last_synthesis(directory: Path) -> float:

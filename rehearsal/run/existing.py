@@ -5,8 +5,8 @@ import json
 from typing import Any, Final
 
 from config import Environment
+from embedded_account.running import EmbeddedAccount
 from rehearsal.run import existing_cluster
-from rehearsal.run.account import EmbeddedAccount
 
 _OF_THE_VPC: Final = (
     "describe_vpcs",

@@ -8,7 +8,7 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from config.model import ExistingEks
 from embedded_account.kubernetes.api import Api, ApiError, Object
-from rehearsal.run.account import EmbeddedAccount
+from embedded_account.running import EmbeddedAccount
 
 _GROUPS_OF_EKS: Final = "rbac.authorization.k8s.io"
 # Heartbeats and news come and go by themselves; a component's status says how it is, not what is there.

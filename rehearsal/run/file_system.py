@@ -3,7 +3,7 @@
 from typing import Any
 
 from config import Environment
-from rehearsal.run.account import EmbeddedAccount
+from embedded_account.running import EmbeddedAccount
 from rehearsal.run.cluster import ClusterView, TimedOutError
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from config import Environment
-from rehearsal.run.account import EmbeddedAccount
+from embedded_account.running import EmbeddedAccount
 
 _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
 

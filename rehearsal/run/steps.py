@@ -20,9 +20,9 @@ from embedded_account import isolation
 from embedded_account.isolation import child_environment
 from embedded_account.kubernetes import binaries
 from embedded_account.processes import LOG_LINES, Supervisor
+from embedded_account.running import EmbeddedAccount
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.run import access, breakdown, existing, file_system, image_sources, owner, report, timeline, verdict
-from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
 from rehearsal.run.progress import Progress
@@ -142,7 +142,7 @@ class Rehearsal:
         if not (told := existing.names(self.environment)):
             return
         with self.progress.step("what exists already (made by the rehearsal)") as step:
-            self.account.make_existing(self.environment)
+            self.account.make_existing(self.environment.model_dump(mode="json"))
             self.existed = existing.describe(self.account, self.environment)
             for name in told:
                 step.see(name)

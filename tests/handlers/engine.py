@@ -26,9 +26,9 @@ from embedded_account.context import Account, Clock, Journal
 from embedded_account.control_routes import ControlRoutes
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.services import sns  # noqa: F401 - its import makes the model of topics known
+from embedded_account.testing.stacks import Result, failing
 from handlers.hyperpod_cluster import index
 from tests.handlers.framework import Event, Framework, Properties, Response
-from tests.rehearsal.account.stacks import Result, failing
 
 SERVICE_TOKEN = f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:framework-onEvent"
 STACK = "rayhp-dev-hyperpod"

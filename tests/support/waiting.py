@@ -1,18 +1,9 @@
-"""Waiting for what must happen. How soon is no test's business unless its name says so: machines are busy."""
+"""The patience of the project's tests: the embedded account's own, and more for a whole rehearsal."""
 
-import time
-from collections.abc import Callable
 from typing import Final
 
-# Long enough that only what hangs is given up.
-PATIENCE: Final = 180
+from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+
+__all__ = ["KUBECTL_PATIENCE", "PATIENCE", "REHEARSAL_PATIENCE", "wait_until"]
+
 REHEARSAL_PATIENCE: Final = 3600
-KUBECTL_PATIENCE: Final = f"--timeout={PATIENCE}s"
-
-
-def wait_until(is_true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Fail, naming `what`, when it does not become true; `seconds` where the time itself is what is tested."""
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.05)

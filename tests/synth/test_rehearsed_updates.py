@@ -8,7 +8,7 @@ import pytest
 from config import available
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.resource_types import METADATA_TYPE, Property, resource_types
-from tests.rehearsal.account.updates import CASES
+from embedded_account.testing.updates import CASES
 from tests.synth.support.synthesis import Assemblies
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from embedded_account.processes import Supervisor, is_alive
+from embedded_account.processes import Supervisor, is_alive, living
 from rehearsal import __main__, disk, paths, runs
 from tests.support.waiting import wait_until
 
@@ -83,8 +83,8 @@ def test_a_folder_is_held_by_one_process_and_by_none_after_its_end(root: Path) -
 def test_what_lives_in_a_run_is_found_by_its_home_and_ended(root: Path) -> None:
     directory = root / "runs" / "dev"
     with sleeping({"HOME": str(directory / "account" / "home")}) as pid:
-        assert set(runs.living(directory)) == {pid}
-        assert runs.living(root / "runs" / "de") == {}
+        assert set(living(directory)) == {pid}
+        assert living(root / "runs" / "de") == {}
         runs.end(directory)
         assert not is_alive(pid)
 

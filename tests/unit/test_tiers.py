@@ -9,13 +9,12 @@ import pytest
 
 from tests import tiers
 from tests.conftest import LONGEST, WITH_OPERATOR
-from tests.tiers import APART, PRODUCT, REPOSITORY, Scope, scope_of
+from tests.tiers import APART, PRODUCT, REHEARSED, REPOSITORY, Scope, scope_of
 
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
 # They import names of the product, and prove only that the rehearsal works.
 OF_THE_REHEARSAL = {
     "tests/rehearsal/drills/test_cluster_context.py": "shows that a broken product fails the drills",
-    "tests/rehearsal/kubernetes/test_launch.py": "shows how a pod's program is started",
     "tests/rehearsal/run/test_bad_input.py": "shows how a rehearsal refuses; tests/unit has the words of ops",
 }
 REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
@@ -31,8 +30,10 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
         (["docs/explain/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
         (["tests/charts/support/facts.py"], Scope.PRODUCT),
         (["k8s_charts/controllers/reaper.py", "packages/embedded-account/embedded_account/processes.py"], Scope.ALL),
-        (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
-        (["tests/support/waiting.py"], Scope.ALL),
+        (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.REHEARSAL),
+        (["tests/support/waiting.py"], Scope.REHEARSAL),
+        (["rehearsal/watch.py", "k8s_charts/controllers/reaper.py"], Scope.REHEARSAL),
+        (["rehearsal/watch.py", "packages/embedded-account/tests/test_processes.py"], Scope.ALL),
         (["requirements.txt"], Scope.ALL),
         (["something/new.py"], Scope.ALL),
     ],
@@ -48,7 +49,7 @@ def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) 
     assert "every test runs" in reason
 
 
-@pytest.mark.parametrize("changed", ["docs/index.md", "ops/readiness/wait.py"])
+@pytest.mark.parametrize("changed", ["docs/index.md", "ops/readiness/wait.py", "rehearsal/watch.py"])
 def test_what_is_skipped_is_said_with_the_command_that_runs_it(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     monkeypatch.setattr(tiers, "changed_paths", lambda: ("0123456789abcdef", [changed]))
     _, reason = tiers.choose()
@@ -84,11 +85,11 @@ def test_changes_are_those_since_the_branch_left_main_and_those_not_committed(
 
 def test_a_tier_is_a_folder_of_tests() -> None:
     folders = {path.name for path in (REPOSITORY / "tests").iterdir() if (path / "__init__.py").exists()}
-    assert folders - {"support"} == {*tiers.TIERS, "jobs"}
+    assert folders - {"support"} == {*tiers.PROJECT_TIERS, "jobs"}
 
 
 def test_paths_that_decide_exist() -> None:
-    assert [path for path in (*PRODUCT, *APART, *LONGEST) if not (REPOSITORY / path).exists()] == []
+    assert [path for path in (*PRODUCT, *REHEARSED, *APART, *LONGEST) if not (REPOSITORY / path).exists()] == []
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -119,11 +120,13 @@ def test_what_the_rehearsals_tests_import_of_others_counts_as_a_change(file: Pat
 @pytest.mark.parametrize(
     ("words", "scope", "ran"),
     [
-        (["--all"], Scope.NONE, [("unit charts handlers synth rehearsal", "")]),
+        (["--all"], Scope.NONE, [("unit charts handlers synth rehearsal", ""), ("embedded-account", "")]),
         (["--tier", "synth"], Scope.ALL, [("synth", "")]),
+        (["--tier", "embedded-account"], Scope.NONE, [("embedded-account", "")]),
         ([], Scope.NONE, [("unit charts handlers synth", "")]),
         ([], Scope.PRODUCT, [("unit charts handlers synth", ""), ("rehearsal", "product and not readme and not long")]),
-        ([], Scope.ALL, [("unit charts handlers synth rehearsal", "")]),
+        ([], Scope.REHEARSAL, [("unit charts handlers synth rehearsal", "")]),
+        ([], Scope.ALL, [("unit charts handlers synth rehearsal", ""), ("embedded-account", "")]),
     ],
 )
 def test_what_is_asked_for_and_what_changed_decide_what_runs(
@@ -145,6 +148,22 @@ def test_a_failure_of_the_first_tests_is_the_exit_code(monkeypatch: pytest.Monke
     monkeypatch.setattr(tiers, "choose", lambda: (Scope.PRODUCT, "because"))
     monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == ["rehearsal"])
     assert tiers.main([]) == 1
+    monkeypatch.setattr(tiers, "choose", lambda: (Scope.ALL, "because"))
+    monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == [tiers.PACKAGE])
+    assert tiers.main([]) == 1
+
+
+def test_the_package_is_tested_from_its_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Path, str]] = []
+
+    def started(argv: list[str], *, cwd: Path, check: bool) -> subprocess.CompletedProcess[bytes]:
+        seen.append((cwd.relative_to(REPOSITORY), argv[-1]))
+        return subprocess.CompletedProcess(argv, 0)
+
+    monkeypatch.setattr(subprocess, "run", started)
+    assert tiers.run(["unit"])
+    assert tiers.run([tiers.PACKAGE])
+    assert seen == [(Path(), "tests/unit"), (Path("packages/embedded-account"), "tests")]
 
 
 def test_files_that_one_worker_gets_are_those_with_the_operator() -> None:

@@ -1,1 +1,1 @@
-"""An AWS account inside one process: moto's services, an own strict CloudFormation, Lambda, EKS and HyperPod."""
+"""An embedded AWS account with a real Kubernetes control plane, to rehearse CDK deployments against."""

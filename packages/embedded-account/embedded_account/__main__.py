@@ -1,17 +1,32 @@
-"""`python -m embedded_account`: run the embedded AWS account until SIGTERM or SIGINT."""
+"""Serve the embedded AWS account: `python -m embedded_account run -- COMMAND`."""
 
 import gc
 import sys
+from typing import Final
+
+_USAGE: Final = """usage: python -m embedded_account run [OPTION]… -- COMMAND…
+       python -m embedded_account serve OPTION…
+
+run    serve an account for the length of a command (run --help)
+serve  be the account's process, until SIGTERM or SIGINT (serve --help)"""
 
 
-def run() -> int:
-    """Load and serve the account; return its exit code."""
-    # Nearly all that is loaded now stays: looking through it for garbage again and again costs half of the start.
-    gc.disable()
-    from embedded_account.server import main  # noqa: PLC0415 - not before
+def main() -> int:
+    """Run what the first argument names; return the exit code."""
+    verb, *arguments = sys.argv[1:] or [""]
+    if verb == "serve":
+        # Nearly all that is loaded now stays: looking through it for garbage again and again costs half of the start.
+        gc.disable()
+        from embedded_account import server  # noqa: PLC0415 - not before
 
-    return main()
+        return server.main(arguments)
+    if verb == "run":
+        from embedded_account import command_line  # noqa: PLC0415 - the account's process does not need it
+
+        return command_line.main(arguments)
+    print(_USAGE, file=sys.stdout if verb in ("-h", "--help") else sys.stderr)
+    return 0 if verb in ("-h", "--help") else 2
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(main())

@@ -19,6 +19,7 @@ LOG_LINES: Final = 12
 _WATCH_SECONDS: Final = 0.1
 _MOST_RESTARTS: Final = 3
 """A program that ends more often is broken, and restarting it would hide that."""
+_HOME: Final = b"HOME="
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -253,3 +254,27 @@ def stop_recorded(run: Path, *, grace: float = 10.0) -> list[str]:
             ended.append(pid_file.stem)
         pid_file.unlink()
     return ended
+
+
+def living(directory: Path) -> dict[int, str]:
+    """Names of the processes of a run by pid: those whose home lies below its folder (embedded_account/isolation.py).
+
+    A shell into which somebody pasted what a kept rehearsal prints has a home of its own.
+    """
+    home = _HOME + os.fsencode(directory)
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # ended while it was looked at, or somebody else's
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                if any(each == home or each.startswith(home + b"/") for each in variables):
+                    found[int(entry.name)] = _name((entry / "cmdline").read_bytes())
+    return {pid: name for pid, name in found.items() if is_alive(pid)}
+
+
+def _name(command: bytes) -> str:
+    """A program's name; of Python's programs, the module's or the file's."""
+    program, *words = [Path(os.fsdecode(word)).name for word in command.split(b"\0") if word] or ["?"]
+    if program.startswith("python"):
+        return next((word for word in words if not word.startswith("-")), program)
+    return program

@@ -149,7 +149,7 @@ def _end(failure: ProgramEndedError) -> None:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m embedded_account", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m embedded_account serve", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
     parser.add_argument("--account-id", required=True, help="twelve digits")
     parser.add_argument("--region", required=True, help="the one region that is used, such as us-west-2")

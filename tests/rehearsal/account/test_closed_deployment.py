@@ -10,12 +10,12 @@ from config import load
 from embedded_account.context import Account
 from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.eks.host import ClusterHost
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.eks_setup import NODE_POLICIES, Eks
+from embedded_account.testing.fake_cluster import FakePlane
+from embedded_account.testing.functions import make_role
+from embedded_account.testing.stacks import Stacks, Template
 from stacks.network.endpoints import INTERFACE_ENDPOINTS
-from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.eks_setup import NODE_POLICIES, Eks
-from tests.rehearsal.account.fake_cluster import FakePlane
-from tests.rehearsal.account.functions import make_role
-from tests.rehearsal.account.stacks import Stacks, Template
 from tests.synth.support.synthesis import synthesise
 
 pytestmark = pytest.mark.product

@@ -10,7 +10,7 @@ from config import Environment
 from embedded_account import existing
 from embedded_account.context import Account
 from embedded_account.inventory import collect
-from tests.rehearsal.account.conftest import Clients
+from embedded_account.testing.clients import Clients
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product

@@ -14,13 +14,13 @@ from config.model import ExistingEks
 from embedded_account.context import Account
 from embedded_account.kubernetes import binaries
 from embedded_account.kubernetes.api import Api
+from embedded_account.running import EmbeddedAccount
 from embedded_account.services.eks.host import ClusterHost
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.functions import make_role
 from rehearsal import paths
 from rehearsal.run import existing, existing_cluster
-from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cluster import wait_for
-from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.functions import make_role
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product

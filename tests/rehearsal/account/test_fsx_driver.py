@@ -13,9 +13,9 @@ from embedded_account.services import pod_role
 from embedded_account.services.fsx_driver import FsxDriver
 from embedded_account.services.fsx_driver_requests import create_request, gib, rounded_up, tags_of
 from embedded_account.services.pod_role import PodRoleError
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.fake_cluster import FakeApi
 from handlers.file_system_guard import index as guard
-from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.fake_cluster import FakeApi
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product

@@ -15,10 +15,10 @@ from embedded_account.context import Account
 from embedded_account.kubernetes.api import Object
 from embedded_account.services import pod_role
 from embedded_account.services.image_builder import ImageBuilder
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.fake_cluster import FakeApi
 from k8s_charts.ray_objects import image_build, ray_objects
 from tests.charts.support.facts import RAY_FACTS
-from tests.rehearsal.account.conftest import Clients
-from tests.rehearsal.account.fake_cluster import FakeApi
 
 pytestmark = pytest.mark.product
 

@@ -12,10 +12,10 @@ from config import Environment, load
 from config.model import KubeflowPart
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.testing.cluster import Kubectl
 from k8s_charts.helm.hyperpod_dependencies import RELEASE, hyperpod_dependencies_release
 from ops.readiness.kubeflow import findings
 from rehearsal import stand_ins
-from tests.rehearsal.kubernetes.cluster import Kubectl
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product

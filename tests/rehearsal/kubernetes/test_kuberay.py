@@ -4,7 +4,8 @@ import copy
 from collections import Counter
 
 from embedded_account.kubernetes.control_plane import ControlPlane
-from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, Kubectl, Object, ray_cluster
+from embedded_account.testing.cluster import Kubectl, Object
+from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, ray_cluster
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 

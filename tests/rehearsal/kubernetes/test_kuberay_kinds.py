@@ -12,11 +12,12 @@ import pytest
 
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.testing.cluster import Kubectl, Object
 from k8s_charts.helm.kuberay import CHART, kuberay_crds_release
 from k8s_charts.helm.release import HelmRelease
 from ops.change import kuberay_crds
 from ops.change.kuberay_crds import Kind, Owner
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, definitions
+from tests.rehearsal.kubernetes.cluster import definitions
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
 
 pytestmark = pytest.mark.product

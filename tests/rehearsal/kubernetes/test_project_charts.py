@@ -14,6 +14,7 @@ from config.model import InstanceGroup
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
+from embedded_account.testing.cluster import Kubectl, Object, helm
 from k8s_charts.controllers import code
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.release import HelmRelease
@@ -23,7 +24,7 @@ from k8s_charts.shared.chart import ProjectChart
 from rehearsal import stand_ins
 from stacks.shared.crds_chart import write_crds_chart
 from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, helm, install_objects, wait_until_served
+from tests.rehearsal.kubernetes.cluster import install_objects, wait_until_served
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product

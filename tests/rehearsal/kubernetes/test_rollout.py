@@ -13,6 +13,7 @@ from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
+from embedded_account.testing.cluster import Kubectl, Object
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import rollout as rollouts
@@ -22,7 +23,6 @@ from ops.jobs.running import running
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
 from tests.charts.support.facts import RAY_FACTS
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product

@@ -15,9 +15,10 @@ import yaml
 from config import available, load
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.testing.cluster import Kubectl, Object
 from ops.render.manifests import render
 from rehearsal import stand_ins
-from tests.rehearsal.kubernetes.cluster import Kubectl, Object, install_definitions
+from tests.rehearsal.kubernetes.cluster import install_definitions
 
 pytestmark = pytest.mark.product
 

@@ -22,6 +22,7 @@ from config.facts.versions import PYTHON_IMAGE
 from embedded_account.kubernetes.binaries import Binaries, kuberay_module_directory
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.testing.cluster import GENERAL, Kubectl, Object, helm, pod
 from k8s_charts.controllers.code import RELEASE, ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RUN_LABEL, submitters_group
@@ -30,7 +31,7 @@ from ops.jobs import direct, follow
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.package import Package
 from ops.jobs.runs import Request, RunError, Runs, as_submitter
-from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, helm, install_objects, pod, ray_cluster
+from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster
 from tests.support.fake_ray import FakeRay, serve
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from embedded_account.processes import is_alive
+from embedded_account.testing.processes import processes_below
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
 from tests.support.users_files import FROZEN
 from tests.support.waiting import PATIENCE, REHEARSAL_PATIENCE
@@ -101,22 +101,6 @@ class Checkout:
 def rehearsal(*arguments: str) -> Sequence[str]:
     """The command behind `make rehearse` and its like."""
     return [".venv/bin/python", "-m", "rehearsal", *arguments]
-
-
-def processes_below(directory: Path) -> dict[int, str]:
-    """Command lines, by pid, of the processes whose command, variables or working directory name `directory`."""
-    word = os.fsencode(directory)
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-            if word in command + (entry / "environ").read_bytes() + os.fsencode((entry / "cwd").readlink()):
-                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            continue  # ended while it was looked at, or somebody else's
-    return {pid: command for pid, command in found.items() if is_alive(pid)}
 
 
 def eventually_none_below(directory: Path) -> dict[int, str]:

@@ -5,7 +5,6 @@ There, the sockets of the clone's processes are looked at many times a second in
 """
 
 import contextlib
-import ipaddress
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from tests.rehearsal.run.checkout import processes_below
+from embedded_account.testing.processes import peer, processes_below, socket_inodes
 
 _DEAD_END: Final = Path(__file__).with_name("dead_end.py")
 _TABLES: Final = ("tcp", "tcp6", "udp", "udp6")
@@ -75,14 +74,14 @@ class Watch:
 
     def _look(self) -> None:
         while not self._stopped.wait(_LOOK_SECONDS):
-            sockets = {inode: peer for inode, peer in foreign_sockets().items() if inode not in self._known}
+            sockets = {inode: other for inode, other in foreign_sockets().items() if inode not in self._known}
             if not sockets:
                 continue
             own = {inode for pid in processes_below(self._directory) for inode in socket_inodes(pid)}
-            for inode, peer in sockets.items():
+            for inode, other in sockets.items():
                 self._known[inode] = inode in own
                 if inode in own:
-                    self._seen.add(peer)
+                    self._seen.add(other)
 
 
 @contextlib.contextmanager
@@ -131,24 +130,3 @@ def foreign_sockets() -> dict[int, str]:
                 if not (address.is_loopback or address.is_unspecified) and int(fields[9]):
                     found[int(fields[9])] = f"{table} {address}:{port}"
     return found
-
-
-def peer(field: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
-    """Address and port of a field of /proc/net/tcp: words of four bytes, in the machine's own order."""
-    words, _, port = field.partition(":")
-    raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
-    address = ipaddress.ip_address(raw)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address, int(port, 16)
-
-
-def socket_inodes(pid: int) -> set[int]:
-    """Inodes of the sockets that a process holds."""
-    inodes = set()
-    with contextlib.suppress(OSError):
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                target = str(descriptor.readlink())
-                if target.startswith("socket:["):
-                    inodes.add(int(target[8:-1]))
-    return inodes

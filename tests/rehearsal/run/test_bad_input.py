@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from config.load import DIRECTORY
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.processes import ProcessError, Supervisor
+from embedded_account.running import EmbeddedAccount
+from embedded_account.testing.processes import processes_below
 from ops.__main__ import app as ops_app
 from rehearsal.__main__ import app as rehearsal_app
-from rehearsal.run.account import EmbeddedAccount
-from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
+from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, rehearsal
 from tests.support.generated_environments import read_from
 
 MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {

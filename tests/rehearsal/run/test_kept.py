@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes.binaries import Binaries
-from rehearsal import runs
+from embedded_account.processes import living
 from rehearsal.paths import REPOSITORY
 from tests.rehearsal.run import cluster_app, kept_rehearsal
 from tests.rehearsal.run.checkout import Checkout, eventually_none_below
@@ -90,7 +90,7 @@ def test_the_timeline_of_a_kept_rehearsal_is_drawn(kept: Kept) -> None:
 
 
 def test_each_process_of_a_kept_rehearsal_is_one_that_rehearse_down_finds(kept: Kept) -> None:
-    found = runs.living(kept.checkout.runs / "runs" / cluster_app.ENVIRONMENT)
+    found = living(kept.checkout.runs / "runs" / cluster_app.ENVIRONMENT)
     assert found
     assert {pid: command for pid, command in kept.checkout.processes().items() if pid not in found} == {}
 

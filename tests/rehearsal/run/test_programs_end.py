@@ -14,8 +14,8 @@ import pytest
 
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.processes import is_alive
+from embedded_account.testing.cluster import COMPONENTS
 from rehearsal.paths import REPOSITORY
-from tests.rehearsal.kubernetes.cluster import COMPONENTS
 from tests.rehearsal.run import short_run
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, eventually_none_below, rehearsal
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until

@@ -12,9 +12,9 @@ from config import Environment
 from config.facts import charts_lock
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.processes import Supervisor
+from embedded_account.running import EmbeddedAccount
 from rehearsal import stand_ins
 from rehearsal.run import owner
-from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.verdict import sort_leftovers
 from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message

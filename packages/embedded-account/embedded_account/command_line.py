@@ -1,0 +1,46 @@
+"""`python -m embedded_account run -- COMMAND`: an account for the length of a command."""
+
+import argparse
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedded_account.kubernetes.binaries import BinariesError
+from embedded_account.processes import ProcessError
+from embedded_account.running import ACCOUNT_ID, CLOCK_SCALE, REGION, default_cache, serve
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command with the account's environment; return its exit code, or 1 when there is no account."""
+    arguments = _parse(argv)
+    # Like Ctrl-C, so that the account ends with this process.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with serve(
+            arguments.directory,
+            region=arguments.region,
+            account_id=arguments.account_id,
+            clock_scale=arguments.clock_scale,
+            cache=arguments.cache,
+        ) as account:
+            return subprocess.run(arguments.command, env=account.environment, check=False).returncode
+    except (BinariesError, ProcessError, OSError) as error:
+        print(f"embedded account: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m embedded_account run", description=__doc__)
+    parser.add_argument("--directory", type=Path, default=Path(".embedded-account"), help="logs, journal, homes")
+    parser.add_argument("--region", default=REGION, help="the one region of the account (%(default)s)")
+    parser.add_argument("--account-id", default=ACCOUNT_ID, help="twelve digits (%(default)s)")
+    parser.add_argument(
+        "--clock-scale", type=float, default=CLOCK_SCALE, help="simulated seconds in a second (%(default)s)"
+    )
+    parser.add_argument("--cache", type=Path, help=f"folder of the built programs ({default_cache()})")
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="for example: cdk deploy --all")
+    return parser.parse_args(argv)

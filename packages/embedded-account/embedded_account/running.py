@@ -1,0 +1,196 @@
+"""The account as a process of its own, for programs and tests that deploy to it."""
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from embedded_account.isolation import child_environment
+from embedded_account.kubernetes import binaries
+from embedded_account.paths import CDK_PRELOAD, NODE_MODULES, require_cdk
+from embedded_account.processes import Child, ProcessError, Supervisor, free_port
+from embedded_account.run_keys import RunKeys
+
+ACCOUNT_ID: Final = "111122223333"
+REGION: Final = "us-west-2"
+CLOCK_SCALE: Final = 300.0
+"""A simulated minute takes 0.2 s: a node group's minutes or a file system's ten would be the whole rehearsal."""
+
+# A control plane is started in answer to one request.
+_PATIENCE_SECONDS: Final = 300
+# The account ends its control planes in this time.
+_END_SECONDS: Final = 30
+
+
+class EmbeddedAccount:
+    """One AWS account on localhost, seen from outside. `serve` makes, starts and ends one.
+
+    `endpoint` uses the word `localhost`, which the CDK CLI needs.
+    """
+
+    def __init__(self, directory: Path, programs: Path, *, account_id: str, region: str) -> None:
+        self.directory = directory
+        self.account_id = account_id
+        self.region = region
+        self.port = free_port()
+        self.endpoint = f"http://localhost:{self.port}"
+        self.keys = RunKeys.issue()
+        self._programs = programs
+
+    def start(
+        self, supervisor: Supervisor, *, clock_scale: float = CLOCK_SCALE, survives_parent: bool = False
+    ) -> Child:
+        """Start the account and return its process, which ends with this one unless it `survives_parent`."""
+        argv = [sys.executable, "-m", "embedded_account", "serve"]
+        for option, value in {
+            "--port": self.port,
+            "--account-id": self.account_id,
+            "--region": self.region,
+            "--directory": self.directory,
+            "--binaries": self._programs,
+            "--clock-scale": clock_scale,
+        }.items():
+            argv += [option, str(value)]
+        env = child_environment(
+            self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment
+        )
+        return supervisor.start(
+            "account", argv, env, ready=self._answers, timeout=_PATIENCE_SECONDS, survives_parent=survives_parent
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """All variables of a command that deploys to the account; of the caller's own only PATH and the language stay.
+
+        First on PATH are npm's programs, the CDK CLI among them, then kubectl and Helm as the account's functions have
+        them.
+        """
+        variables = child_environment(
+            self.directory,
+            endpoint=self.endpoint,
+            region=self.region,
+            account_id=self.account_id,
+            extra=self.keys.aws | {"NODE_OPTIONS": f"--require={json.dumps(str(CDK_PRELOAD))}"},
+        )
+        return variables | {
+            "PATH": os.pathsep.join([str(NODE_MODULES / ".bin"), str(self._programs), variables["PATH"]])
+        }
+
+    def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
+        """Return a boto3 client of the account, by default as its root user."""
+        import boto3  # noqa: PLC0415 - a third of a second, and many callers need no client
+
+        own = {"AccessKeyId": self.keys.access_key_id, "SecretAccessKey": self.keys.secret_access_key}
+        keys = credentials or own
+        session: Any = boto3.Session(
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys.get("SessionToken"),
+            region_name=self.region,
+        )
+        return session.client(service, endpoint_url=self.endpoint)
+
+    def admin_kubeconfig(self, cluster: str) -> Path:
+        """Return the administrator's kubeconfig of an EKS cluster's control plane: for looking, not for deploying."""
+        return self.directory / "clusters" / cluster / "admin.kubeconfig"
+
+    def inventory(self) -> list[dict[str, Any]]:
+        """Return every resource that exists, with its `owner` (embedded_account/inventory.py: Item)."""
+        items: list[dict[str, Any]] = self._call("/_rehearsal/inventory")
+        return items
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Return everything that happened in the account, in order."""
+        entries: list[dict[str, Any]] = self._call("/_rehearsal/journal")
+        return entries
+
+    def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
+        """Let something go wrong in HyperPod, as embedded_account/hyperpod/faults.py describes."""
+        self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
+
+    def make_existing(self, description: Mapping[str, Any]) -> None:
+        """Make what a deployment finds when it comes (embedded_account/existing.py)."""
+        self._call("/_rehearsal/existing", json.dumps(description).encode())
+
+    def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
+        """GET one of the account's own routes, or POST a body to it."""
+        request = urllib.request.Request(self.endpoint + path, body, self.keys.control_headers)
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            return json.load(response)
+
+    def _answers(self) -> bool:
+        try:
+            self._call("/_rehearsal/health", timeout=2)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+        return True
+
+
+def default_cache() -> Path:
+    """Return the folder of the programs that are built once for all accounts of this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "embedded-account")
+
+
+def _say(line: str) -> None:
+    print(f"embedded account: {line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def serve(
+    directory: str | os.PathLike[str],
+    *,
+    region: str = REGION,
+    account_id: str = ACCOUNT_ID,
+    clock_scale: float = CLOCK_SCALE,
+    cache: Path | None = None,
+    progress: Callable[[str], None] = _say,
+) -> Iterator[EmbeddedAccount]:
+    """Serve a new, empty account for the length of the block; logs and journal stay in `directory`.
+
+    Args:
+        directory: Everything of the run lies below it; what an earlier account left there is removed.
+        region: The one region of the account.
+        account_id: Twelve digits.
+        clock_scale: Simulated seconds in each second that a simulated service waits.
+        cache: Folder of the control plane's programs, built on first use in about five minutes (`default_cache`).
+        progress: Gets a line for each step of that build.
+
+    Raises:
+        BinariesError: A program could not be built; the message names its log.
+        ProcessError: The account did not start, or ended before the block did.
+    """
+    root = Path(directory).resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    require_cdk()
+    with _held(root):
+        shutil.rmtree(root / "account", ignore_errors=True)
+        built = binaries.ensure(cache or default_cache(), progress)
+        account = EmbeddedAccount(root / "account", built.directory, account_id=account_id, region=region)
+        supervisor = Supervisor(root)
+        try:
+            process = account.start(supervisor, clock_scale=clock_scale)
+            yield account
+            if process.returncode is not None:
+                raise ProcessError(process.account_of_end())
+        finally:
+            supervisor.stop_all(grace=_END_SECONDS)
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[None]:
+    """Hold a run's folder; the kernel lets go of it when the process ends."""
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ProcessError(
+                f"another account is served in {directory}. Fix: end it, or name another directory"
+            ) from None
+        yield

@@ -1,0 +1,10 @@
+"""The account that tests are served in their own process."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+ACCOUNT_ID: Final = "111122223333"
+REGION: Final = "us-west-2"
+
+Clients = Callable[[str], Any]
+"""`clients("s3")` returns a boto3 client of the account."""

@@ -1,0 +1,88 @@
+"""A network, roles and a cluster for tests of EKS."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from embedded_account.context import Account
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.fake_cluster import FakePlane
+from embedded_account.testing.functions import make_role
+from embedded_account.testing.ways_out import give_way_out
+
+NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+
+
+@dataclass
+class Eks:
+    """EKS of a test account, with what a cluster needs."""
+
+    account: Account
+    clients: Clients
+    vpc_id: str
+    subnets: list[str]
+    role_arn: str
+    node_role_arn: str
+
+    @cached_property
+    def api(self) -> Any:
+        """EKS's boto3 client."""
+        return self.clients("eks")
+
+    @property
+    def kubernetes(self) -> Any:
+        """The FakeApi of the cluster named `c`."""
+        plane = self.account.clusters.get("c").control_plane
+        assert isinstance(plane, FakePlane)
+        return plane.api
+
+    def request(self, **changes: Any) -> dict[str, Any]:
+        """A CreateCluster request that EKS accepts, with changes."""
+        return {
+            "name": "c",
+            "version": "1.35",
+            "roleArn": self.role_arn,
+            "resourcesVpcConfig": {"subnetIds": self.subnets},
+            "accessConfig": {"authenticationMode": "API"},
+            **changes,
+        }
+
+    def create(self, **changes: Any) -> dict[str, Any]:
+        """Make a cluster and wait until it is ACTIVE."""
+        from embedded_account.services.eks.service import service_of
+
+        request = self.request(**changes)
+        self.api.create_cluster(**request)
+        service_of(self.account).wait_until_active(request["name"])
+        found: dict[str, Any] = self.api.describe_cluster(name=request["name"])["cluster"]
+        return found
+
+    def create_nodegroup(self, **changes: Any) -> dict[str, Any]:
+        """Make a node group of two m5.large in cluster `c`."""
+        request = {
+            "clusterName": "c",
+            "nodegroupName": "system",
+            "nodeRole": self.node_role_arn,
+            "subnets": self.subnets,
+            "instanceTypes": ["m5.large"],
+            "scalingConfig": {"minSize": 1, "desiredSize": 2, "maxSize": 3},
+            **changes,
+        }
+        made: dict[str, Any] = self.api.create_nodegroup(**request)["nodegroup"]
+        return made
+
+
+def set_up(account: Account, clients: Clients) -> Eks:
+    """Make a VPC with two subnets, a cluster role and a node role."""
+    ec2 = clients("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnets = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{i}.0/24", AvailabilityZone=f"us-west-2{zone}")["Subnet"][
+            "SubnetId"
+        ]
+        for i, zone in enumerate("ab")
+    ]
+    give_way_out(ec2, vpc)
+    role = make_role(account, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
+    node_role = make_role(account, "nodes", "ec2.amazonaws.com", *NODE_POLICIES)
+    return Eks(account, clients, vpc, subnets, role.attributes()["Arn"], node_role.attributes()["Arn"])

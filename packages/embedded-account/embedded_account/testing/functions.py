@@ -1,0 +1,78 @@
+"""Roles and functions for tests, made by their CloudFormation models."""
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moto.s3.models import s3_backends
+
+from embedded_account.context import Account
+from embedded_account.testing.resources import Resources
+
+CODE_BUCKET = "assets"
+
+
+def zipped(files: Mapping[str, str], *, executable: Sequence[str] = ()) -> bytes:
+    """A zip of text files; those named in `executable` carry the mode bit."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (0o755 if name in executable else 0o644) << 16
+            archive.writestr(entry, text)
+    return buffer.getvalue()
+
+
+def upload(account: Account, key: str, content: bytes) -> dict[str, str]:
+    """Put an object into the code bucket; returns the Code or Content property that names it."""
+    s3 = s3_backends[account.account_id]["aws"]
+    if CODE_BUCKET not in s3.buckets:
+        s3.create_bucket(CODE_BUCKET, account.region)
+    s3.put_object(CODE_BUCKET, key, content)
+    return {"S3Bucket": CODE_BUCKET, "S3Key": key}
+
+
+def trust(service: str) -> dict[str, Any]:
+    """A trust policy for one service."""
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def make_role(account: Account, name: str, service: str, *managed: str, **properties: Any) -> Any:
+    """A role that `service` may assume, with managed policies of AWS by name; returns its model."""
+    arns = [f"arn:aws:iam::aws:policy/{policy}" for policy in managed]
+    return Resources(account).create(
+        "AWS::IAM::Role",
+        {
+            "RoleName": name,
+            "AssumeRolePolicyDocument": trust(service),
+            "ManagedPolicyArns": arns,
+            **properties,
+        },
+    )
+
+
+def make_function(
+    account: Account, files: Mapping[str, str], *, name: str = "work", runtime: str = "python3.13", **properties: Any
+) -> Any:
+    """A function of these files with handler `main.handler` and a role of its own; returns its model."""
+    role = make_role(account, f"{name}-role", "lambda.amazonaws.com")
+    return Resources(account).create(
+        "AWS::Lambda::Function",
+        {
+            "FunctionName": name,
+            "Code": upload(account, f"{name}.zip", zipped(files)),
+            "Handler": "main.handler",
+            "Runtime": runtime,
+            "Role": role.attributes()["Arn"],
+            **properties,
+        },
+    )
+
+
+def invoke(account: Account, function: Any, event: Any = None) -> tuple[Any, bool, str]:
+    """Run a function by its model; returns payload, whether it is an error, and its log."""
+    result = account.functions.invoke(function.attributes()["Arn"], event or {})
+    return json.loads(result.payload), result.error, result.logs

@@ -1,0 +1,202 @@
+"""Fixtures of pytest: an embedded account in the test process, and a control plane with nodes.
+
+Load them in the top conftest.py: `pytest_plugins = ("embedded_account.testing.plugin",)`. Nothing starts before a test
+asks for it; what a fixture needs is imported then.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
+
+if TYPE_CHECKING:
+    from embedded_account.context import Account
+    from embedded_account.kubernetes.binaries import Binaries
+    from embedded_account.kubernetes.control_plane import ControlPlane
+    from embedded_account.kubernetes.nodes import Nodes
+    from embedded_account.server import AccountServer
+    from embedded_account.testing.cluster import Kubectl
+    from embedded_account.testing.stacks import FakeFunctions, Stacks
+
+KNOWN_TOKEN: Final = "token-of-ann"
+"""The token that `control_plane` takes for Ann's, a member of the group `submitters`."""
+
+
+# -- the account
+
+
+@pytest.fixture(scope="session")
+def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[AccountServer]":
+    """The account, served on a free port of this process; a simulated second takes 10 ms."""
+    from embedded_account.processes import free_port
+    from embedded_account.server import AccountServer, make_account
+
+    directory: Path = tmp_path_factory.mktemp("account")
+    server = AccountServer(
+        make_account(
+            account_id=ACCOUNT_ID,
+            region=REGION,
+            port=free_port(),
+            directory=directory,
+            binaries=directory / "bin",
+            clock_scale=100.0,
+        )
+    )
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def account(account_server: "AccountServer") -> "Iterator[Account]":
+    """The served account; what a test made in it is forgotten afterwards."""
+    from moto.core.base_backend import BackendDict
+    from moto.s3.models import s3_backends
+
+    yield account_server.account
+    account_server.account.stacks.clear()
+    account_server.account.existing.clear()
+    # moto's own reset makes every backend anew only to drop it: nearly a second per test.
+    for backends in BackendDict._instances:
+        backends.clear()
+    BackendDict._instances.clear()
+    s3_backends.bucket_accounts.clear()
+
+
+@pytest.fixture(scope="session")
+def aws_session(account_server: "AccountServer") -> Any:  # boto3's stubs know client() by literal service names only
+    """One boto3 session: each new one reads the services' models again, half a second for EC2."""
+    import boto3
+
+    keys = account_server.account.keys
+    return boto3.Session(
+        aws_access_key_id=keys.access_key_id,
+        aws_secret_access_key=keys.secret_access_key,
+        region_name=REGION,
+    )
+
+
+@pytest.fixture
+def clients(account: "Account", aws_session: Any) -> Clients:
+    """Return boto3 clients of the account: `clients("s3")`."""
+    return lambda service: aws_session.client(service, endpoint_url=account.endpoint)
+
+
+@pytest.fixture
+def stacks(clients: Clients) -> "Stacks":
+    """Deploys stacks to the account."""
+    from embedded_account.testing.stacks import Stacks
+
+    return Stacks(clients("cloudformation"))
+
+
+@pytest.fixture
+def functions(account: "Account", monkeypatch: pytest.MonkeyPatch) -> "FakeFunctions":
+    """Functions that the test writes itself, in place of deployed ones."""
+    from embedded_account.testing.stacks import FakeFunctions
+
+    fake = FakeFunctions()
+    monkeypatch.setattr(account, "functions", fake)
+    return fake
+
+
+# -- the control plane
+
+
+@pytest.fixture(scope="session")
+def programs_cache() -> Path:
+    """The folder of the built programs; override it to keep them elsewhere."""
+    from embedded_account.running import default_cache
+
+    return default_cache()
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest, programs_cache: Path) -> "Binaries":
+    """The control plane's programs; where they are not built yet, the lines of the build are shown."""
+    from embedded_account.kubernetes import binaries as built
+
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def show(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\n{line}", flush=True)
+
+    return built.ensure(programs_cache, show)
+
+
+@pytest.fixture(scope="session")
+def authenticator() -> Iterator[str]:
+    """URL of a TokenReview webhook that knows one token."""
+
+    class Reviews(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            known = review["spec"]["token"] == KNOWN_TOKEN
+            status = {"authenticated": known, "user": {"username": "ann", "groups": ["submitters"]} if known else {}}
+            body = json.dumps(review | {"status": status}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep the tests' output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Reviews) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/authenticate"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    tmp_path_factory: pytest.TempPathFactory, binaries: "Binaries", authenticator: str
+) -> "Iterator[ControlPlane]":
+    """A real control plane, the same for all tests of the session."""
+    from embedded_account.kubernetes.control_plane import ControlPlane
+
+    plane = ControlPlane(
+        tmp_path_factory.mktemp("control-plane"),
+        binaries,
+        name="tests",
+        authenticator_url=authenticator,
+        issuer="https://oidc.example.invalid/id/TESTS",
+    )
+    plane.start()
+    yield plane
+    plane.stop()
+
+
+@pytest.fixture(scope="session")
+def nodes(control_plane: "ControlPlane") -> "Nodes":
+    """Six nodes, by their label `group`: one `system`, one `head`, four `gpu` with eight GPUs each."""
+    from embedded_account.kubernetes.nodes import Nodes, NodeSpec
+    from embedded_account.testing.cluster import ACCELERATED, GENERAL
+
+    registry = Nodes(control_plane.api)
+    registry.add_all(
+        [
+            NodeSpec(name="system-1", labels={"group": "system"}, allocatable=GENERAL, capacity=GENERAL),
+            NodeSpec(name="head-1", labels={"group": "head"}, allocatable=GENERAL, capacity=GENERAL),
+            *(
+                NodeSpec(name=f"gpu-{number}", labels={"group": "gpu"}, allocatable=ACCELERATED, capacity=ACCELERATED)
+                for number in range(1, 5)
+            ),
+        ]
+    )
+    return registry
+
+
+@pytest.fixture(scope="session")
+def kubectl(control_plane: "ControlPlane") -> "Kubectl":
+    """The real kubectl, as the control plane's administrator."""
+    from embedded_account.testing.cluster import Kubectl
+
+    return Kubectl(control_plane)

@@ -1,0 +1,164 @@
+"""What the cases of updates.py refer to, and everything that a service keeps."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from embedded_account.context import Account
+from embedded_account.testing import eks_setup
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.functions import make_function, make_role, upload, zipped
+from embedded_account.testing.resources import Resources
+from embedded_account.testing.updates import CASES
+from embedded_account.testing.waiting import wait_until
+
+
+class Surroundings:
+    """What the resources of the cases refer to, made when it is asked for."""
+
+    def __init__(self, account: Account, clients: Clients) -> None:
+        self._account, self._clients, self._resources = account, clients, Resources(account)
+
+    def fill(self, value: Any) -> Any:
+        """Put what stands for `$name` in the place of each such text."""
+        if isinstance(value, dict):
+            return {key: self.fill(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.fill(each) for each in value]
+        if isinstance(value, str) and value.startswith("$") and value != "$LATEST":
+            return getattr(self, value[1:])
+        return value
+
+    def _make(self, kind: str, **properties: Any) -> Any:
+        return self._resources.create(kind, properties, f"made-{len(vars(self))}").physical_resource_id
+
+    def _role(self, name: str, service: str, *managed: str) -> str:
+        return str(make_role(self._account, name, service, *managed).attributes()["Arn"])
+
+    @cached_property
+    def _eks(self) -> eks_setup.Eks:
+        return eks_setup.set_up(self._account, self._clients)
+
+    vpc = property(lambda self: self._eks.vpc_id)
+    subnet = property(lambda self: self._eks.subnets[0])
+    other_subnet = property(lambda self: self._eks.subnets[1])
+    cluster_role = property(lambda self: self._eks.role_arn)
+    node_role = property(lambda self: self._eks.node_role_arn)
+
+    @cached_property
+    def cluster(self) -> str:
+        return str(self._eks.create()["name"])
+
+    def _group(self, text: str) -> Any:
+        return self._make("AWS::EC2::SecurityGroup", GroupDescription=text, VpcId=self.vpc)
+
+    group = cached_property(lambda self: self._group("a"))
+    other_group = cached_property(lambda self: self._group("b"))
+    route_table = cached_property(lambda self: self._make("AWS::EC2::RouteTable", VpcId=self.vpc))
+    other_route_table = cached_property(lambda self: self._make("AWS::EC2::RouteTable", VpcId=self.vpc))
+    nat = cached_property(lambda self: self._nat())
+    other_nat = cached_property(lambda self: self._nat())
+    empty_vpc = cached_property(lambda self: self._make("AWS::EC2::VPC", CidrBlock="10.8.0.0/16"))
+    free_gateway = cached_property(lambda self: self._make("AWS::EC2::InternetGateway"))
+    log_group = cached_property(lambda self: self._make("AWS::Logs::LogGroup"))
+    log_bucket = cached_property(lambda self: self._bucket())
+    other_log_bucket = cached_property(lambda self: self._bucket())
+    repository = property(lambda self: f"s3://{self.log_bucket}/data/")
+    topic = cached_property(lambda self: self._make("AWS::SNS::Topic"))
+    other_topic = cached_property(lambda self: self._make("AWS::SNS::Topic"))
+    key_id = cached_property(lambda self: self._make("AWS::KMS::Key"))
+    other_key_id = cached_property(lambda self: self._make("AWS::KMS::Key"))
+    key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.key_id}")
+    other_key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.other_key_id}")
+    flow_role = cached_property(lambda self: self._role("flow", "vpc-flow-logs.amazonaws.com"))
+    nodes = property(lambda self: self.node_role.rsplit("/", 1)[1])
+    people = property(lambda self: self.member.rsplit("/", 1)[1])
+    member = cached_property(lambda self: self._role("member", "ec2.amazonaws.com"))
+    pod_role = cached_property(lambda self: self._role("pod", "pods.eks.amazonaws.com"))
+    other_pod_role = cached_property(lambda self: self._role("other-pod", "pods.eks.amazonaws.com"))
+    function_role = cached_property(lambda self: self._role("f", "lambda.amazonaws.com", "AdministratorAccess"))
+    other_function_role = cached_property(lambda self: self._role("g", "lambda.amazonaws.com", "AdministratorAccess"))
+    states_role = cached_property(lambda self: self._role("states", "states.amazonaws.com"))
+    other_states_role = cached_property(lambda self: self._role("other-states", "states.amazonaws.com"))
+    code = cached_property(lambda self: upload(self._account, "one.zip", zipped({"main.py": "1"})))
+    other_code = cached_property(lambda self: upload(self._account, "two.zip", zipped({"main.py": "2"})))
+    layer = cached_property(lambda self: self._make("AWS::Lambda::LayerVersion", Content=self.code))
+    function = cached_property(lambda self: make_function(self._account, {"main.py": "1"}).physical_resource_id)
+
+    def _nat(self) -> Any:
+        return self._make("AWS::EC2::NatGateway", SubnetId=self.subnet, ConnectivityType="private")
+
+    @property
+    def gateway(self) -> str:
+        """The internet gateway of the VPC."""
+        attached = {"Name": "attachment.vpc-id", "Values": [self.vpc]}
+        found = self._clients("ec2").describe_internet_gateways(Filters=[attached])["InternetGateways"]
+        return str(found[0]["InternetGatewayId"])
+
+    def _bucket(self) -> str:
+        """A bucket that takes access logs."""
+        s3, name = self._clients("s3"), str(self._make("AWS::S3::Bucket"))
+        statement = {"Effect": "Allow", "Principal": {"Service": "logging.s3.amazonaws.com"}, "Action": "s3:PutObject"}
+        document = {"Version": "2012-10-17", "Statement": [{**statement, "Resource": f"arn:aws:s3:::{name}/*"}]}
+        s3.put_bucket_policy(Bucket=name, Policy=json.dumps(document))
+        return name
+
+    @cached_property
+    def launch_template(self) -> str:
+        template = self._make("AWS::EC2::LaunchTemplate", LaunchTemplateData={"SecurityGroupIds": [self.group]})
+        data = {"SecurityGroupIds": [self.other_group]}
+        self._clients("ec2").create_launch_template_version(LaunchTemplateId=template, LaunchTemplateData=data)
+        return str(template)
+
+    other_launch_template = "lt-0"
+
+    @cached_property
+    def file_system(self) -> str:
+        properties = self.fill(CASES["AWS::FSx::FileSystem"].properties)
+        model = self._resources.create("AWS::FSx::FileSystem", properties)
+        wait_until(model.is_created, "the file system")
+        return str(model.physical_resource_id)
+
+
+def state(account: Account, clients: Clients, kind: str) -> dict[str, Any]:
+    """Everything that the type's service keeps, by its place: plain values only, no times."""
+    from moto.core.base_backend import BackendDict
+
+    from embedded_account.services.eks.service import service_of
+
+    service = {"events": "events", "stepfunctions": "stepfunctions"}.get(name := kind.split("::")[1].lower(), name)
+    kept: dict[str, Any] = {}
+    if service == "fsx":
+        kept["fsx"] = clients("fsx").describe_file_systems()["FileSystems"]
+        kept["dra"] = clients("fsx").describe_data_repository_associations()["Associations"]
+    elif service == "eks":
+        kept["eks"] = service_of(account)
+    for index, backends in enumerate(list(BackendDict._instances)):
+        if backends.service_name.replace("-", "") == service:
+            kept[f"moto{index}"] = dict(backends)
+    assert kept, service
+    return dict(_plain(kept, "", set()))
+
+
+def _plain(value: Any, place: str, above: set[int]) -> Iterator[tuple[str, Any]]:
+    if value is None or isinstance(value, str | int | float | bool | bytes):
+        yield place, value
+        return
+    if isinstance(value, datetime) or id(value) in above:
+        return
+    deeper = above | {id(value)}
+    if isinstance(value, Mapping):
+        for key, each in list(value.items()):
+            yield from _plain(each, f"{place}/{key}", deeper)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for index, each in enumerate(sorted(value, key=str) if isinstance(value, set | frozenset) else value):
+            yield from _plain(each, f"{place}/{index}", deeper)
+    elif type(value).__module__.startswith(("moto.", "embedded_account.services.eks", "embedded_account.hyperpod")):
+        for name, each in vars(value).items():
+            if name not in _ELSEWHERE:
+                yield from _plain(each, f"{place}/{name}", deeper)
+
+
+_ELSEWHERE = {"account", "_account", "_clients", "aws_managed_policies", "backend", "_url_module"}

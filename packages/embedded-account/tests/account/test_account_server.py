@@ -1,0 +1,73 @@
+"""The account as a process of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from embedded_account.isolation import child_environment
+from embedded_account.processes import free_port
+from embedded_account.run_keys import RunKeys
+from embedded_account.testing.waiting import PATIENCE
+
+KEYS = RunKeys.issue()
+
+
+def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-m", "embedded_account", "serve", "--port", str(port), "--account-id", "111122223333"]
+    argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory), *more]
+    environment = child_environment(directory, region="us-west-2", account_id="111122223333", extra=KEYS.in_environment)
+    return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Any, int]]:
+    port = free_port()
+    process = start(tmp_path, port)
+    yield process, port
+    process.kill()
+    process.communicate()
+
+
+def test_ready_line_routes_and_orderly_end(served: tuple[Any, int], tmp_path: Path) -> None:
+    process, port = served
+    assert json.loads(process.stdout.readline()) == {"ready": True, "port": port}
+    base = f"http://127.0.0.1:{port}/_rehearsal"
+
+    def get(path: str) -> requests.Response:
+        return requests.get(f"{base}/{path}", headers=KEYS.control_headers, timeout=PATIENCE)
+
+    assert get("health").json()["account"] == "111122223333"
+    assert get("journal?since=0").json() == []
+    missing = get("nothing")
+    assert (missing.status_code, missing.json()) == (404, {"error": "no route GET /_rehearsal/nothing"})
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    assert (tmp_path / "logs" / "account.log").exists()
+
+
+def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = start(tmp_path, taken.getsockname()[1])
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1].startswith("the embedded account could not start: port ")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])
+def test_wrong_argument_is_named(tmp_path: Path, more: tuple[str, str]) -> None:
+    process = start(tmp_path, free_port(), *more)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    assert more[0] in errors

@@ -1,0 +1,316 @@
+"""EKS's clusters, node groups and add-ons, with a control plane without Kubernetes behind them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.processes import ProcessError
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.refusal import Refusal
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.eks_setup import Eks, set_up
+from embedded_account.testing.fake_cluster import FakePlane
+from embedded_account.testing.functions import make_role
+from embedded_account.testing.resources import Resources
+
+
+@pytest.fixture
+def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[Eks]:
+    monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
+    yield set_up(account, clients)
+    for name in clients("eks").list_clusters()["clusters"]:
+        for group in clients("eks").list_nodegroups(clusterName=name)["nodegroups"]:
+            clients("eks").delete_nodegroup(clusterName=name, nodegroupName=group)
+        clients("eks").delete_cluster(name=name)
+
+
+def test_cluster_answers_with_its_control_plane(eks: Eks) -> None:
+    found = eks.create()
+
+    assert found["status"] == "ACTIVE"
+    assert found["endpoint"] == FakePlane.endpoint
+    assert found["identity"]["oidc"]["issuer"].startswith("https://oidc.eks.us-west-2.amazonaws.com/id/")
+    assert found["resourcesVpcConfig"]["vpcId"] == eks.vpc_id
+    assert found["accessConfig"]["authenticationMode"] == "API"
+    assert eks.account.clusters.of_issuer(found["identity"]["oidc"]["issuer"]) is not None
+
+
+def test_cluster_makes_and_takes_its_network_and_leaves_its_log_group(eks: Eks) -> None:
+    found = eks.create(logging={"clusterLogging": [{"types": ["api"], "enabled": True}]})
+    kinds = sorted(made.kind for made in eks.account.background.made_by(found["arn"]))
+    assert kinds == ["log-group", "network-interface", "network-interface", "security-group"]
+    assert eks.account.background.holders(eks.subnets[0])
+
+    eks.api.delete_cluster(name="c")
+
+    assert [made.kind for made in eks.account.background.made_by(found["arn"])] == ["log-group"]
+    assert eks.account.clusters.names() == []
+    eks.clients("logs").delete_log_group(logGroupName="/aws/eks/c/cluster")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"version": "1.29"}, "unsupported Kubernetes version 1.29"),
+        ({"accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}}, "access entries (API) only"),
+        ({"accessConfig": {}}, "authenticationMode CONFIG_MAP"),
+        ({"roleArn": "arn:aws:iam::111122223333:role/nobody"}, "could not be assumed"),
+        ({"computeConfig": {"enabled": True}}, "no Auto Mode"),
+        ({"logging": {"clusterLogging": [{"types": ["api"]}]}, "version": "9.9"}, "unsupported Kubernetes version"),
+        (
+            {
+                "encryptionConfig": [
+                    {"resources": ["secrets"], "provider": {"keyArn": "arn:aws:kms:us-west-2:111122223333:key/x"}}
+                ]
+            },
+            "does not exist",
+        ),
+        ({"kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16"}}, "10.100.0.0/16"),
+    ],
+)
+def test_bad_clusters_are_refused(eks: Eks, changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(eks.api.exceptions.InvalidParameterException) as refusal:
+        eks.api.create_cluster(**eks.request(**changes))
+
+    assert reason in str(refusal.value)
+    assert eks.api.list_clusters()["clusters"] == []
+
+
+def test_subnets_must_lie_in_two_zones(eks: Eks) -> None:
+    with pytest.raises(eks.api.exceptions.InvalidParameterException, match="at least two different AZs"):
+        eks.api.create_cluster(**eks.request(resourcesVpcConfig={"subnetIds": eks.subnets[:1]}))
+
+
+def test_cluster_exists_once(eks: Eks) -> None:
+    eks.create()
+
+    with pytest.raises(eks.api.exceptions.ResourceInUseException):
+        eks.api.create_cluster(**eks.request())
+
+
+def test_control_plane_that_does_not_start_leaves_nothing(eks: Eks) -> None:
+    class Broken(FakePlane):
+        def start(self) -> None:
+            raise ProcessError("etcd ended with code 1")
+
+    eks.account.clusters = ClusterHost(eks.account, lambda *_: Broken())
+    before = eks.account.background.all()
+
+    with pytest.raises(ResourceError, match="EKS cluster c did not start: etcd ended with code 1"):
+        eks.create()
+
+    assert eks.api.list_clusters()["clusters"] == []
+    assert eks.account.background.all() == before
+
+
+def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:
+    eks.create(version="1.33")
+
+    with pytest.raises(eks.api.exceptions.InvalidParameterException, match=r"from 1\.33 to 1\.35"):
+        eks.api.update_cluster_version(name="c", version="1.35")
+    update = eks.api.update_cluster_version(name="c", version="1.34")["update"]
+
+    assert eks.api.describe_update(name="c", updateId=update["id"])["update"]["status"] == "Successful"
+    assert eks.api.describe_cluster(name="c")["cluster"]["version"] == "1.34"
+
+
+def test_node_group_without_a_way_to_what_nodes_call_is_not_made(eks: Eks) -> None:
+    eks.create()
+    ec2 = eks.clients("ec2")
+    mine = [{"Name": "vpc-id", "Values": [eks.vpc_id]}, {"Name": "association.main", "Values": ["true"]}]
+    [main] = ec2.describe_route_tables(Filters=mine)["RouteTables"]
+    ec2.delete_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0")
+
+    with pytest.raises(eks.api.exceptions.InvalidRequestException, match="has no route to ec2"):
+        eks.create_nodegroup()
+
+    assert eks.api.list_nodegroups(clusterName="c")["nodegroups"] == []
+
+
+def test_nodes_join_with_labels_taints_and_room(eks: Eks) -> None:
+    eks.create()
+
+    eks.create_nodegroup(
+        labels={"role": "system"}, taints=[{"key": "only", "value": "system", "effect": "NO_SCHEDULE"}]
+    )
+
+    nodes = [eks.kubernetes.objects[f"/api/v1/nodes/{name}"] for name in eks.kubernetes.names("nodes")]
+    assert [node["metadata"]["name"] for node in nodes] == [
+        "ip-10-0-0-5.us-west-2.compute.internal",
+        "ip-10-0-1-5.us-west-2.compute.internal",
+    ]
+    labels = nodes[1]["metadata"]["labels"]
+    assert labels["topology.kubernetes.io/zone"] == "us-west-2b"
+    assert labels["eks.amazonaws.com/nodegroup"] == "system"
+    assert labels["role"] == "system"
+    assert nodes[0]["spec"]["taints"] == [{"key": "only", "value": "system", "effect": "NoSchedule"}]
+    assert nodes[0]["status"]["allocatable"]["cpu"] == "1930m"
+    assert nodes[0]["status"]["capacity"]["pods"] == "29"
+
+
+def test_node_group_scales_and_takes_its_interfaces_along(eks: Eks) -> None:
+    eks.create()
+    group = eks.create_nodegroup()
+    name = {"clusterName": "c", "nodegroupName": "system"}
+
+    eks.api.update_nodegroup_config(**name, scalingConfig={"desiredSize": 3})
+    assert len(eks.kubernetes.names("nodes")) == len(eks.account.background.made_by(group["nodegroupArn"])) == 3
+    eks.api.update_nodegroup_config(**name, scalingConfig={"desiredSize": 1})
+    assert len(eks.kubernetes.names("nodes")) == 1
+    eks.api.delete_nodegroup(**name)
+
+    assert eks.kubernetes.names("nodes") == []
+    assert eks.account.background.made_by(group["nodegroupArn"]) == []
+    assert eks.api.list_access_entries(clusterName="c")["accessEntries"] == []
+
+
+def test_cluster_with_node_groups_cannot_be_deleted(eks: Eks) -> None:
+    eks.create()
+    eks.create_nodegroup()
+
+    with pytest.raises(eks.api.exceptions.ResourceInUseException, match="has nodegroups attached"):
+        eks.api.delete_cluster(name="c")
+    assert eks.account.clusters.names() == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"instanceTypes": ["m5.huge"]}, "do not exist"),
+        ({"scalingConfig": {"minSize": 3, "desiredSize": 2, "maxSize": 3}}, "minSize <= desiredSize"),
+        ({"amiType": "AL2_x86_64"}, "amiType AL2_x86_64"),
+        ({"nodeRole": "arn:aws:iam::111122223333:role/cluster"}, "does not trust ec2.amazonaws.com"),
+    ],
+)
+def test_bad_node_groups_are_refused(eks: Eks, changes: dict[str, Any], reason: str) -> None:
+    eks.create()
+
+    with pytest.raises(ClientError) as refusal:
+        eks.create_nodegroup(**changes)
+    assert reason in str(refusal.value)
+    assert eks.api.list_nodegroups(clusterName="c")["nodegroups"] == []
+
+
+def test_nodes_without_their_policies_never_join(eks: Eks) -> None:
+    eks.create()
+    role = make_role(eks.account, "bare", "ec2.amazonaws.com")
+
+    with pytest.raises(eks.api.exceptions.InvalidRequestException, match="NodeCreationFailure"):
+        eks.create_nodegroup(nodeRole=role.attributes()["Arn"])
+
+
+def test_new_cluster_has_the_addons_that_eks_installs_itself(eks: Eks) -> None:
+    eks.create()
+
+    assert eks.kubernetes.names("daemonsets") == ["aws-node", "kube-proxy"]
+    assert eks.kubernetes.names("deployments") == ["coredns"]
+    assert eks.api.list_addons(clusterName="c")["addons"] == []
+
+
+def test_addon_brings_and_takes_its_stand_in(eks: Eks) -> None:
+    eks.create(bootstrapSelfManagedAddons=False)
+    assert eks.kubernetes.names("daemonsets") == []
+
+    values = json.dumps({"enableNetworkPolicy": "true"})
+    eks.api.create_addon(clusterName="c", addonName="vpc-cni", configurationValues=values)
+
+    daemon_set = eks.kubernetes.objects["/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node"]
+    assert daemon_set["metadata"]["labels"]["rehearsal/stand-in"] == "true"
+    containers = daemon_set["spec"]["template"]["spec"]["containers"]
+    assert [container["name"] for container in containers] == ["aws-node", "aws-eks-nodeagent"]
+    eks.api.delete_addon(clusterName="c", addonName="vpc-cni")
+    assert eks.kubernetes.names("daemonsets") == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"addonName": "amazon-guess"}, "not supported in 1.35"),
+        ({"addonName": "vpc-cni", "addonVersion": "latest"}, "version specified is not supported"),
+        ({"addonName": "vpc-cni", "configurationValues": "{no json"}, "not valid JSON"),
+        ({"addonName": "vpc-cni", "serviceAccountRoleArn": "arn:aws:iam::111122223333:role/x"}, "does not exist"),
+    ],
+)
+def test_bad_addons_are_refused(eks: Eks, request_: dict[str, Any], reason: str) -> None:
+    eks.create()
+
+    with pytest.raises(eks.api.exceptions.InvalidParameterException) as refusal:
+        eks.api.create_addon(clusterName="c", **request_)
+    assert reason in str(refusal.value)
+    assert eks.api.list_addons(clusterName="c")["addons"] == []
+
+
+def test_pod_identity_needs_a_role_that_trusts_pods(eks: Eks) -> None:
+    eks.create()
+    where = {"clusterName": "c", "namespace": "ray", "serviceAccount": "head"}
+
+    with pytest.raises(eks.api.exceptions.InvalidParameterException, match=r"pods\.eks\.amazonaws\.com"):
+        eks.api.create_pod_identity_association(**where, roleArn=eks.role_arn)
+    role = make_role(eks.account, "pods", "pods.eks.amazonaws.com").attributes()["Arn"]
+    made = eks.api.create_pod_identity_association(**where, roleArn=role)["association"]
+    with pytest.raises(eks.api.exceptions.ResourceInUseException):
+        eks.api.create_pod_identity_association(**where, roleArn=role)
+
+    eks.api.delete_pod_identity_association(clusterName="c", associationId=made["associationId"])
+    assert eks.api.list_pod_identity_associations(clusterName="c")["associations"] == []
+
+
+def test_a_node_group_follows_its_control_plane_and_never_goes_back(eks: Eks) -> None:
+    eks.create(version="1.34")
+    resources = Resources(eks.account)
+    properties = {"ClusterName": "c", "NodeRole": eks.node_role_arn, "Subnets": eks.subnets, "Version": "1.34"}
+    group = resources.create("AWS::EKS::Nodegroup", properties)
+
+    def version() -> str:
+        name = group.attributes()["NodegroupName"]
+        found: str = eks.api.describe_nodegroup(clusterName="c", nodegroupName=name)["nodegroup"]["version"]
+        return found
+
+    with pytest.raises(Refusal, match=r"InvalidParameterException: .* newer than the control plane's, 1\.34"):
+        resources.update(group, {**properties, "Version": "1.35"})
+    eks.api.update_cluster_version(name="c", version="1.35")
+    assert version() == "1.34"
+    resources.update(group, {**properties, "Version": "1.35"})
+    assert version() == "1.35"
+    with pytest.raises(Refusal, match=r"InvalidParameterException: .* cannot be rolled back to 1\.34"):
+        resources.update(group, properties)
+    assert version() == "1.35"
+
+
+def test_cloudformation_makes_changes_and_deletes_a_cluster(eks: Eks) -> None:
+    resources = Resources(eks.account)
+    properties = {
+        "Name": "c",
+        "RoleArn": eks.role_arn,
+        "Version": "1.34",
+        "AccessConfig": {"AuthenticationMode": "API", "BootstrapClusterCreatorAdminPermissions": "false"},
+        "ResourcesVpcConfig": {"SubnetIds": eks.subnets, "EndpointPrivateAccess": "true"},
+    }
+    cluster = resources.create("AWS::EKS::Cluster", properties)
+    assert cluster.is_created()
+    group = resources.create(
+        "AWS::EKS::Nodegroup",
+        {
+            "ClusterName": "c",
+            "NodeRole": eks.node_role_arn,
+            "Subnets": eks.subnets,
+            "ScalingConfig": {"MinSize": "1", "DesiredSize": "1", "MaxSize": "2"},
+            "Labels": {"Some.Label": "True"},
+        },
+    )
+    addon = resources.create("AWS::EKS::Addon", {"ClusterName": "c", "AddonName": "coredns"})
+
+    assert cluster.attributes()["Arn"].endswith(":cluster/c")
+    assert cluster.attributes()["CertificateAuthorityData"]
+    node = eks.kubernetes.objects[f"/api/v1/nodes/{eks.kubernetes.names('nodes')[0]}"]
+    assert node["metadata"]["labels"]["Some.Label"] == "True"
+    resources.update(cluster, {**properties, "Version": "1.35"})
+    assert eks.api.describe_cluster(name="c")["cluster"]["version"] == "1.35"
+    for model in (addon, group, cluster):
+        resources.delete(model)
+    assert eks.api.list_clusters()["clusters"] == []

@@ -1,0 +1,169 @@
+"""Keys, topics and rules: the ways by which a cluster's events reach people."""
+
+import json
+from typing import Any
+
+import pytest
+from moto.sns.models import sns_backends
+
+from embedded_account.context import Account
+from embedded_account.hyperpod import simulator_of
+from embedded_account.hyperpod.model import HyperPodCluster
+from embedded_account.services import events
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.resources import RefusedWith, Resources
+
+PATTERN = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker HyperPod Cluster Event"]}
+
+
+@pytest.fixture
+def resources(account: Account) -> Resources:
+    return Resources(account)
+
+
+@pytest.fixture
+def topic(resources: Resources) -> str:
+    return str(resources.create("AWS::SNS::Topic", {"DisplayName": "cluster"}, name="cluster").physical_resource_id)
+
+
+def policy_for(service: str, topic: str) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sns:Publish", "Resource": topic}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def make_rule(resources: Resources, topic: str, detail_types: list[str] | None = None) -> Any:
+    targets = [{"Arn": topic, "Id": "Target0"}]
+    pattern = PATTERN | ({"detail-type": detail_types} if detail_types else {})
+    properties = {"EventPattern": pattern, "State": "ENABLED", "Targets": targets}
+    return resources.create("AWS::Events::Rule", properties, name="cluster-events")
+
+
+def emit(account: Account, source: str = "aws.sagemaker") -> None:
+    events.emit(account, source=source, detail_type=PATTERN["detail-type"][0], detail={"ClusterName": "ml"})
+
+
+def received(account: Account, topic: str) -> list[dict[str, Any]]:
+    sent = sns_backends[account.account_id][account.region].topics[topic].sent_notifications
+    return [json.loads(message) for _, message, *_ in sent]
+
+
+def test_event_that_matches_reaches_the_topic(account: Account, resources: Resources, topic: str) -> None:
+    resources.create(
+        "AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": policy_for("events.amazonaws.com", topic)}
+    )
+    make_rule(resources, topic)
+    emit(account, source="aws.ec2")
+    emit(account)
+    assert [each["detail"] for each in received(account, topic)] == [{"ClusterName": "ml"}]
+
+
+def test_topic_without_a_policy_for_eventbridge_gets_nothing(
+    account: Account, resources: Resources, topic: str
+) -> None:
+    make_rule(resources, topic)
+    before = len(account.journal.entries())
+    emit(account)
+    assert received(account, topic) == []
+    outcome = account.journal.entries(since=before, kind="event")[-1]["outcome"]
+    assert outcome == "failed: the topic's policy does not let events.amazonaws.com publish"
+
+
+def test_deleted_policy_leaves_the_default_one(account: Account, resources: Resources, topic: str) -> None:
+    document = policy_for("events.amazonaws.com", topic)
+    policy = resources.create("AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": document})
+    resources.delete(policy)
+    make_rule(resources, topic)
+    emit(account)
+    assert received(account, topic) == []
+
+
+def test_rule_changes_in_place_and_goes_with_its_targets(resources: Resources, clients: Clients, topic: str) -> None:
+    rule, bus = make_rule(resources, topic), clients("events")
+    assert rule.attributes()["Arn"].endswith(":rule/cluster-events")
+    resources.update(rule, {"EventPattern": {"source": ["aws.ec2"]}, "State": "DISABLED"})
+    assert json.loads(bus.describe_rule(Name="cluster-events")["EventPattern"]) == {"source": ["aws.ec2"]}
+    assert bus.list_targets_by_rule(Rule="cluster-events")["Targets"] == []
+    resources.delete(rule)
+    assert bus.list_rules()["Rules"] == []
+
+
+def test_rule_with_targets_cannot_be_deleted_by_the_api(resources: Resources, clients: Clients, topic: str) -> None:
+    make_rule(resources, topic)
+    with RefusedWith("ValidationException", "targets"):
+        clients("events").delete_rule(Name="cluster-events")
+
+
+def test_topic_changes_in_place(resources: Resources, clients: Clients) -> None:
+    sns = clients("sns")
+    model = resources.create("AWS::SNS::Topic", {"Tags": [{"Key": "a", "Value": "1"}]}, name="t")
+    arn = model.physical_resource_id
+    resources.update(model, {"DisplayName": "T", "Tags": [{"Key": "b", "Value": "2"}]})
+    assert sns.get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "T"
+    assert sns.list_tags_for_resource(ResourceArn=arn)["Tags"] == [{"Key": "b", "Value": "2"}]
+    assert model.attributes()["TopicName"] == "t"
+    resources.delete(model)
+    assert sns.list_topics()["Topics"] == []
+
+
+def test_subscription_by_mail(resources: Resources, clients: Clients, topic: str) -> None:
+    properties = {"TopicArn": topic, "Protocol": "email", "Endpoint": "team@example.org"}
+    subscription = resources.create("AWS::SNS::Subscription", properties)
+    found = clients("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert [each["Endpoint"] for each in found] == ["team@example.org"]
+    resources.delete(subscription)
+    assert clients("sns").list_subscriptions()["Subscriptions"] == []
+
+
+def test_deleted_key_waits_for_its_pending_window(resources: Resources, clients: Clients) -> None:
+    kms = clients("kms")
+    policy = {"Version": "2012-10-17", "Statement": []}
+    properties = {"KeyPolicy": policy, "EnableKeyRotation": True, "PendingWindowInDays": 7}
+    key = resources.create("AWS::KMS::Key", properties)
+    key_id = key.physical_resource_id
+    assert kms.get_key_rotation_status(KeyId=key_id)["KeyRotationEnabled"] is True
+    alias = resources.create("AWS::KMS::Alias", {"AliasName": "alias/data", "TargetKeyId": key_id})
+    assert kms.describe_key(KeyId="alias/data")["KeyMetadata"]["KeyId"] == key_id
+    resources.update(key, {**properties, "EnableKeyRotation": False, "Description": "new", "Tags": []})
+    assert kms.describe_key(KeyId=key_id)["KeyMetadata"]["Description"] == "new"
+    assert kms.get_key_rotation_status(KeyId=key_id)["KeyRotationEnabled"] is False
+    resources.delete(alias)
+    resources.delete(key)
+    assert kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "PendingDeletion"
+
+
+def test_alias_moves_to_another_key_in_place(resources: Resources, clients: Clients) -> None:
+    first, second = (clients("kms").create_key()["KeyMetadata"]["KeyId"] for _ in range(2))
+    alias = resources.create("AWS::KMS::Alias", {"AliasName": "alias/data", "TargetKeyId": first})
+    resources.update(alias, {"AliasName": "alias/data", "TargetKeyId": second})
+    assert clients("kms").describe_key(KeyId="alias/data")["KeyMetadata"]["KeyId"] == second
+    with RefusedWith("AlreadyExistsException", "alias/data"):
+        resources.create("AWS::KMS::Alias", {"AliasName": "alias/data", "TargetKeyId": first})
+    with RefusedWith(None, "cannot update AliasName of AWS::KMS::Alias:"):
+        resources.update(alias, {"AliasName": "alias/other", "TargetKeyId": second})
+
+
+def test_what_the_account_does_not_implement_is_refused(resources: Resources) -> None:
+    with RefusedWith(None, "AWS::SNS::Topic: the embedded account does not implement FifoTopic"):
+        resources.create("AWS::SNS::Topic", {"FifoTopic": True}, name="t.fifo")
+    with RefusedWith(None, "AWS::KMS::Key: the embedded account does not implement MultiRegion"):
+        resources.create("AWS::KMS::Key", {"MultiRegion": True})
+    with RefusedWith(None, "AWS::Events::Rule: the embedded account does not implement RoleArn"):
+        resources.create("AWS::Events::Rule", {"RoleArn": "arn"}, name="r")
+
+
+def test_clusters_events_and_states_reach_eventbridge(account: Account, resources: Resources, topic: str) -> None:
+    resources.create(
+        "AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": policy_for("events.amazonaws.com", topic)}
+    )
+    make_rule(resources, topic, ["SageMaker HyperPod Cluster Event", "SageMaker HyperPod Cluster State Change"])
+    world = simulator_of(account).world
+    cluster = HyperPodCluster(
+        "ml", "arn:aws:sagemaker:us-west-2:1:cluster/abcdefghijkl", {}, {}, world.timeline.now(), "eks"
+    )
+    world.event(cluster, "It is made.")
+    world.event(cluster, "Something failed.", level="Error", metadata={"Cluster": {"FailureMessage": "hidden"}})
+    details = [message["detail"] for message in received(account, topic)]
+    assert [detail.get("ClusterStatus") for detail in details] == [None, "Creating", None]
+    assert [detail["EventDetails"]["EventLevel"] for detail in details if "EventDetails" in detail] == ["Info", "Error"]
+    assert all(detail.get("EventDetails", detail)["ClusterName"] == "ml" for detail in details)
+    assert "hidden" not in str(details)

@@ -1,0 +1,164 @@
+"""SSM parameters, log groups, repositories, state machines, CloudTrail."""
+
+import json
+from pathlib import Path
+
+import pytest
+from moto.ecr.models import ecr_backends
+
+from embedded_account.context import Account
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.functions import make_function, make_role
+from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.waiting import wait_until
+
+IMMUTABLE = {
+    "RepositoryName": "ray",
+    "ImageTagMutability": "IMMUTABLE_WITH_EXCLUSION",
+    "ImageTagMutabilityExclusionFilters": [
+        {"ImageTagMutabilityExclusionFilterType": "WILDCARD", "ImageTagMutabilityExclusionFilterValue": "cache*"}
+    ],
+    "ImageScanningConfiguration": {"ScanOnPush": True},
+}
+
+
+@pytest.fixture
+def resources(account: Account) -> Resources:
+    return Resources(account)
+
+
+def test_parameter_without_a_name_gets_one(clients: Clients, resources: Resources) -> None:
+    parameter = resources.create("AWS::SSM::Parameter", {"Type": "StringList", "Value": "a,b"}, name="stack-P-1")
+
+    found = clients("ssm").get_parameter(Name=parameter.physical_resource_id)["Parameter"]
+    assert (found["Name"], found["Type"], found["Value"]) == ("CFN-stack-P-1", "StringList", "a,b")
+
+
+def test_updated_parameter_keeps_its_history(clients: Clients, resources: Resources) -> None:
+    parameter = resources.create("AWS::SSM::Parameter", {"Name": "/p", "Type": "String", "Value": "1"})
+
+    resources.update(parameter, {"Name": "/p", "Type": "String", "Value": "2"})
+
+    assert clients("ssm").get_parameter(Name="/p")["Parameter"]["Version"] == 2
+
+
+def test_secure_string_is_refused(resources: Resources) -> None:
+    with RefusedWith(None, "String and StringList only"):
+        resources.create("AWS::SSM::Parameter", {"Type": "SecureString", "Value": "x"})
+
+
+def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resources: Resources) -> None:
+    group = resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/g", "RetentionInDays": 7})
+    logs = clients("logs")
+    assert logs.describe_log_groups()["logGroups"][0]["retentionInDays"] == 7
+
+    resources.update(group, {"LogGroupName": "/g"})
+
+    assert "retentionInDays" not in logs.describe_log_groups()["logGroups"][0]
+    with RefusedWith(None, "already exists"):
+        resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/g"})
+    with RefusedWith(None, "RetentionInDays 8"):
+        resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/h", "RetentionInDays": 8})
+
+
+def test_repository_with_images_stays_unless_it_empties(
+    account: Account, clients: Clients, resources: Resources
+) -> None:
+    repository = resources.create("AWS::ECR::Repository", IMMUTABLE)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": {"digest": "sha256:1"},
+        "layers": [],
+    }
+    ecr = clients("ecr")
+    ecr.put_image(repositoryName="ray", imageManifest=json.dumps(manifest), imageTag="v1")
+
+    with pytest.raises(Exception, match="RepositoryNotEmptyException"):
+        resources.delete(repository)
+    resources.update(repository, {**IMMUTABLE, "EmptyOnDelete": True})
+    resources.delete(repository)
+
+    assert ecr.describe_repositories()["repositories"] == []
+
+
+def test_repository_keeps_what_the_template_says(clients: Clients, resources: Resources) -> None:
+    rule = {
+        "rulePriority": 1,
+        "selection": {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": 5},
+        "action": {"type": "expire"},
+    }
+    resources.create(
+        "AWS::ECR::Repository",
+        {**IMMUTABLE, "LifecyclePolicy": {"LifecyclePolicyText": json.dumps({"rules": [rule]})}},
+    )
+
+    ecr = clients("ecr")
+    found = ecr.describe_repositories()["repositories"][0]
+    assert found["imageTagMutability"] == "IMMUTABLE_WITH_EXCLUSION"
+    assert found["imageTagMutabilityExclusionFilters"] == [{"filterType": "WILDCARD", "filter": "cache*"}]
+    assert found["imageScanningConfiguration"] == {"scanOnPush": True}
+    assert "imageCountMoreThan" in ecr.get_lifecycle_policy(repositoryName="ray")["lifecyclePolicyText"]
+
+
+def test_exclusions_need_the_mode_that_has_them(resources: Resources) -> None:
+    with pytest.raises(Exception, match="imageTagMutabilityExclusionFilters"):
+        resources.create("AWS::ECR::Repository", {**IMMUTABLE, "ImageTagMutability": "IMMUTABLE"})
+    assert ecr_backends["111122223333"]["us-west-2"].repositories == {}
+
+
+def test_state_machine_polls_a_function_until_it_is_done(
+    account: Account, clients: Clients, resources: Resources, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    code = (
+        "class NotYet(Exception): pass\n"
+        "def handler(event, context):\n"
+        f"    with open({str(asked)!r}, 'a+') as asked:\n"
+        "        if asked.write('x') and asked.tell() < 3: raise NotYet('wait')\n"
+        "    return {'done': True}\n"
+    )
+    function = make_function(account, {"main.py": code}, Timeout=20)
+    definition = {
+        "StartAt": "pause",
+        "States": {
+            "pause": {"Type": "Wait", "Seconds": 60, "Next": "poll"},
+            "poll": {
+                "Type": "Task",
+                "Resource": function.attributes()["Arn"],
+                "End": True,
+                "Retry": [{"ErrorEquals": ["NotYet"], "IntervalSeconds": 1, "MaxAttempts": 20, "BackoffRate": 1}],
+            },
+        },
+    }
+    role = make_role(account, "sfn", "states.amazonaws.com")
+    machine = resources.create(
+        "AWS::StepFunctions::StateMachine",
+        {"DefinitionString": json.dumps(definition), "RoleArn": role.attributes()["Arn"]},
+    )
+    sfn = clients("stepfunctions")
+
+    execution = sfn.start_execution(stateMachineArn=machine.physical_resource_id, input="{}")["executionArn"]
+
+    wait_until(lambda: sfn.describe_execution(executionArn=execution)["status"] != "RUNNING", "end of the execution")
+    status = sfn.describe_execution(executionArn=execution)
+    assert status["status"] == "SUCCEEDED"
+    assert json.loads(status["output"]) == {"done": True}
+    assert asked.read_text() == "xxx"
+
+
+def test_state_machine_needs_a_role_that_trusts_it(account: Account, resources: Resources) -> None:
+    role = make_role(account, "wrong", "lambda.amazonaws.com")
+
+    with RefusedWith(None, "states.amazonaws.com"):
+        resources.create(
+            "AWS::StepFunctions::StateMachine",
+            {
+                "DefinitionString": '{"StartAt":"a","States":{"a":{"Type":"Succeed"}}}',
+                "RoleArn": role.attributes()["Arn"],
+            },
+        )
+
+
+def test_cloudtrail_has_no_events(clients: Clients) -> None:
+    assert clients("cloudtrail").lookup_events()["Events"] == []

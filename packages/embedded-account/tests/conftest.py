@@ -1,0 +1,46 @@
+"""The plugin under test, the workspace's programs, and the environment of a user of the package."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+pytest_plugins = ("embedded_account.testing.plugin",)
+
+_WORKSPACE: Final = Path(__file__).resolve().parents[3]
+
+# Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
+LONGEST: Final = (
+    "tests/test_second_app.py",
+    "tests/account/test_cloudformation_cli.py",
+    "tests/account/hyperpod/test_hyperpod_in_account.py",
+    "tests/account/test_eks_real_cluster.py",
+    "tests/kubernetes/test_sandbox.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; all others stay in their order."""
+    rank = {file: number for number, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+@pytest.fixture(scope="session")
+def programs_cache() -> Path:
+    """The folder in which the workspace keeps what it built."""
+    return _WORKSPACE / ".rehearsal" / "cache" / "bin"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, programs_cache: Path) -> Mapping[str, str]:
+    """Variables of a user whose programs are built."""
+    programs_cache.mkdir(parents=True, exist_ok=True)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "embedded-account").symlink_to(programs_cache)
+    path = os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ["PATH"]])
+    return {"PATH": path, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(cache)}

@@ -1,0 +1,100 @@
+"""From a container of a pod to a local process, without a cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.launch import Launch, prepare
+from embedded_account.kubernetes.programs import Program, containers_query, program_of
+from embedded_account.kubernetes.references import ContainerConfigError
+from embedded_account.kubernetes.volumes import Volumes
+from embedded_account.testing.cluster import Object
+
+PROGRAM = Program(
+    image=r"(^|/)team/tool([:@]|$)",
+    entrypoint="/tool",
+    executables={"/tool": Path("/local/tool")},
+    ports={"--listen": 8080},
+    arguments=("--namespace={namespace}",),
+)
+
+
+def launch(tmp_path: Path, volumes: Sequence[Object] = (), **container: object) -> Launch:
+    pod: Object = {
+        "metadata": {"name": "tool-1", "namespace": "ops", "uid": "u-1", "labels": {"app": "tool"}},
+        "spec": {"nodeName": "system-1", "serviceAccountName": "tool", "volumes": [*volumes]},
+    }
+    nowhere = tmp_path / "none"
+    api = Api("https://localhost:1", ca=nowhere, certificate=nowhere, key=nowhere)
+    own: Object = {"name": "tool", "image": "registry.example.invalid/team/tool:1"}
+    return prepare(api, pod, own | container, PROGRAM, Volumes(api, pod, tmp_path))
+
+
+def test_image_without_a_command_runs_its_entry_point(tmp_path: Path) -> None:
+    assert launch(tmp_path).argv[0] == "/local/tool"
+
+
+def test_listen_port_becomes_a_free_local_one(tmp_path: Path) -> None:
+    given = launch(tmp_path, args=["--listen=:9090", "--verbose"])
+    assert given.ports.keys() == {9090}
+    assert list(given.argv[1:]) == ["--verbose", f"--listen=127.0.0.1:{given.ports[9090]}", "--namespace=ops"]
+    assert launch(tmp_path).ports.keys() == {8080}
+
+
+def test_variables_come_from_the_pod_and_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the caller's")
+    fields = {"POD": "metadata.name", "NODE": "spec.nodeName", "APP": "metadata.labels['app']"}
+    env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
+    env += [{"name": "WHERE", "value": "$(POD) on $(NODE), not $$(POD) or $(UNKNOWN)"}]
+    variables = launch(tmp_path, env=env).environment
+    assert variables["WHERE"] == "tool-1 on system-1, not $(POD) or $(UNKNOWN)"
+    assert variables["APP"] == "tool"
+    own = {"PATH", "HOME", "HOSTNAME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
+    assert variables.keys() == own | {"POD", "NODE", "APP", "WHERE"}
+
+
+def test_pod_without_a_token_volume_has_no_identity(tmp_path: Path) -> None:
+    assert "KUBECONFIG" not in launch(tmp_path).environment
+
+
+def test_controllers_find_their_package_in_the_folder_of_its_volume(tmp_path: Path) -> None:
+    given = launch(
+        tmp_path,
+        volumes=[{"name": "controllers", "emptyDir": {}}],
+        env=[{"name": "PYTHONPATH", "value": "/opt/controllers/.."}],
+        volumeMounts=[{"name": "controllers", "mountPath": "/opt/controllers", "readOnly": True}],
+    )
+    assert Path(given.environment["PYTHONPATH"], "controllers").resolve() == tmp_path / "volumes" / "controllers"
+
+
+def test_mount_paths_become_folders_in_words_and_variables_once(tmp_path: Path) -> None:
+    mounted = {
+        "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
+        "env": [{"name": "DIR", "value": "/tmp/a"}],
+        "args": ["--directory=$(DIR)"],
+    }
+    given = launch(tmp_path, volumes=[{"name": "scratch", "emptyDir": {}}], **mounted)
+    folder = f"{tmp_path}/volumes/scratch/a"
+    assert (given.environment["DIR"], given.argv[1]) == (folder, f"--directory={folder}")
+
+
+def test_source_that_is_not_simulated_is_refused(tmp_path: Path) -> None:
+    for source in ({"resourceFieldRef": {"resource": "limits.cpu"}}, {"fieldRef": {"fieldPath": "status.hostIP"}}):
+        with pytest.raises(ContainerConfigError, match="the rehearsal does not know"):
+            launch(tmp_path, env=[{"name": "X", "valueFrom": source}])
+
+
+@pytest.mark.parametrize("image", ["team/tool", "team/tool:1", "mirror.example.invalid/a/team/tool@sha256:0"])
+def test_image_is_recognised_wherever_it_is_mirrored(image: str) -> None:
+    assert program_of([PROGRAM], image) is PROGRAM
+
+
+@pytest.mark.parametrize("image", ["team/toolbox:1", "otherteam/tool:1", "tool"])
+def test_other_image_is_left_to_kwok(image: str) -> None:
+    assert program_of([PROGRAM], image) is None
+
+
+def test_query_names_every_image_of_the_table() -> None:
+    assert PROGRAM.image in containers_query([PROGRAM, PROGRAM])
