@@ -17,9 +17,9 @@ from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
 from rehearsal.drills.cluster.world import World
 from rehearsal.drills.timeline import DrillTimeline
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT
+from rehearsal.report.progress import Step
 from rehearsal.run import owner
 from rehearsal.run.cdk import run
-from rehearsal.run.progress import Step
 from rehearsal.run.project import Document
 from rehearsal.run.steps import Rehearsal, RehearsalError
 

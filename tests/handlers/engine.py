@@ -19,8 +19,8 @@ from werkzeug.test import Client as WebClient
 from werkzeug.wrappers import Response as WebResponse
 
 from embedded_account.cloudformation import custom_resources
+from embedded_account.cloudformation.api.requests import desired_state
 from embedded_account.cloudformation.engine import Engine, Options
-from embedded_account.cloudformation.requests import desired_state
 from embedded_account.cloudformation.stack import Stack
 from embedded_account.context import Account, Clock, Journal
 from embedded_account.control_routes import ControlRoutes

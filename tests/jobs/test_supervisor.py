@@ -20,7 +20,7 @@ import pytest
 
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
 from embedded_account.kubernetes import pki
-from embedded_account.processes import free_port
+from embedded_account.machine.processes import free_port
 from tests.unit.controllers.fake_kubernetes import serve
 from tests.unit.controllers.supervised import Supervised
 from tests.waiting import wait_until

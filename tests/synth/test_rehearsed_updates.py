@@ -7,7 +7,7 @@ import pytest
 
 from config import available
 from embedded_account.cloudformation.custom_resources import is_custom
-from embedded_account.cloudformation.resource_types import METADATA_TYPE, Property, resource_types
+from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, resource_types
 from tests.rehearsal.account.updates import CASES
 from tests.synth.conftest import Assemblies
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.checkout import checkout
 from config import load
-from embedded_account.cloudformation.resource_types import resource_types
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from ops.render import manifests
 from ops.render.losses import losses
 from tests.synth.synthesis import Assembly, write_empty_charts

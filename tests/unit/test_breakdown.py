@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.run import report
-from rehearsal.run.breakdown import (
+from rehearsal.report import figures as report
+from rehearsal.report.breakdown import (
     BUILD,
     CLI,
     CONTROL_PLANE,
@@ -21,7 +21,7 @@ from rehearsal.run.breakdown import (
     Spans,
     breakdown,
 )
-from rehearsal.run.progress import Step
+from rehearsal.report.progress import Step
 
 
 def invoked(ended: float, seconds: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from config.facts import charts_lock, versions
 from config.facts.charts_lock import Archive, ChartError, GitFolder
-from embedded_account.kubernetes import kubectl_layer
+from embedded_account.kubernetes.building import kubectl_layer
 from ops.render import charts
 
 # Of a sub-chart in both forms: what each renders.

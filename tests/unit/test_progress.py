@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from rehearsal.run import progress
-from rehearsal.run.progress import Progress, elapsed
+from rehearsal.report import progress
+from rehearsal.report.progress import Progress, elapsed
 from tests.waiting import wait_until
 
 

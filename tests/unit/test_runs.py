@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from embedded_account.processes import Supervisor, is_alive
+from embedded_account.machine.processes import Supervisor, is_alive
 from rehearsal import __main__, disk, paths, runs
 from tests.waiting import wait_until
 

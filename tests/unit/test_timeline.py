@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.run import timeline
+from rehearsal.report import timeline
 
 
 def created(stack: str, name: str, start: float, end: float, *waited_for: str, **other: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 from rich.console import Console
 
 from config import load
-from rehearsal.run import image_sources, verdict
+from rehearsal.report import verdict
+from rehearsal.run import image_sources
 
 
 def item(owner: str, kind: str = "AWS::Logs::LogGroup", id: str = "a", note: str = "") -> dict[str, Any]:

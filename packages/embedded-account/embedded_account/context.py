@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from embedded_account.processes import ProgramEndedError
-from embedded_account.run_keys import RunKeys
+from embedded_account.admission.run_keys import RunKeys
+from embedded_account.machine.processes import ProgramEndedError
 
 if TYPE_CHECKING:
     from embedded_account.background import Background

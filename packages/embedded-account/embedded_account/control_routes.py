@@ -15,7 +15,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from werkzeug.exceptions import HTTPException, NotFound, Unauthorized
 from werkzeug.wrappers import Request, Response
 
-from embedded_account import inventory
+from embedded_account.inventory import report as inventory
 
 if TYPE_CHECKING:
     from embedded_account.context import Account

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from moto.core.exceptions import ServiceException
 
 from embedded_account.cloudformation.models import models
-from embedded_account.cloudformation.resource_types import resource_types
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.services.eks.host import ClusterHost

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from embedded_account.kubernetes.api import Api, ApiError
-from embedded_account.kubernetes.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 from embedded_account.kubernetes.control_plane import ControlPlane
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import kuberay_crds

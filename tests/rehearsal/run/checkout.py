@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from embedded_account.processes import is_alive
+from embedded_account.machine.processes import is_alive
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
 from tests.users_files import FROZEN
 from tests.waiting import PATIENCE, REHEARSAL_PATIENCE

@@ -9,14 +9,14 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from embedded_account.cloudformation.custom_resources import is_custom
-from embedded_account.cloudformation.dependencies import dependencies
 from embedded_account.cloudformation.deployment import intrinsics_of
-from embedded_account.cloudformation.intrinsics import NOT_YET_KNOWN, as_text
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import PropertyChange, property_changes
-from embedded_account.cloudformation.resource_types import Replacement, resource_types
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack, now
+from embedded_account.cloudformation.templates.dependencies import dependencies
+from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, as_text
+from embedded_account.cloudformation.templates.resource_types import Replacement, resource_types
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 

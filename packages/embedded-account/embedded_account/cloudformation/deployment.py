@@ -6,16 +6,16 @@ import threading
 from typing import Any
 
 from embedded_account.cloudformation.actions import Actions
+from embedded_account.cloudformation.api.faults import RefusedCallError
 from embedded_account.cloudformation.custom_resources import is_custom
-from embedded_account.cloudformation.dependencies import dependencies, walk
-from embedded_account.cloudformation.faults import RefusedCallError
-from embedded_account.cloudformation.intrinsics import Intrinsics, as_text
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.models import models, tagged
 from embedded_account.cloudformation.planning import property_changes, replaces
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
 from embedded_account.cloudformation.store import Store
+from embedded_account.cloudformation.templates.dependencies import dependencies, walk
+from embedded_account.cloudformation.templates.intrinsics import Intrinsics, as_text
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.errors import ResourceError
 
 _log = logging.getLogger(__name__)

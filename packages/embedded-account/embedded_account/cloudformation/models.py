@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 from moto.core.common_models import CloudFormationModel
 
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
-from embedded_account.cloudformation.physical_names import physical_name
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.stack import Handle
+from embedded_account.cloudformation.templates.physical_names import physical_name
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.errors import ResourceError, code_of, reason_of
-from embedded_account.services.resource_model import ResourceModel
+from embedded_account.services.shared.resource_model import ResourceModel
 
 if TYPE_CHECKING:
     from embedded_account.context import Account

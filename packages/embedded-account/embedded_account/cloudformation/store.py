@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from embedded_account.cloudformation.faults import RefusedCallError, invalid, no_change_set, no_stack
+from embedded_account.cloudformation.api.faults import RefusedCallError, invalid, no_change_set, no_stack
 from embedded_account.cloudformation.stack import Output, Resource, Stack
 
 if TYPE_CHECKING:

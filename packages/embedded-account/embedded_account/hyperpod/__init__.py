@@ -17,7 +17,7 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
 from embedded_account.hyperpod import faults
-from embedded_account.hyperpod.api import HyperPodApi, serving
+from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksOrchestrators
 from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService

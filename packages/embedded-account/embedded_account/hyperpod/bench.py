@@ -23,9 +23,8 @@ import botocore.session
 from botocore.loaders import Loader
 from moto import mock_aws
 
-from embedded_account import isolation
 from embedded_account.background import Background
-from embedded_account.hyperpod.api import HyperPodApi, serving
+from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from embedded_account.hyperpod.faults import apply
 from embedded_account.hyperpod.nodes import KubernetesNode
@@ -33,6 +32,7 @@ from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService
 from embedded_account.hyperpod.surroundings import Surroundings
 from embedded_account.hyperpod.world import World
+from embedded_account.machine import isolation
 
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"

@@ -38,7 +38,7 @@ from pydantic import (
 from werkzeug.exceptions import BadRequest
 
 from embedded_account.hyperpod.errors import ApiError
-from embedded_account.hyperpod.required_permissions import REQUIRED
+from embedded_account.hyperpod.permissions.required import REQUIRED
 
 if TYPE_CHECKING:
     from embedded_account.context import Account

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from embedded_account.hyperpod import permissions
 from embedded_account.hyperpod.model import Group, HyperPodCluster, Node
-from embedded_account.hyperpod.policies import UnsupportedPolicyError
+from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.permissions.policies import UnsupportedPolicyError
 from embedded_account.hyperpod.surroundings import split_s3_uri
 from embedded_account.hyperpod.world import World
 

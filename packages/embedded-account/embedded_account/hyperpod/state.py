@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from embedded_account.hyperpod import rules
+from embedded_account.hyperpod.api import rules
 from embedded_account.hyperpod.errors import ConflictError, not_found
 from embedded_account.hyperpod.model import (
     ClusterStatus,
@@ -24,8 +24,8 @@ from embedded_account.hyperpod.model import (
     Operation,
     Specification,
 )
+from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
 from embedded_account.hyperpod.provisioning import Nodes
-from embedded_account.hyperpod.required_permissions import SERVICE_LINKED_ROLE
 from embedded_account.hyperpod.world import World
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")

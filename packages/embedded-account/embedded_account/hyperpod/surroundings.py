@@ -19,9 +19,9 @@ from moto.utilities.utils import get_partition
 from embedded_account.background import Background
 from embedded_account.hyperpod.errors import AccessDeniedError
 from embedded_account.hyperpod.model import HyperPodCluster, Node, Subnet
-from embedded_account.hyperpod.policies import Grants, Policy
-from embedded_account.hyperpod.required_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
-from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.hyperpod.permissions.policies import Grants, Policy
+from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 
 TEMPORARY_KEY_PREFIX = "ASIA"
 """Access keys of assumed roles begin with it (IAM user guide, unique identifiers)."""

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 SERVICES = (
     "ec2",
     "s3",
-    "fsx",
+    "fsx.api",
     "kms",
     "sns",
     "events",
-    "iam",
+    "iam.access",
     "logs",
     "ssm",
     "stand_in_marker",
@@ -25,7 +25,7 @@ SERVICES = (
     "stepfunctions",
     "awslambda",
     "eks",
-    "fsx_driver",
+    "fsx.driver",
     "image_builder",
 )
 """In the order of installation."""

@@ -16,8 +16,8 @@ from moto.utilities.utils import load_resource_as_str
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.services.iam import allows, trusts
-from embedded_account.services.resource_model import (
+from embedded_account.services.iam.access import allows, trusts
+from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
     cloudformation_model,

@@ -6,7 +6,7 @@ checks, access entries and policies, add-ons, pod identity associations, nodes t
 
 from embedded_account.context import Account
 from embedded_account.services.eks import part_models
-from embedded_account.services.eks.authenticator import install as install_authenticator
+from embedded_account.services.eks.access.authenticator import install as install_authenticator
 from embedded_account.services.eks.host import ClusterHost, RunningCluster
 from embedded_account.services.eks.models import install as install_models
 from embedded_account.services.eks.routes import install as install_routes

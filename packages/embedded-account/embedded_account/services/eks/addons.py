@@ -15,7 +15,7 @@ from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
 from embedded_account.services.eks.stand_ins import STAND_INS
-from embedded_account.services.iam import find_role
+from embedded_account.services.iam.access import find_role
 
 if TYPE_CHECKING:
     from embedded_account.services.eks.service import EksService

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.kubernetes.programs import IMAGE_BUILD
+from embedded_account.kubernetes.pods.programs import IMAGE_BUILD
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 

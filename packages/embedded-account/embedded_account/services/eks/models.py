@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from embedded_account.context import Account
 from embedded_account.services.eks.service import DEFAULT_UPGRADE_POLICY, NETWORK_DEFAULTS, service_of
-from embedded_account.services.resource_model import (
+from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
     cloudformation_model,

@@ -17,11 +17,11 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from config.facts.capacity import allocatable
 from config.facts.instance_types import GPU_RESOURCE, InstanceType
 from embedded_account.context import Account
-from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.eks import launch_templates
 from embedded_account.services.eks.checks import check_node_version, find_subnets
 from embedded_account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
-from embedded_account.services.iam import find_role, trusts
+from embedded_account.services.iam.access import find_role, trusts
 
 if TYPE_CHECKING:
     from embedded_account.services.eks.service import EksService

@@ -17,15 +17,15 @@ from moto.eks.models import eks_backends
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.kubernetes.binaries import BinariesError
-from embedded_account.processes import ProcessError
+from embedded_account.kubernetes.building.binaries import BinariesError
+from embedded_account.machine.processes import ProcessError
 from embedded_account.services.eks import checks
-from embedded_account.services.eks.access_entries import AccessEntries
+from embedded_account.services.eks.access.entries import AccessEntries
+from embedded_account.services.eks.access.pod_identity import PodIdentityAssociations
 from embedded_account.services.eks.addons import DEFAULT_ADDONS, Addons
 from embedded_account.services.eks.errors import in_use, invalid_request, not_found
 from embedded_account.services.eks.host import Plane
 from embedded_account.services.eks.node_groups import NodeGroups
-from embedded_account.services.eks.pod_identity import PodIdentityAssociations
 from embedded_account.services.eks.updates import Updates
 
 _services: dict[tuple[str, str], "EksService"] = {}
