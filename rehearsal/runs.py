@@ -112,7 +112,7 @@ def end_all(folders: Iterable[Path]) -> dict[int, str]:
 
 
 def living(directory: Path) -> dict[int, str]:
-    """Names of the processes of a run by pid: those whose home lies below its folder (embedded_account/machine/isolation.py).
+    """Names of the processes of a run by pid: those whose home is below its folder (machine/isolation.py).
 
     A shell into which somebody pasted what a kept rehearsal prints has a home of its own.
     """

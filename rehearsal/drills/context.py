@@ -129,7 +129,7 @@ class DrillContext:
             )
 
     def faults(self, what: str, **faults: Any) -> None:
-        """Let HyperPod's simulator do as told (embedded_account/hyperpod/faults.py); `what` says it to people."""
+        """Set faults of HyperPod's simulator (hyperpod/fault_requests.py); `what` says it to people."""
         self.rehearsal.account.set_hyperpod_faults(faults)
         self.console.print(f"[yellow]![/] {what}")
         self.timeline.mark(what)

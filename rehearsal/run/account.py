@@ -88,7 +88,7 @@ class EmbeddedAccount:
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Let something go wrong in HyperPod, as embedded_account/hyperpod/faults.py describes."""
+        """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, environment: Environment) -> None:

@@ -83,7 +83,7 @@ def updated(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch)
     from embedded_account.services.eks.service import service_of
 
     service = service_of(account)
-    for name, cluster in list(service.backend.clusters.items()):
+    for name, cluster in list(service.records.backend.clusters.items()):
         cluster.deletion_protection = False
         for group in list(cluster.nodegroups):
             service.node_groups.delete(name, group)

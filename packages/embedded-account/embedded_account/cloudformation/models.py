@@ -1,4 +1,4 @@
-"""Resources of the account's own models (services/resource_model.py); moto's are not used.
+"""Resources of the account's own models (services/shared/resource_model.py); moto's are not used.
 
 moto's drop what they do not know, and their updates change little: a stack would report what did not happen. Beyond
 `ResourceModel` the engine honours:

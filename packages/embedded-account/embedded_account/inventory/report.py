@@ -6,12 +6,9 @@ nobody. Nothing is there by default: the account starts without a default VPC.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from embedded_account.context import Account
 from embedded_account.inventory.sources import PENDING_DELETION, Found, found_in_account
-
-if TYPE_CHECKING:
-    from embedded_account.context import Account
 
 NOBODY = "nobody"
 EXISTING = "existing"
@@ -44,7 +41,7 @@ class Item:
     note: str
 
 
-def collect(account: "Account") -> list[Item]:
+def collect(account: Account) -> list[Item]:
     """Return every resource of the account, sorted by service, type and id."""
     found = [*found_in_account(), *_of_eks(account), *_stacks(account)]
     owners = _Owners.of(account, found)
@@ -63,7 +60,7 @@ class _Owners:
     existing: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, account: "Account", found: list[Found]) -> "_Owners":
+    def of(cls, account: Account, found: list[Found]) -> "_Owners":
         owners = cls(by_arn={one.arn: one for one in found}, existing=frozenset(account.existing))
         for stack, resource in account.stacks.owners():
             name = _stack_owner(stack.name)
@@ -117,17 +114,17 @@ def _service(one: Found) -> str:
     return (one.type.split("::")[1] if "::" in one.type else one.type.split(":")[0]).lower()
 
 
-def _stacks(account: "Account") -> Iterator[Found]:
+def _stacks(account: Account) -> Iterator[Found]:
     for stack in account.stacks.living():
         yield Found("AWS::CloudFormation::Stack", stack.name, stack.stack_id, stack.status)
 
 
-def _of_eks(account: "Account") -> Iterator[Found]:
+def _of_eks(account: Account) -> Iterator[Found]:
     """What EKS keeps in a cluster: add-ons, access entries, pod identities."""
     from embedded_account.services.eks.service import service_of  # noqa: PLC0415 - Kubernetes only where EKS is
 
     eks = service_of(account)
-    for cluster in list(eks.backend.clusters.values()):
+    for cluster in list(eks.records.backend.clusters.values()):
         for name in eks.addons.names(cluster.name):
             addon = eks.addons.get(cluster.name, name)
             yield Found("AWS::EKS::Addon", f"{cluster.name}|{name}", addon["addonArn"])

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from embedded_account.cloudformation.change_sets import ChangeSet, without_values
+from embedded_account.cloudformation.change_set import ChangeSet
+from embedded_account.cloudformation.change_sets import without_values
 from embedded_account.cloudformation.stack import Event, Output, Resource, Stack
 from embedded_account.cloudformation.templates.template import Template
 

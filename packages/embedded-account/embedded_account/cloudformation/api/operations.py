@@ -13,7 +13,8 @@ from embedded_account.cloudformation.api.requests import (
     refuse_imports,
     template_body,
 )
-from embedded_account.cloudformation.change_sets import ChangeSet, make_change_set
+from embedded_account.cloudformation.change_set import ChangeSet
+from embedded_account.cloudformation.change_sets import make_change_set
 from embedded_account.cloudformation.engine import Engine, OnFailure, Options
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import Stack

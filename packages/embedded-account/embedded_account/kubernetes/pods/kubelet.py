@@ -1,7 +1,7 @@
 """The kubelet of the pods that really run; kwok is that of all others.
 
-`python -m embedded_account.kubernetes.pods.kubelet --kubeconfig FILE --directory DIR --binaries DIR --port PORT` watches
-pods on kwok's nodes. A container whose image is in `programs.table` runs as a local process: its log is
+`python -m embedded_account.kubernetes.pods.kubelet --kubeconfig FILE --directory DIR --binaries DIR --port PORT`
+watches pods on kwok's nodes. A container whose image is in `programs.table` runs as a local process: its log is
 DIR/logs/pods/<namespace>_<pod>.log, and kubectl reaches it through PORT (`podserver`). A node that stopped its
 heart-beats loses its processes, unreported.
 Not simulated for these pods: security contexts and resource limits; of volumes, what `volumes` says. With --ray-image

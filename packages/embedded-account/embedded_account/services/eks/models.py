@@ -103,7 +103,7 @@ class ClusterResource(ResourceModel):
     def update(self, declaration: Declaration) -> None:
         self.refuse_removal(declaration, "Version")
         service, name, request = service_of(self.account), self.physical_resource_id, _cluster_request(declaration)
-        cluster = service.cluster(name)
+        cluster = service.records.cluster(name)
         if (version := request.get("version", cluster.version)) != cluster.version:
             service.update_version(name, version)
         declared = {
@@ -119,7 +119,7 @@ class ClusterResource(ResourceModel):
         service_of(self.account).delete_cluster(self.physical_resource_id)
 
     def attributes(self) -> dict[str, Any]:
-        cluster = service_of(self.account).cluster(self.physical_resource_id)
+        cluster = service_of(self.account).records.cluster(self.physical_resource_id)
         keys = [entry["provider"]["keyArn"] for entry in cluster.encryption_config]
         return {
             "Id": cluster.name,

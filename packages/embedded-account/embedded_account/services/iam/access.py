@@ -1,7 +1,7 @@
 """IAM: what the account asks of it (who trusts whom, who may do what) and how documents are checked.
 
 Permissions are kept and can be asked for with `allows`; they are not enforced on every call. The resource
-models are in `iam_models` and `iam_oidc`.
+models are in `models` and `oidc`.
 """
 
 import json
@@ -150,14 +150,3 @@ def _text(document: Any) -> str:
 
 def _without_condition(statement: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in statement.items() if key != "Condition"}
-
-
-def install(account: Account) -> None:
-    """Install IAM's models and STS's checks."""
-    from embedded_account.services.iam import models as iam_models  # noqa: PLC0415 - they import this module
-    from embedded_account.services.iam import oidc as iam_oidc  # noqa: PLC0415 - they import this module
-    from embedded_account.services.iam import sts  # noqa: PLC0415 - they import this module
-
-    load_managed_policies()
-    for module in (iam_models, iam_oidc, sts):
-        module.install(account)

@@ -15,6 +15,7 @@ from embedded_account.services.iam.access import (
     attach_managed_policy,
     backend_of,
     default_document,
+    load_managed_policies,
     permissions_document,
     put_inline_policy,
     trust_document,
@@ -33,7 +34,8 @@ _VERSIONS_PER_POLICY = 5
 
 
 def install(account: Account) -> None:
-    """Let the models act on the account."""
+    """Let moto know AWS's managed policies, and the models act on the account."""
+    load_managed_policies()
     serve(account)
 
 

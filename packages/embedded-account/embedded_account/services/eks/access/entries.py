@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from embedded_account.context import Account
 from embedded_account.services.eks.access.policies import (
@@ -16,10 +16,8 @@ from embedded_account.services.eks.access.policies import (
     group_of,
 )
 from embedded_account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
+from embedded_account.services.eks.records import ClusterRecords
 from embedded_account.services.iam.access import backend_of
-
-if TYPE_CHECKING:
-    from embedded_account.services.eks.service import EksService
 
 _TYPES = frozenset({"STANDARD", "EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX"})
 _NODE_GROUPS = {
@@ -62,9 +60,9 @@ class AccessEntry:
 class AccessEntries:
     """The access entries of all clusters."""
 
-    def __init__(self, account: Account, service: "EksService") -> None:
+    def __init__(self, account: Account, records: ClusterRecords) -> None:
         self._account = account
-        self._service = service
+        self._records = records
         self._lock = threading.RLock()
         self._entries: dict[str, dict[str, AccessEntry]] = {}
         self._bindings: dict[str, AccessBindings] = {}
@@ -92,7 +90,7 @@ class AccessEntries:
 
     def get(self, cluster_name: str, principal_arn: str) -> AccessEntry:
         """The entry of a principal; EKS's error when there is none."""
-        self._service.cluster(cluster_name)
+        self._records.cluster(cluster_name)
         entry = self.find(cluster_name, principal_arn)
         if entry is None:
             raise not_found(f"The specified principalArn could not be found: {principal_arn}.")
@@ -100,12 +98,12 @@ class AccessEntries:
 
     def all(self, cluster_name: str) -> list[AccessEntry]:
         """Every entry of a cluster."""
-        self._service.cluster(cluster_name)
+        self._records.cluster(cluster_name)
         return list(self._entries.get(cluster_name, {}).values())
 
     def create(self, cluster_name: str, request: Mapping[str, Any]) -> AccessEntry:
         """Carry out a CreateAccessEntry request."""
-        self._service.active_cluster(cluster_name)
+        self._records.active_cluster(cluster_name)
         principal, kind = request["principalArn"], request.get("type", "STANDARD")
         groups = list(request.get("kubernetesGroups") or [])
         self._check(principal, kind, groups)

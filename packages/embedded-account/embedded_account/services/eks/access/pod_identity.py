@@ -2,14 +2,12 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
+from embedded_account.services.eks.records import ClusterRecords
 from embedded_account.services.iam.access import trusts
-
-if TYPE_CHECKING:
-    from embedded_account.services.eks.service import EksService
 
 Association = dict[str, Any]
 """A PodIdentityAssociation of the API."""
@@ -18,9 +16,9 @@ Association = dict[str, Any]
 class PodIdentityAssociations:
     """The associations of all clusters."""
 
-    def __init__(self, account: Account, service: "EksService") -> None:
+    def __init__(self, account: Account, records: ClusterRecords) -> None:
         self._account = account
-        self._service = service
+        self._records = records
         self._associations: dict[str, dict[str, Association]] = {}
 
     def forget(self, cluster_name: str) -> None:
@@ -29,12 +27,12 @@ class PodIdentityAssociations:
 
     def all(self, cluster_name: str) -> list[Association]:
         """Every association of a cluster."""
-        self._service.cluster(cluster_name)
+        self._records.cluster(cluster_name)
         return list(self._associations.get(cluster_name, {}).values())
 
     def get(self, cluster_name: str, association_id: str) -> Association:
         """One association; EKS's error when there is none."""
-        self._service.cluster(cluster_name)
+        self._records.cluster(cluster_name)
         found = self._associations.get(cluster_name, {}).get(association_id)
         if found is None:
             raise not_found(f"No association with ID {association_id} in cluster {cluster_name}")
@@ -42,7 +40,7 @@ class PodIdentityAssociations:
 
     def create(self, cluster_name: str, request: Mapping[str, Any]) -> Association:
         """Carry out a CreatePodIdentityAssociation request."""
-        self._service.active_cluster(cluster_name)
+        self._records.active_cluster(cluster_name)
         self._require_trust(request["roleArn"])
         where = (request["namespace"], request["serviceAccount"])
         if where in {(other["namespace"], other["serviceAccount"]) for other in self.all(cluster_name)}:
