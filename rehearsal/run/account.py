@@ -11,9 +11,9 @@ from typing import Any, Final
 import boto3
 
 from config import Environment
-from embedded_account.admission.run_keys import RunKeys
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import Child, Supervisor, free_port
+from embedded_account.run_keys import RunKeys
 from rehearsal.paths import REPOSITORY
 
 # A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole

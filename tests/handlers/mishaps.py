@@ -8,8 +8,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from embedded_account.hyperpod.api.rules import SUBNETS_NOT_RETRIEVED
 from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.rules import SUBNETS_NOT_RETRIEVED
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.precedence import created_by
 from handlers.hyperpod_cluster.request import Request

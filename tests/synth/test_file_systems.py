@@ -6,7 +6,7 @@ import pytest
 
 from config import Environment, load
 from config.model import ExistingFileSystem, Fsx
-from embedded_account.hyperpod.permissions.policies import Decision, evaluate
+from embedded_account.services.iam.policies import Decision, evaluate
 from tests.synth.kubernetes import Object, id_of, needs, objects, release_id
 from tests.synth.synthesis import Assembly, synthesise
 

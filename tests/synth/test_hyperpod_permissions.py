@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.permissions.policies import Decision, Policy, evaluate
+from embedded_account.services.iam.policies import Decision, Policy, evaluate
 from handlers.hyperpod_cluster import index
 from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, DirectClient, Properties, Response, Stacks
 from tests.synth.synthesis import Assembly

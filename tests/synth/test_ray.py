@@ -8,7 +8,7 @@ import yaml
 
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
-from embedded_account.hyperpod.permissions.policies import Decision, evaluate
+from embedded_account.services.iam.policies import Decision, evaluate
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.ray_objects import image_build
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER, REAPER_CODE

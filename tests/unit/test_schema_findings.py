@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from config import Environment, examine
-from config.declared import allowed_at
 from config.findings import Finding, Place
+from config.reading.declared import allowed_at
 from config.reading.partial_environment import model_within
 from config.reading.strict_yaml import read
 from tests.unit.findings import assert_whole, line_of, write

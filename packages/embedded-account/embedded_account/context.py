@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from werkzeug.wrappers import Request
 
-from embedded_account.admission.run_keys import RunKeys
 from embedded_account.background import Background
 from embedded_account.journal import Clock, Journal
 from embedded_account.machine.processes import ProgramEndedError
+from embedded_account.run_keys import RunKeys
 
 if TYPE_CHECKING:
-    from embedded_account.cloudformation.stack import Resource, Stack
-    from embedded_account.services.eks.running import RunningCluster
+    from embedded_account.kubernetes.running import RunningCluster
 
 _log = logging.getLogger(__name__)
 
@@ -32,16 +31,40 @@ class Routes(Protocol):
         """Answer a path with what the handler returns, as JSON."""
 
 
+class OwnedResource(Protocol):
+    """A resource of a stack."""
+
+    @property
+    def type(self) -> str:
+        """CloudFormation's name of the resource type."""
+
+    @property
+    def physical_id(self) -> str:
+        """What `Ref` returns."""
+
+
+class OwningStack(Protocol):
+    """A stack, as far as other parts of the account ask for it."""
+
+    name: str
+    stack_id: str
+    status: str
+
+    @property
+    def role_arn(self) -> str | None:
+        """The service role that CloudFormation works with; None: the caller's own rights."""
+
+
 class Stacks(Protocol):
     """The stacks of the account; `embedded_account.cloudformation.store` keeps them."""
 
-    def living(self) -> "list[Stack]":
+    def living(self) -> Sequence[OwningStack]:
         """Return the stacks that have not been deleted."""
 
-    def find(self, name_or_id: str) -> "Stack | None":
+    def find(self, name_or_id: str) -> OwningStack | None:
         """Return the stack with this name or id, None if there is none."""
 
-    def owners(self) -> "Iterator[tuple[Stack, Resource]]":
+    def owners(self) -> Iterator[tuple[OwningStack, OwnedResource]]:
         """Yield each resource with the stack that owns it."""
 
     def clear(self) -> None:

@@ -16,17 +16,18 @@ from pathlib import Path
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from embedded_account.admission.middleware import only_issued_keys, only_own_hosts
-from embedded_account.admission.run_keys import RunKeys
 from embedded_account.context import Account
 from embedded_account.control_routes import ControlRoutes
 from embedded_account.journal import Clock, Journal
 from embedded_account.lambdas import vpc_calls
 from embedded_account.machine.processes import ProgramEndedError
+from embedded_account.run_keys import RunKeys
 
 EXTENSIONS = (
     "embedded_account.cloudformation",
     "embedded_account.lambdas",
     "embedded_account.services",
+    "embedded_account.lambdas.models",
     "embedded_account.hyperpod",
     "embedded_account.existing",
 )

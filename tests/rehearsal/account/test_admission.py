@@ -14,8 +14,8 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from embedded_account.admission.run_keys import RunKeys
 from embedded_account.context import Account
+from embedded_account.run_keys import RunKeys
 from tests.rehearsal.account.conftest import REGION, Clients
 from tests.waiting import PATIENCE
 

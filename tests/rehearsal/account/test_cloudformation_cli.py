@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from embedded_account.admission.run_keys import RunKeys
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import free_port
+from embedded_account.run_keys import RunKeys
 from rehearsal.paths import CACHE
 from rehearsal.run.cdk import changed_stacks, kept_folders
 from tests.waiting import PATIENCE

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from embedded_account.cloudformation.api.faults import RefusedCallError
+from embedded_account.cloudformation.faults import RefusedCallError
 from embedded_account.cloudformation.templates.dependencies import reverse, walk
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, Intrinsics, Reference
 from embedded_account.cloudformation.templates.physical_names import physical_name

@@ -12,7 +12,7 @@ from botocore.session import get_session
 from botocore.signers import RequestSigner
 
 from embedded_account.context import Account
-from embedded_account.services.eks.access.authenticator import InvalidTokenError, authenticate
+from embedded_account.services.eks.authenticator import InvalidTokenError, authenticate
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of
 from tests.rehearsal.account.conftest import Clients

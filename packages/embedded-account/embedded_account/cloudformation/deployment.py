@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 from embedded_account.cloudformation.actions import Actions
-from embedded_account.cloudformation.api.faults import RefusedCallError
 from embedded_account.cloudformation.custom_resources import is_custom
+from embedded_account.cloudformation.faults import RefusedCallError
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.models import models, tagged
 from embedded_account.cloudformation.planning import property_changes, replaces

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from embedded_account.cloudformation.actions import Actions
-from embedded_account.cloudformation.api.faults import invalid
 from embedded_account.cloudformation.custom_resources import CustomResources, is_custom
 from embedded_account.cloudformation.deployment import Base, Deployment
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.handlers import Handler, Marker
 from embedded_account.cloudformation.lookups import AccountLookups
 from embedded_account.cloudformation.models import ModelHandler

@@ -8,7 +8,7 @@ from moto.ec2.models import ec2_backends
 from moto.secretsmanager.models import secretsmanager_backends
 from moto.ssm.models import ssm_backends
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.stack import Resource
 from embedded_account.cloudformation.store import Store
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN

@@ -6,7 +6,7 @@ root user.
 
 from typing import TYPE_CHECKING
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.services.iam.access import trusts
 
 if TYPE_CHECKING:

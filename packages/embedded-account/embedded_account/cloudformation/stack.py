@@ -114,6 +114,11 @@ class Stack:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
+    def role_arn(self) -> str | None:
+        """The service role of the stack."""
+        return self.desired.role_arn
+
+    @property
     def busy(self) -> bool:
         """Whether an operation is going on."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from embedded_account.cloudformation.api.faults import RefusedCallError, invalid, no_change_set, no_stack
 from embedded_account.cloudformation.change_set import ChangeSet
+from embedded_account.cloudformation.faults import RefusedCallError, invalid, no_change_set, no_stack
 from embedded_account.cloudformation.stack import Output, Resource, Stack
 
 

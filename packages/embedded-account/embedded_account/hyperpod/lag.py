@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from embedded_account.hyperpod.api import views
-from embedded_account.hyperpod.api.views import View
+from embedded_account.hyperpod import views
 from embedded_account.hyperpod.model import HyperPodCluster, Outdated
+from embedded_account.hyperpod.views import View
 from embedded_account.hyperpod.world import World
 
 

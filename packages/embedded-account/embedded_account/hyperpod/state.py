@@ -13,8 +13,9 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from embedded_account.hyperpod.api import rules
+from embedded_account.hyperpod import rules
 from embedded_account.hyperpod.errors import ConflictError, not_found
+from embedded_account.hyperpod.instances.provisioning import Nodes
 from embedded_account.hyperpod.model import (
     ClusterStatus,
     Group,
@@ -25,7 +26,6 @@ from embedded_account.hyperpod.model import (
     Specification,
 )
 from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
-from embedded_account.hyperpod.provisioning import Nodes
 from embedded_account.hyperpod.world import World
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")

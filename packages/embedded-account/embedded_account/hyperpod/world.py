@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from moto.sagemaker.models import sagemaker_backends
 
-from embedded_account.hyperpod.api import views
+from embedded_account.hyperpod import views
 from embedded_account.hyperpod.eks import KubernetesUnavailableError, Orchestrators
 from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.model import Event, HyperPodCluster

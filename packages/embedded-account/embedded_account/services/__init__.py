@@ -25,7 +25,6 @@ SERVICES = (
     "ecr",
     "cloudtrail",
     "stepfunctions",
-    "awslambda",
     "eks",
     "fsx.driver",
     "image_builder",

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from embedded_account.cloudformation.api import descriptions
-from embedded_account.cloudformation.api.faults import RefusedCallError, invalid, no_change_set
 from embedded_account.cloudformation.api.requests import (
     Request,
     desired_state,
@@ -16,6 +15,7 @@ from embedded_account.cloudformation.api.requests import (
 from embedded_account.cloudformation.change_set import ChangeSet
 from embedded_account.cloudformation.change_sets import make_change_set
 from embedded_account.cloudformation.engine import Engine, OnFailure, Options
+from embedded_account.cloudformation.faults import RefusedCallError, invalid, no_change_set
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import Stack
 from embedded_account.cloudformation.templates.template import parse

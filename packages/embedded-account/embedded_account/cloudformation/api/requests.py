@@ -6,12 +6,13 @@ from urllib.parse import unquote, urlsplit
 
 from moto.s3.models import s3_backends
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation import validation
 from embedded_account.cloudformation.deployment import intrinsics_of
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import Desired, Stack
-from embedded_account.cloudformation.templates import parameters, validation
+from embedded_account.cloudformation.templates import parameters
 from embedded_account.cloudformation.templates.dependencies import dependencies
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics
 from embedded_account.cloudformation.templates.resource_types import resource_types

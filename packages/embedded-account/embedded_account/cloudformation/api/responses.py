@@ -8,9 +8,9 @@ from moto.cloudformation.exceptions import CloudFormationError
 from moto.core.responses import ActionResult, BaseResponse
 from moto.core.utils import camelcase_to_underscores
 
-from embedded_account.cloudformation.api.faults import RefusedCallError
 from embedded_account.cloudformation.api.operations import Answer, Api
 from embedded_account.cloudformation.api.requests import Request
+from embedded_account.cloudformation.faults import RefusedCallError
 from embedded_account.errors import reason_of
 
 _log = logging.getLogger(__name__)

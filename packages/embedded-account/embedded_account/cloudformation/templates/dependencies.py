@@ -5,7 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics
 
 Key = TypeVar("Key", bound=Hashable)

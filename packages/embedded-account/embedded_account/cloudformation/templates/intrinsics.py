@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.templates.template import Template
 
 NOT_YET_KNOWN = "{{changeSet:KNOWN_AFTER_APPLY}}"

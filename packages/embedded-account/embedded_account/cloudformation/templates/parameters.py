@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.templates.intrinsics import as_text
 from embedded_account.cloudformation.templates.template import Template
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from embedded_account.cloudformation.api.faults import invalid
+from embedded_account.cloudformation.faults import invalid
 
 Template = dict[str, Any]
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from embedded_account.hyperpod.api.views import (
+from embedded_account.hyperpod.errors import ValidationFailedError
+from embedded_account.hyperpod.model import HyperPodCluster
+from embedded_account.hyperpod.views import (
     View,
     cluster_summary,
     event_view,
@@ -12,8 +14,6 @@ from embedded_account.hyperpod.api.views import (
     operation_view,
     page,
 )
-from embedded_account.hyperpod.errors import ValidationFailedError
-from embedded_account.hyperpod.model import HyperPodCluster
 
 Item = TypeVar("Item")
 

@@ -9,10 +9,9 @@ from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores
 from moto.sagemaker.responses import SageMakerResponse
 
-from embedded_account.hyperpod import lag
-from embedded_account.hyperpod.api import listings, rules, views
+from embedded_account.hyperpod import lag, rules, views
+from embedded_account.hyperpod.api import listings
 from embedded_account.hyperpod.api.validation import service_model, validate
-from embedded_account.hyperpod.api.views import View
 from embedded_account.hyperpod.errors import (
     AccessDeniedError,
     ApiError,
@@ -22,8 +21,9 @@ from embedded_account.hyperpod.errors import (
 )
 from embedded_account.hyperpod.model import JOINED, HyperPodCluster, Node
 from embedded_account.hyperpod.permissions import checks as permissions
-from embedded_account.hyperpod.permissions.policies import Decision, UnsupportedPolicyError
 from embedded_account.hyperpod.state import HyperPodService
+from embedded_account.hyperpod.views import View
+from embedded_account.services.iam.policies import Decision, UnsupportedPolicyError
 
 MAX_TAGS: Final = 50
 TAG_CALLS: Final = ("AddTags", "ListTags", "DeleteTags")

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_account.hyperpod.permissions.policies import Context, Decision, Grants
 from embedded_account.hyperpod.permissions.required import (
     REQUIRED,
     SERVICE_LINKED_ROLE,
     SERVICE_LINKED_ROLE_SERVICE,
 )
+from embedded_account.services.iam.policies import Context, Decision, Grants
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ checks, access entries and policies, add-ons, pod identity associations, nodes t
 """
 
 from embedded_account.context import Account
+from embedded_account.kubernetes.running import RunningCluster
 from embedded_account.services.eks import part_models
-from embedded_account.services.eks.access.authenticator import install as install_authenticator
+from embedded_account.services.eks.authenticator import install as install_authenticator
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.models import install as install_models
 from embedded_account.services.eks.routes import install as install_routes
-from embedded_account.services.eks.running import RunningCluster
 from embedded_account.services.eks.service import EksService
 
 __all__ = ["ClusterHost", "RunningCluster", "install", "part_models"]

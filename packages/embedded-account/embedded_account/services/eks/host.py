@@ -9,7 +9,7 @@ from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.kubernetes.pods.programs import IMAGE_BUILD
-from embedded_account.services.eks.running import Plane, RunningCluster
+from embedded_account.kubernetes.running import Plane, RunningCluster
 
 
 class PlaneMaker(Protocol):

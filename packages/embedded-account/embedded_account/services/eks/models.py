@@ -60,7 +60,7 @@ def request_of(declaration: Declaration) -> dict[str, Any]:
 def _principal_of_stack(declaration: Declaration) -> str | None:
     """The role that CloudFormation works with in this stack: EKS takes it for the creator."""
     stack = declaration.account.stacks.find(declaration.stack_id)
-    return stack.desired.role_arn if stack is not None else None
+    return stack.role_arn if stack is not None else None
 
 
 @cloudformation_model("AWS::EKS::Cluster", name_property="Name")

@@ -16,6 +16,7 @@ from typing import Any
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.kubernetes.building.binaries import BinariesError
+from embedded_account.kubernetes.running import Plane
 from embedded_account.machine.processes import ProcessError
 from embedded_account.services.eks import checks
 from embedded_account.services.eks.access.entries import AccessEntries
@@ -24,7 +25,6 @@ from embedded_account.services.eks.addons import DEFAULT_ADDONS, Addons
 from embedded_account.services.eks.errors import in_use, invalid_request
 from embedded_account.services.eks.node_groups import NodeGroups
 from embedded_account.services.eks.records import ClusterRecords
-from embedded_account.services.eks.running import Plane
 
 _services: dict[tuple[str, str], "EksService"] = {}
 _PLATFORM_VERSION = "eks.1"

@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api, ApiError, Object
-from embedded_account.services.eks.running import RunningCluster
+from embedded_account.kubernetes.running import RunningCluster
 from embedded_account.services.fsx.driver_controller import Controller, find_controller
 from embedded_account.services.fsx.driver_requests import (
     VOLUME_TAG,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from embedded_account.context import Account
-from embedded_account.hyperpod.permissions.policies import Decision, Grants
-from embedded_account.hyperpod.surroundings import Surroundings
 from embedded_account.kubernetes.api import Api
+from embedded_account.services.iam.access import find_role
+from embedded_account.services.iam.grants import grants_of
+from embedded_account.services.iam.policies import Decision, Grants
 from embedded_account.services.iam.sts import check_web_identity
 
 _ROLE: Final = "eks.amazonaws.com/role-arn"
@@ -43,7 +44,7 @@ def take_role(account: Account, api: Api, namespace: str, service_account: str) 
         raise PodRoleError(f"service account {service_account} names no IAM role: its pods have no credentials")
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [_AUDIENCE]}}
     check_web_identity(account, arn, api.create(f"{path}/token", body)["status"]["token"])
-    role = Surroundings(account.account_id, account.region, account.background).role(arn)
+    role = find_role(account, arn)
     if role is None:
         raise PodRoleError(f"the role {arn} does not exist")
-    return PodRole(arn, role.grants)
+    return PodRole(arn, grants_of(account.account_id, role))

@@ -12,9 +12,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError, ParamValidationError
 
-from embedded_account.admission.run_keys import RunKeys
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError, code_of
+from embedded_account.run_keys import RunKeys
 from embedded_account.services.shared.resource_model import Declaration, ResourceModel
 
 Properties = dict[str, Any]

@@ -29,8 +29,8 @@ from embedded_account.hyperpod.model import (
     names_of_types,
 )
 from embedded_account.hyperpod.permissions import checks as permissions
-from embedded_account.hyperpod.permissions.policies import trusts
 from embedded_account.hyperpod.world import World
+from embedded_account.services.iam.policies import trusts
 
 NOT_SIMULATED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig", "AutoScaling")
 NOT_SIMULATED_IN_GROUPS: Final = ("ScheduledUpdateConfig", "AutoPatchConfig", "SlurmConfig", "ImageReleaseVersion")

@@ -7,8 +7,8 @@ comes to the resource. Here everything that can be known from the template is re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from embedded_account.cloudformation.api.faults import RefusedCallError, invalid
 from embedded_account.cloudformation.custom_resources import GENERIC_TYPE, is_custom
+from embedded_account.cloudformation.faults import RefusedCallError, invalid
 from embedded_account.cloudformation.models import models
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics, function_of
 from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, ResourceTypes

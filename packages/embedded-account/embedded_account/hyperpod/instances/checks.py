@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from embedded_account.hyperpod.model import Group, HyperPodCluster, Node
 from embedded_account.hyperpod.permissions import checks as permissions
-from embedded_account.hyperpod.permissions.policies import UnsupportedPolicyError
 from embedded_account.hyperpod.surroundings import split_s3_uri
 from embedded_account.hyperpod.world import World
+from embedded_account.services.iam.policies import UnsupportedPolicyError
 
 EFA_CHECK_FAILED = (
     "EFA health checks did not run successfully. Ensure that your VPC and security groups are properly configured "
