@@ -8,11 +8,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.exceptions import ServiceException
 
-from embedded_account.cloudformation.models import models
 from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.shared.resource_model import REGISTERED
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.resources import Resources
@@ -155,7 +155,7 @@ def test_add_on_leaves_its_objects_as_its_last_update_says(updated: Any, account
 def test_each_change_that_a_model_claims_is_tried() -> None:
     untried = {
         (kind, path)
-        for kind, model in models().items()
+        for kind, model in REGISTERED.items()
         for path in model.MUTABLE
         if not any(each == path or each.startswith(f"{path}.") for each in tried(kind))
     }

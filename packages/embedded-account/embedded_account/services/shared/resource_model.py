@@ -6,7 +6,7 @@ the property. Else a stack would report UPDATE_COMPLETE for an update that did n
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from moto.core.common_models import CloudFormationModel
 
@@ -164,6 +164,10 @@ def _changes_beyond(mutable: Collection[str], old: Any, new: Any, path: str = ""
 Model = TypeVar("Model", bound=ResourceModel)
 
 
+REGISTERED: Final[dict[str, Any]] = {}
+"""The models by resource type, as far as their modules have been imported."""
+
+
 def cloudformation_model(type_name: str, *, name_property: str = "") -> Callable[[type[Model]], type[Model]]:
     """Register the decorated class as the model of `type_name`, such as AWS::Lambda::Function.
 
@@ -185,6 +189,7 @@ def cloudformation_model(type_name: str, *, name_property: str = "") -> Callable
                 "cloudformation_name_type": staticmethod(lambda: name_property),
             },
         )
+        REGISTERED[type_name] = registered
         return registered
 
     return register
