@@ -18,7 +18,7 @@ from config.reading.strict_yaml import read
 from tests.unit.support.findings import assert_whole, line_of, write
 
 # Environments that have every key of the models between them: test_every_key.py sees to that.
-FOLDER: Final = Path(__file__).parents[1] / "synth" / "every_key"
+FOLDER: Final = Path(__file__).parents[2] / "synth" / "every_key"
 DOCUMENTS: Final = ("new", "existing", "dynamic")
 MISTAKES: Final = {"a scalar": {"a": [1]}, "a mapping": ["b"], "a list": "c"}
 

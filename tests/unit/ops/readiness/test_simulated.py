@@ -8,10 +8,10 @@ from typer.testing import CliRunner, Result
 
 from ops.__main__ import app
 from ops.readiness import simulated
+from tests.unit.ops.change.test_scale import ray_pod, running  # noqa: F401 - a fixture
+from tests.unit.ops.jobs.test_job import cluster  # noqa: F401 - a fixture
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import WORKERS
-from tests.unit.test_ops_job import cluster  # noqa: F401 - a fixture
-from tests.unit.test_ops_scale import ray_pod, running  # noqa: F401 - a fixture
 
 PODS = "/api/v1/namespaces/ray/pods"
 HEAD = "rayml-head-1"

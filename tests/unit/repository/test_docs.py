@@ -23,7 +23,7 @@ from ops.environment import new
 from tests.support.users_files import ENVIRONMENTS, MANIFESTS
 from tests.support.waiting import PATIENCE
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 README = (REPOSITORY / "README.md").read_text()
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
 TASKS = sorted([*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs" / "operate").glob("*.md")])

@@ -7,8 +7,8 @@ import pytest
 
 from config import Environment, load
 from config.model import Taint
+from tests.synth.stacks.test_hyperpod import CLUSTER, UPLOAD, execution_role, policy_of
 from tests.synth.support.synthesis import Assembly, synthesise
-from tests.synth.test_hyperpod import CLUSTER, UPLOAD, execution_role, policy_of
 
 TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/plan-1"

@@ -25,7 +25,7 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
     ("changed", "scope"),
     [
         ([], Scope.NONE),
-        (["docs/explain/isolation.md", "README.md", "tests/unit/test_docs.py"], Scope.NONE),
+        (["docs/explain/isolation.md", "README.md", "tests/unit/repository/test_docs.py"], Scope.NONE),
         (["environments/dev.yaml", "manifests/dev/ray/volume.yaml"], Scope.NONE),
         (["tests/environments/dev.yaml"], Scope.PRODUCT),
         (["docs/explain/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),

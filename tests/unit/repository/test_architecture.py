@@ -7,7 +7,7 @@ from types import ModuleType
 
 import config
 
-PICTURE = Path(__file__).parents[2] / "docs" / "architecture.py"
+PICTURE = Path(__file__).parents[3] / "docs" / "architecture.py"
 
 
 def drawing() -> ModuleType:
