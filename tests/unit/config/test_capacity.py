@@ -1,4 +1,4 @@
-"""What a pod can have of a node."""
+"""The capacity of a node that pods can request."""
 
 import contextlib
 
@@ -16,7 +16,7 @@ TYPES = [(kind, threads) for kind in catalogue().values() for threads in kind.th
 
 @st.composite
 def instance_types(draw: st.DrawFn) -> InstanceType:
-    """Any type that an environment may describe, sensible or not."""
+    """Generate any instance type that an environment may describe, sensible or not."""
     memory_gib = draw(st.integers(1, 8192))
     accelerators = draw(st.integers(0, 16))
     return InstanceType(
@@ -34,7 +34,7 @@ def instance_types(draw: st.DrawFn) -> InstanceType:
 
 
 def fits(kind: InstanceType, threads: int) -> None:
-    """What must hold of every type that has room at all."""
+    """Assert that the pod fits its node, as it must on every type with enough room."""
     node, pod = allocatable(kind, threads), whole_node_pod(kind, threads)
     daemonsets = daemonsets_on(kind)
     assert 0 < node.cpu_millis <= kind.vcpus_at(threads) * 1000 <= kind.vcpus * 1000
@@ -47,19 +47,19 @@ def fits(kind: InstanceType, threads: int) -> None:
 
 
 def test_one_thread_per_core_halves_the_cpus_and_leaves_what_was_seen_on_aws() -> None:
-    """1,930 m on an ml.m5.xlarge with one thread per core was reported from a live cluster."""
+    """A live cluster reported 1,930 m on an ml.m5.xlarge with one thread per core."""
     assert allocatable(catalogue()["ml.m5.xlarge"], 1).cpu_millis == 1930
 
 
 def test_two_threads_per_core_offer_all_vcpus() -> None:
-    """95,690 m is what EKS nodes with 96 CPUs show."""
+    """EKS nodes with 96 CPUs show 95,690 m."""
     one, two = (allocatable(catalogue()["ml.p5.48xlarge"], threads).cpu_millis for threads in (1, 2))
     assert one == 95_690
     assert 191_000 < two < 192_000
 
 
 def test_memory_is_never_promised_that_nodes_were_seen_without() -> None:
-    """EKS showed 1,146,004,920 KiB on a p4de whose kubelet had reserved for 737 pods, not for HyperPod's 49."""
+    """EKS showed 1,146,004,920 KiB on a p4de whose kubelet had reserved memory for 737 pods, not for HyperPod's 49."""
     kind = catalogue()["ml.p4de.24xlarge"]
     seen = 1_146_004_920 // 1024 + 11 * (737 - kind.pod_cap)
     assert 0.95 * seen < allocatable(kind, 2).memory_mib < seen

@@ -1,4 +1,4 @@
-"""The catalogue of instance types agrees with what AWS publishes, as far as its SDK and moto's record carry it."""
+"""The catalogue of instance types agrees with AWS's SDK and with moto's record of EC2."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ from config.facts.tables import read_table
 
 ALL = list(catalogue().values())
 HYPERPOD_TYPES = set(Loader().load_service_model("sagemaker", "service-2")["shapes"]["ClusterInstanceType"]["enum"])
-# What the catalogue's header says is left out, and why.
+# The types that the catalogue's header names as left out, with the reason.
 LEFT_OUT = re.compile(
     r"ml\.([cm]\dg|p6e-gb200|g4dn|g7|[cm][68]a)\..*|ml\.trn2\.3xlarge|ml\.[cmr]6i\.32xlarge",
 )
@@ -34,7 +34,7 @@ def by_name(kind: InstanceType) -> str:
 
 @pytest.mark.parametrize("kind", ALL, ids=by_name)
 def test_nominal_figures_are_ec2_s(kind: InstanceType) -> None:
-    """moto carries a record of EC2's DescribeInstanceTypes."""
+    """moto contains a record of EC2's DescribeInstanceTypes."""
     ec2 = INSTANCE_TYPES[kind.name.removeprefix("ml.")]
     network, cpu = ec2["NetworkInfo"], ec2["VCpuInfo"]
     gpus = ec2.get("GpuInfo", {}).get("Gpus", [])

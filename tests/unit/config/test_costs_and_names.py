@@ -1,4 +1,4 @@
-"""The estimate of `ops check`, and physical names."""
+"""The cost estimate of `ops check`, and physical names."""
 
 from itertools import combinations
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an environment file may say, and how it is refused."""
+"""The values that an environment file may have, and the refusal of others."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from config.load import DIRECTORY
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Any:
-    """The document of dev.yaml, and a way to load a changed one."""
+    """Return the document of dev.yaml, with a method that loads it after a change."""
 
     class Changed:
         document = YAML(typ="safe", pure=True).load(DIRECTORY / "dev.yaml")

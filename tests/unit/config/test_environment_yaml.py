@@ -1,4 +1,4 @@
-"""What a file may be made of: values that all readers of YAML read alike, and a line for what they do not."""
+"""The YAML of an environment file: ambiguous values are refused with their lines."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ DEV = (DIRECTORY / "dev.yaml").read_text()
 
 
 def refusal(directory: Path, content: str | bytes) -> list[str]:
-    """The lines of the refusal of the file, without the file's name."""
+    """Return the lines of the refusal, without the file's name."""
     file = directory / "broken.yaml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidEnvironmentError) as refused:
@@ -187,14 +187,14 @@ def test_a_value_of_a_wrong_kind_says_what_to_write(tmp_path: Path, change: tupl
 
 @pytest.mark.parametrize("value", ["98765432101234", "[hf_98765432101234]", "0098765432101234", "{a: 98765432101234}"])
 def test_a_variable_s_value_is_never_shown(tmp_path: Path, value: str) -> None:
-    """It may be a token, and findings end in logs."""
+    """The value may be a token, and logs contain findings."""
     [said] = refusal(tmp_path, DEV.replace("    - name: rayml\n", f"    - name: rayml\n      env: {{HUB: {value}}}\n"))
     assert "env.HUB: a value that is not shown is invalid: it is " in said
     assert "9876" not in said
 
 
 def test_a_name_of_a_ray_cluster_that_is_too_long_is_one_finding(tmp_path: Path) -> None:
-    """Pydantic would also say that the list, whose only item it is, had none."""
+    """Pydantic would also report the list as empty, because the invalid item is its only one."""
     [said] = refusal(tmp_path, DEV.replace("- name: rayml", f"- name: {'r' * 33}"))
     assert (
         f"name: '{'r' * 33}' is invalid: it is written in another way. Allowed: a name of 1 to 32 small letters" in said

@@ -1,4 +1,4 @@
-"""Whatever a file holds: it is an environment that keeps all rules, or the refusal lists what is wrong with it."""
+"""Whatever a file contains, it is either a valid environment or refused with a list of findings."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ from config.reading.strict_yaml import read
 from config.rules import findings
 from tests.support.generated_environments import changed_environments, valid_environments
 
-# An example takes as long as five of other tests. None is made smaller after a failure: that takes minutes, and the
-# finding says enough.
+# An example takes as long as five examples of other tests. Failures are not shrunk, which would take minutes: the
+# finding is clear enough.
 SETTINGS = settings(
     max_examples=settings().max_examples // 5,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
@@ -31,7 +31,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judged(directory: Path, content: str | bytes) -> Environment | InvalidEnvironmentError:
-    """What `load` makes of the file; any other exception is a failure."""
+    """Return the environment or the findings that `load` gives; any other exception is a failure."""
     content = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
     (directory / "generated.yaml").write_bytes(content)
     result = _loaded(directory)
@@ -53,7 +53,7 @@ def _loaded(directory: Path) -> Environment | InvalidEnvironmentError:
 
 
 def _json(document: Any) -> str:
-    """JSON is YAML, but for the halves of characters that its escapes are."""
+    """Return the document as JSON, which is YAML too, except for escaped surrogate halves."""
     return json.dumps(document, ensure_ascii=False)
 
 

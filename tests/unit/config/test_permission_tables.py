@@ -1,4 +1,4 @@
-"""The project's table of HyperPod's permissions against the simulated service's own: a slip in one shows."""
+"""The project's table of HyperPod's permissions agrees with the simulated service's own table."""
 
 from config.facts.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from embedded_account.hyperpod import required_permissions

@@ -1,4 +1,4 @@
-"""The table of regions against an independent record: moto's, of what EC2's own API answered."""
+"""The table of regions agrees with an independent record: moto's copy of answers of EC2's API."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ RECORDED: Final = sorted(path.name.removesuffix(".json.gz") for path in OFFERING
 
 @pytest.mark.parametrize("code", sorted(regions()))
 def test_zone_ids_are_those_of_ec2(code: str) -> None:
-    """The record is one account's, which lacks zones that are closed to new accounts."""
+    """The record comes from one account, which lacks zones that are closed to new accounts."""
     recorded = {zone.zone_id for zone in RegionsAndZonesBackend.zones.get(code, [])}
     assert recorded <= set(regions()[code].zones)
     assert {zone.rpartition("-")[0] for zone in recorded} <= {zone.rpartition("-")[0] for zone in regions()[code].zones}

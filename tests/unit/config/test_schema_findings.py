@@ -1,4 +1,4 @@
-"""Every key of the models: whatever is wrong with it, the finding has file, line, key, value, reason, allowed, fix."""
+"""Each invalid value of any key gives a finding with file, line, key, value, reason, allowed values and fix."""
 
 import copy
 import re
@@ -17,7 +17,7 @@ from config.reading.partial_environment import model_within
 from config.reading.strict_yaml import read
 from tests.unit.support.findings import assert_whole, line_of, write
 
-# Environments that have every key of the models between them: test_every_key.py sees to that.
+# Together, these environments have every key of the models: test_every_key.py verifies this.
 FOLDER: Final = Path(__file__).parents[2] / "synth" / "every_key"
 DOCUMENTS: Final = ("new", "existing", "dynamic")
 MISTAKES: Final = {"a scalar": {"a": [1]}, "a mapping": ["b"], "a list": "c"}
@@ -29,7 +29,7 @@ def document(name: str) -> dict[str, Any]:
 
 
 def places(value: Any, model: type[BaseModel] | None = Environment, here: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Each key and item of a document that a model declares; what stands in mappings of one's own is no such key."""
+    """Return each key and item of a document that a model declares, without the keys of free mappings."""
     if isinstance(value, list):
         for n, item in enumerate(value):
             yield (*here, n), item
@@ -41,7 +41,7 @@ def places(value: Any, model: type[BaseModel] | None = Environment, here: Place 
 
 
 def _places() -> Iterator[tuple[str, Place]]:
-    """Each key of the models once, in the first document and item that has it."""
+    """Return each key of the models once, in the first document and item that has it."""
     seen = set()
     for name in DOCUMENTS:
         for place, _ in places(document(name)):
@@ -55,13 +55,13 @@ PLACES: Final = list(_places())
 
 
 def each(chosen: list[tuple[str, Place]]) -> pytest.MarkDecorator:
-    """Parametrize a test with places, named by their keys."""
+    """Return a parametrization with places, named by their keys."""
     params = [pytest.param(name, place, id=f"{name}-{'.'.join(map(str, place))}") for name, place in chosen]
     return pytest.mark.parametrize(("name", "place"), params)
 
 
 def changed(name: str, place: Place, *value: Any) -> dict[str, Any]:
-    """A copy of the document with another value, or without one."""
+    """Return a copy of the document with another value, or without the key."""
     whole: Any = copy.deepcopy(document(name))
     inner = whole
     for part in place[:-1]:
@@ -74,7 +74,7 @@ def changed(name: str, place: Place, *value: Any) -> dict[str, Any]:
 
 
 def refused(content: dict[str, Any], place: Place, directory: Path) -> Finding:
-    """The finding of that place; it is whole, and has the line that another reader counts."""
+    """Return the finding of that place, after checking its form and its line."""
     file = write(directory / "broken.yaml", content)
     key = ".".join(map(str, place))
     found = [finding for finding in examine("broken", directory).errors if finding.key == key and not finding.rule]
@@ -101,7 +101,7 @@ def test_a_value_of_another_kind_is_refused(name: str, place: Place, tmp_path: P
 
 @each([(name, place) for name, place in PLACES if isinstance(value_at(name, place), dict)])
 def test_an_unknown_key_is_refused(name: str, place: Place, tmp_path: Path) -> None:
-    """And the keys that are known there are listed; a mapping of one's own takes any key."""
+    """The finding lists the known keys. Free mappings accept any key."""
     keys = list(value_at(name, place))
     if not keys or not any(place == other[:-1] for _, other in PLACES):
         return
@@ -131,12 +131,12 @@ def test_a_required_key_that_is_missing_is_named(name: str, place: Place, tmp_pa
 
 
 def test_every_pattern_of_the_schema_has_a_sentence() -> None:
-    """A pattern without one would be quoted to a person."""
+    """Without a sentence, the finding would quote the regular expression."""
     shapes = {str(shape.pattern) for shape in _shapes()}
     assert shapes >= {pattern for pattern in _patterns(Environment.model_json_schema()) if pattern != _BY_A_RULE}
 
 
-# `hyperpod.cluster_name`: for editors only, as a rule says more.
+# `hyperpod.cluster_name`: the schema's pattern is for editors only, because a rule gives a better finding.
 _BY_A_RULE: Final = "^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 
 

@@ -1,4 +1,4 @@
-"""What the unit tests of the operator's command line share."""
+"""Fixtures of the tests of `ops`: fake APIs, clients of them, and no AWS configuration of the caller."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_K
 
 @pytest.fixture(scope="session")
 def service_models() -> Iterator[None]:
-    """Read AWS's service models once: each session of boto3 would parse them anew, half of a command's time."""
+    """Read AWS's service models once: each session of boto3 would parse them again, half of a command's time."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("botocore.session.create_loader", cache(botocore.session.create_loader))
         yield
@@ -26,7 +26,7 @@ def service_models() -> Iterator[None]:
 
 @pytest.fixture
 def no_aws(service_models: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """Take the caller's AWS configuration away."""
+    """Remove the caller's AWS configuration."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", *CREDENTIALS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws-config"))
@@ -37,14 +37,14 @@ def no_aws(service_models: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[Apis]:
-    """AWS and Kubernetes on localhost; `apis` is what tests use."""
+    """Serve AWS and Kubernetes on localhost; tests use the fixture `apis`."""
     with serve() as apis:
         yield apis
 
 
 @pytest.fixture
 def apis(no_aws: pytest.MonkeyPatch, served: Apis) -> Apis:
-    """AWS and Kubernetes of a `dev` that is ready, and an environment in which `ops` talks to them."""
+    """Return AWS and Kubernetes of a ready `dev`, with the variables that lead `ops` to them."""
     for name, value in (CREDENTIALS | {"AWS_ENDPOINT_URL": served.endpoint}).items():
         no_aws.setenv(name, value)
     make_ready(served)
@@ -53,7 +53,7 @@ def apis(no_aws: pytest.MonkeyPatch, served: Apis) -> Apis:
 
 @pytest.fixture(scope="session")
 def clients(served: Apis) -> Iterator[Clients]:
-    """Clients of `apis`: to make them anew for each test would take most of its time."""
+    """Return clients of `apis`, made once: making them for each test would take most of the test's time."""
     make_ready(served)
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as monkeypatch:

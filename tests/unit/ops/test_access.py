@@ -1,4 +1,4 @@
-"""Wrong credentials, no network, no access: one message that says what to do, exit code 2, no traceback."""
+"""Wrong credentials, no network or no access give one message with a fix, exit code 2 and no traceback."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -122,7 +122,7 @@ def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.M
     jobs = apis.kubernetes["/apis/batch/v1/namespaces/image-build/jobs"]
     apis.kubernetes["/apis/batch/v1/namespaces/image-build/jobs"] = [building, jobs]
     apis.kubernetes["/api/v1/nodes"] *= 2
-    # Three times: as often as the SDK tries.
+    # Three times, because the SDK makes three attempts.
     apis.aws["DescribeCluster"] = [ready, throttled, throttled, throttled, ready]
     result = CliRunner().invoke(app, ["wait", "--env", "dev"])
     assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""`cdk`, the project's own: the locked CLI on the locked Node."""
+"""The project's command `cdk` runs the locked CLI on the locked Node."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Where a rehearsal's time went, and what it leaves for `make bench`."""
+"""The breakdown of a rehearsal's time, and the report for `make bench`."""
 
 import json
 import subprocess

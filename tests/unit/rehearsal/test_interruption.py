@@ -1,4 +1,4 @@
-"""An interruption arrives also where Python ignores exceptions."""
+"""An interruption also arrives where Python ignores exceptions."""
 
 import signal
 import subprocess

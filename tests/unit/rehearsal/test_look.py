@@ -1,4 +1,4 @@
-"""The file that a shell sources to look at a rehearsal."""
+"""The file that a shell sources to inspect a rehearsal."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Children are logged, recorded, watched, and never outlive whoever started them."""
+"""Child processes are logged, recorded and watched, and end with their parent."""
 
 import os
 import signal
@@ -66,7 +66,7 @@ def test_what_an_earlier_run_left_is_ended_by_its_own_id(tmp_path: Path) -> None
 
 
 def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path: Path) -> None:
-    with subprocess.Popen(SLEEP) as stranger:  # not the leader of a session, as a supervised child is
+    with subprocess.Popen(SLEEP) as stranger:  # Unlike a supervised child, this process does not lead a session.
         (tmp_path / "kept.pid").write_text(f"{stranger.pid}\n")
         assert stop_recorded(tmp_path) == []
         assert is_alive(stranger.pid)

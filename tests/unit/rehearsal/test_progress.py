@@ -1,4 +1,4 @@
-"""What a person sees of a step while it runs."""
+"""The progress that a user sees while a step runs."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""The rehearsal's copy of the project, and the edit that it makes as a user would."""
+"""The rehearsal's copy of the project, and the edit that it makes there as a user would."""
 
 import difflib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders of runs: who holds them, what lives in them, and what of them stays."""
+"""The folders of runs: which process holds them, which processes run in them, and what `clean` removes."""
 
 import fcntl
 import os
@@ -23,7 +23,7 @@ HOLD += "with runs.held(pathlib.Path(sys.argv[1])): print('held', flush=True); t
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Stands for `.rehearsal`, with the folders of two environments and of all that is no environment."""
+    """Return a stand-in for `.rehearsal` with the folders of two environments, and those that are no environment's."""
     for name in ("cache/bin", "runs/dev", "runs/cache", "drills/account", "drills/kubernetes", "job"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
@@ -32,9 +32,9 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @contextmanager
 def sleeping(env: Mapping[str, str]) -> Iterator[int]:
-    """Pid of a process with these variables."""
+    """Start a process with these environment variables, and yield its pid."""
     with subprocess.Popen(SLEEP, env=env) as process:
-        # Until then it has this process's variables.
+        # Until then, the process still has the variables of this one.
         wait_until(lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes(), "its start")
         yield process.pid
         process.kill()
@@ -42,7 +42,7 @@ def sleeping(env: Mapping[str, str]) -> Iterator[int]:
 
 @contextmanager
 def holding(directory: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Another process that holds a folder, as a rehearsal under way does."""
+    """Start a process that holds a folder, as a running rehearsal does."""
     argv = [sys.executable, "-c", HOLD, str(directory)]
     with subprocess.Popen(argv, cwd=paths.REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -52,7 +52,7 @@ def holding(directory: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def typed(*words: str) -> tuple[int, str]:
-    """Exit code and output of a command."""
+    """Return exit code and output of a command."""
     handler = signal.getsignal(signal.SIGTERM)
     result = CliRunner().invoke(__main__.app, list(words))
     signal.signal(signal.SIGTERM, handler)
@@ -154,7 +154,7 @@ def test_clean_removes_what_is_over_and_leaves_what_runs(root: Path, monkeypatch
 
 
 def test_a_lock_that_was_never_written_ends_nobody(root: Path) -> None:
-    """A holder that has not said who it is yet must not be taken for process 0, which is one's own group."""
+    """An empty lock must not be read as process 0: a signal to it would hit the sender's own process group."""
     directory = root / "runs" / "dev"
     with (directory.parent / "dev.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

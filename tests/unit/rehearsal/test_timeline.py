@@ -1,4 +1,4 @@
-"""The picture of what a deployment waited for."""
+"""The timeline of a deployment, which shows what each stack waited for."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +10,7 @@ from rehearsal.run import timeline
 
 
 def created(stack: str, name: str, start: float, end: float, *waited_for: str, **other: Any) -> dict[str, Any]:
-    """An entry of the account's journal."""
+    """Return an entry of the account's journal."""
     entry = {
         "kind": "cfn",
         "action": "CREATE",
@@ -82,7 +82,7 @@ def test_a_line_tells_each_stack_s_time_and_what_decided_it() -> None:
 
 
 class Reader(HTMLParser):
-    """Counts tags and collects classes and text; a tag that is not closed stays in `open`."""
+    """A parser that counts tags and collects classes and text; `open` keeps the tags that are not closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ def test_the_page_marks_the_deciding_chain_and_failures(tmp_path: Path) -> None:
     ]
     read = page(journal, "Deployment", tmp_path)
     bars = [style for style in read.classes if style in {"d", "w", "f"}]
-    # In the order of their beginnings: Key, Role, Bad, Cluster.
+    # In the order in which they began: Key, Role, Bad, Cluster.
     assert bars == ["w", "d", "f", "d"]
 
 
@@ -137,7 +137,7 @@ def test_every_stack_has_the_same_axis_from_the_begin_to_the_end(tmp_path: Path)
     read = page(journal, "Deployment", tmp_path)
     labels = [f"{second} s" for second in range(0, 121, 20)]
     assert [text for text in read.texts if text.endswith(" s") and " to " not in text] == 2 * labels
-    # One line of the grid for each of them, and a bar of 104 s that is 5.2 times as long as the space between two.
+    # Each tick has one grid line, and the bar of 104 s is 5.2 times as long as the distance between two lines.
     at = [float(x) for x in read.lines[: len(labels)]]
     space = at[1] - at[0]
     assert max(read.widths) == pytest.approx(5.2 * space, rel=0.01)

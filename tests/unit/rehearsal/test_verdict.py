@@ -1,4 +1,4 @@
-"""What is left after a rehearsal, sorted by who made it; and what the last table says."""
+"""The verdict of a rehearsal: the resources that are left, sorted by owner, and the last table."""
 
 import io
 import re
@@ -11,12 +11,12 @@ from rehearsal.run import image_sources, verdict
 
 
 def item(owner: str, kind: str = "AWS::Logs::LogGroup", id: str = "a", note: str = "") -> dict[str, Any]:
-    """An item of the account's inventory."""
+    """Return an item of the account's inventory."""
     return {"service": "logs", "type": kind, "id": id, "arn": f"arn:{id}", "owner": owner, "note": note}
 
 
 def shown(*items: dict[str, Any], protected: tuple[str, ...] = ()) -> str:
-    """The verdict's table as text, one space between words."""
+    """Return the verdict's table as text, with one space between words."""
     printed = io.StringIO()
     leftovers = verdict.sort_leftovers(items, protected)
     verdict.show(Console(file=printed, width=200), leftovers, "generated stand-ins")

@@ -1,4 +1,4 @@
-"""A program's end interrupts the work of a run, and is its reason."""
+"""When a watched program ends, the run is interrupted, and the program's end is reported as the reason."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ ENDED = ProgramEndedError("etcd was ended by SIGKILL; its log: …")
 
 @pytest.fixture
 def watch() -> Watch:
-    """A watch that is told of an end soon, from another thread, as by a supervisor."""
+    """Return a watch that another thread soon notifies of an end, as a supervisor does."""
     made = Watch()
     threading.Timer(0.2, made.failed, [ENDED]).start()
     return made

@@ -1,4 +1,4 @@
-"""The README's picture is the one that the environment draws."""
+"""The committed README picture is the one that docs/architecture.py draws."""
 
 import importlib.util
 import sys
@@ -11,7 +11,7 @@ PICTURE = Path(__file__).parents[3] / "docs" / "architecture.py"
 
 
 def drawing() -> ModuleType:
-    """The module that draws; docs/ is no package."""
+    """Load the module that draws the picture; docs/ is not a package."""
     spec = importlib.util.spec_from_file_location("architecture", PICTURE)
     assert spec
     assert spec.loader

@@ -1,4 +1,4 @@
-"""`.ci/run`: what it shows of its tiers, in which order they run, and how it ends."""
+"""`.ci/run`: its output, the order of the tiers, and its exit codes."""
 
 import json
 import re
@@ -23,7 +23,7 @@ CI = Path(main.__file__).parent
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository of one commit with two files."""
+    """Return a repository of one commit with two files."""
     directory = tmp_path / "repository"
     directory.mkdir()
     for name in ("product.py", "guide.md"):
@@ -172,7 +172,7 @@ def test_tier_that_outgrows_its_share_is_named_with_what_to_do() -> None:
 
 
 def test_a_tier_that_is_the_whole_keeps_a_budget_of_the_whole() -> None:
-    # A hundred times this many seconds, divided by them, is more than a hundred in floating point.
+    # For this number of seconds, 100 * seconds / seconds is more than 100 in floating point.
     alone = result("alone", 0.007, budget=100)
     assert 100 * alone.cpu_seconds / alone.cpu_seconds > 100
     assert report.complaints([alone.tier], [alone], judge_shares=True) == []

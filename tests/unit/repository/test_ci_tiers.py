@@ -1,4 +1,4 @@
-"""The table of tiers: complete, true to what each tier reads, and the same in the guide and on GitHub."""
+"""The table of tiers is complete, names the files that each tier reads, and matches CONTRIBUTING and GitHub."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tiers import TIERS, drawn
 
 NAMED: Final = {tier.name: tier for tier in TIERS}
 NIGHTLY_ONLY: Final = {"thousand-workers"}
-# Where the tier's Python begins; what it imports by plain names or copies is looked at below.
+# The modules with which each tier's Python starts. A test below covers the folders that it copies.
 ENTRIES: Final = {"rehearse-dev": ["rehearsal"], "drills-account": ["rehearsal"], "jobs": ["tests.jobs"]}
 PACKAGES: Final = ("bench", "config", "controllers", "handlers", "k8s_charts", "ops", "ray_jobs", "rehearsal", "tests")
 

@@ -1,4 +1,4 @@
-"""What the documentation says is there: links, commands, records, figures."""
+"""The documentation is true: links, commands, decision records and figures."""
 
 import re
 import runpy
@@ -34,14 +34,14 @@ ADRS = sorted((REPOSITORY / "docs" / "adr").glob("*.md"))
 
 @cache
 def tracked() -> list[Path]:
-    """Files of the repository, those included that are about to be committed."""
+    """Return the repository's files, including untracked ones that git does not ignore."""
     listing = ["git", "-C", str(REPOSITORY), "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.splitlines()
     return [REPOSITORY / name for name in names if (REPOSITORY / name).is_file()]
 
 
 def own(path: Path) -> bool:
-    """Whether a file is the project's: users may write into theirs what they like."""
+    """Return whether a file belongs to the project; the user's files may contain anything."""
     return not path.is_relative_to(ENVIRONMENTS) and not path.is_relative_to(MANIFESTS)
 
 
@@ -49,20 +49,20 @@ PAGES = [path for path in tracked() if path.suffix == ".md"]
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to a page's headings."""
+    """Return the anchors that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def code(text: str) -> Iterator[str]:
-    """Each line of shell blocks and each inline code of a Markdown text."""
+    """Return each line of shell blocks and each inline code of a Markdown text."""
     for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
         yield from (line.partition("#")[0].strip() for line in block.splitlines())
     yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
 def commands(program: str, *pages: Path) -> list[str]:
-    """Calls of a program in these pages."""
+    """Return the calls of a program in these pages."""
     found = {snippet for page in pages for snippet in code(page.read_text()) if snippet.startswith(f"{program} ")}
     return sorted(found)
 
@@ -80,7 +80,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("command", commands("ops", *PAGES))
 def test_every_call_of_ops_is_one_that_it_takes(command: str) -> None:
-    """Down to the options' names: what is called with a wrong one is refused before anything is done."""
+    """The test includes the options' names: `ops` refuses a wrong option before it does anything."""
     words = shlex.split(command)[1:]
     group: Any = typer.main.get_command(app)
     if words == ["…"]:
@@ -90,7 +90,7 @@ def test_every_call_of_ops_is_one_that_it_takes(command: str) -> None:
         assert words[0] in group.commands, command
         group = group.commands[words.pop(0)]
     known = {name for parameter in group.params for name in parameter.opts}
-    # What follows is not the command's own.
+    # Words after this one are not the command's own.
     words = words[: words.index("--")] if "--" in words else words
     assert {word for word in words if word.startswith("-")} <= known
 
@@ -113,7 +113,7 @@ def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
 
 @pytest.mark.parametrize("command", commands("cdk", *PAGES))
 def test_options_of_cdk_commands_exist(command: str) -> None:
-    """The CLI only warns of one that it does not know."""
+    """The CLI only warns of an unknown option."""
     verb, *words = shlex.split(command)[1:]
     given = {word for word in words if word.startswith("-")}
     assert given <= cdk_options(verb)
@@ -154,7 +154,7 @@ def test_directories_of_the_layout_exist() -> None:
 
 
 def words(text: str) -> int:
-    """Count the words of a text, those of its code blocks and tables left out."""
+    """Count the words of a text without its code blocks and tables."""
     prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
     return sum(len(line.split()) for line in prose.splitlines() if not line.lstrip().startswith("|"))
 
@@ -169,7 +169,7 @@ def test_a_task_page_has_at_most_900_words(page: Path) -> None:
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    """Decision records are listed by their folder."""
+    """The README links the folder of decision records, not each record."""
     pages = {path for path in PAGES if path.is_relative_to(REPOSITORY / "docs") and path not in ADRS}
     linked = {(REPOSITORY / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", README)}
     assert pages - linked == set()
@@ -191,7 +191,7 @@ def test_the_readme_s_five_keys_are_what_a_new_environment_lacks(tmp_path: Path)
 
 
 def test_the_readme_s_costs_are_the_estimates() -> None:
-    """To the dollar, rounded."""
+    """Costs are rounded to the dollar."""
     sentence = re.sub(r"\n> ", " ", README.partition("**Cost.**")[2].partition("`ops check`")[0])
     stated = [int(figure) for figure in re.findall(r"US\$ (\d+)", sentence)]
     estimates = [costs.estimate(config.load(name)) for name in ("dev", "small")]
@@ -237,7 +237,7 @@ def test_an_unverified_assumption_has_a_place_a_command_and_a_way_out() -> None:
 
 
 def test_what_the_code_calls_unverified_is_listed() -> None:
-    """A comment that says so is no place where anyone looks before a first deployment."""
+    """Nobody reads code comments before a first deployment, so the page must list the assumption."""
     paths = [path.relative_to(REPOSITORY) for path in tracked() if own(path)]
     sources = [path for path in paths if path.suffix in {".py", ".yaml", ".sh"} and "tests" not in path.parts]
     saying = [path for path in sources if "not verified" in (REPOSITORY / path).read_text()]
@@ -246,7 +246,7 @@ def test_what_the_code_calls_unverified_is_listed() -> None:
 
 
 def test_no_file_names_where_this_checkout_lies() -> None:
-    """A clone works wherever it lies."""
+    """A clone must work in any folder."""
     place = f"{REPOSITORY}/"
     found = [
         path.relative_to(REPOSITORY) for path in tracked() if own(path) and place in path.read_text(errors="replace")

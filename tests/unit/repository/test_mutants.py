@@ -1,4 +1,4 @@
-"""The mutants that are tried on the product."""
+"""The mutants of tests/mutants.py."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every command of the README and of the task pages is one that a test types, or that is run otherwise."""
+"""A test types every command of the README and of the task pages, or a table names the test that runs it."""
 
 import config
 from config import naming

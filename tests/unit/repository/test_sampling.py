@@ -1,4 +1,4 @@
-"""Sampled tests: which cases a run takes."""
+"""Sampled tests: the cases that a run takes."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def collect(directory: Path, seed: int, *arguments: str) -> str:
 
 
 def named(output: str) -> list[str]:
-    """The cases in the section of sampled tests."""
+    """Return the cases that the report's section of sampled tests lists."""
     return re.findall(r"^test_cases\.py::(test_\w+\[\d+\])$", output.partition("sampled by")[2], re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""The README's picture of a rehearsal's end shows what the rehearsal printed."""
+"""The README's picture of a rehearsal shows the end of its output."""
 
 import re
 import runpy
@@ -27,7 +27,7 @@ def terminal() -> dict[str, Any]:
 
 
 def shown(svg: str) -> str:
-    """The picture's text, its non-breaking spaces as plain ones."""
+    """Return the picture's text with plain instead of non-breaking spaces."""
     found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")  # noqa: S314 (our own file)
     return "\n".join(element.text or "" for element in found).replace("\N{NO-BREAK SPACE}", " ")
 

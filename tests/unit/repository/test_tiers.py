@@ -1,4 +1,4 @@
-"""Which tests a change needs: what is not known to be apart runs."""
+"""The tests that a change needs: unknown paths run everything."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ from tests.conftest import LONGEST, WITH_OPERATOR
 from tests.tiers import APART, PRODUCT, REPOSITORY, Scope, scope_of
 
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
-# They import names of the product, and prove only that the rehearsal works.
+# Files that import the product, but prove only that the rehearsal works.
 OF_THE_REHEARSAL = {
     "tests/rehearsal/drills/test_cluster_context.py": "shows that a broken product fails the drills",
     "tests/rehearsal/kubernetes/test_launch.py": "shows how a pod's program is started",
@@ -101,7 +101,7 @@ def imported(file: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_what_imports_the_product_says_that_it_proves_it(file: Path) -> None:
-    """Only such tests run when nothing but the product changed."""
+    """Only tests with the marker run when only the product changed."""
     name = str(file.relative_to(REPOSITORY))
     uses = {module for module in imported(file) if module.split(".")[0] in PACKAGES}
     if uses and file.name.startswith("test_") and name not in OF_THE_REHEARSAL:
@@ -153,7 +153,7 @@ def test_files_that_one_worker_gets_are_those_with_the_operator() -> None:
 
 
 def fixtures_of(file: Path) -> set[str]:
-    """The names that functions of a file ask for, as arguments or by `usefixtures`."""
+    """Return the fixtures that a file's functions request, as arguments or by `usefixtures`."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
     arguments = {each.arg for node in nodes if isinstance(node, ast.FunctionDef) for each in node.args.args}
     used = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("usefixtures")]

@@ -1,4 +1,4 @@
-"""Files that other tools read: hooks of pre-commit, dependency updates, the development container."""
+"""Files that other tools read: pre-commit hooks, dependency updates, the development container."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import yaml
 
 from rehearsal.paths import REPOSITORY
 
-# What each ecosystem of Dependabot reads in a directory that is listed for it.
+# The files that each Dependabot ecosystem reads in a listed directory.
 MANIFESTS = {
     "pip": re.compile(r"pyproject\.toml|requirements[\w-]*\.in"),
     "npm": re.compile(r"package\.json"),
@@ -24,7 +24,7 @@ def read(name: str) -> Any:
 
 
 def programs_of_make_check() -> list[str]:
-    """The program, or the module, that each line of the target starts."""
+    """Return the program or module that each line of the target `check` starts."""
     recipe = (REPOSITORY / "Makefile").read_text().partition("\ncheck: ")[2].partition("\n\n")[0]
     lines = re.findall(r"^\t@\$\(RUN\) (?:\$\(VENV\)/python -m )?(.*)$", recipe, re.MULTILINE)
     return [" ".join(line.split()[:2]) if line.startswith(("ruff", "rehearsal")) else line.split()[0] for line in lines]
@@ -65,7 +65,7 @@ def test_dependency_updates_look_into_every_directory_with_dependencies() -> Non
         for update in updates["updates"]
         for directory in update.get("directories", [update.get("directory")])
     }
-    # "/" stands for .github/workflows, too.
+    # "/" also means .github/workflows.
     needed = {("github-actions", "")} | {
         (ecosystem, "" if parent == "." else parent)
         for path in tracked()

@@ -1,4 +1,4 @@
-"""Rules of the file system: each fires on what breaks it, and is silent on what keeps it."""
+"""The rules of file systems: each fires on a document that breaks it, and is silent on one that keeps it."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ LINKED = (DataRepository(path="/datasets", prefix="datasets"),)
 
 
 def said(name: str = "existing-vpc", **fsx: Any) -> list[str]:
-    """What the rules say of the file system in the environment."""
+    """Return the rules' findings about the environment's file system."""
     environment: Environment = load(name).model_copy(update={"fsx": Fsx(**fsx)})
     return [str(finding) for finding in findings(environment) if finding.key.startswith("fsx")]
 

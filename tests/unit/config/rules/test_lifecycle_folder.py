@@ -1,4 +1,4 @@
-"""What a folder of lifecycle scripts must hold."""
+"""The rules of a folder of lifecycle scripts."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ START = "#!/bin/bash\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that dev's groups name, in another project; its entry point calls `main.sh`."""
+    """Return the folder that dev's groups name, in a temporary project; its entry point calls `main.sh`."""
     monkeypatch.setattr(lifecycle_scripts, "PROJECT", tmp_path)
     folder = tmp_path / "lifecycle_scripts" / "eks"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What `ray_image/requirements.txt` must hold: every line pinned, with its hashes."""
+"""The rules of `ray_image/requirements.txt`: every line is pinned and has hashes."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ DEV = load("dev")
 
 @pytest.fixture
 def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in the place of the project's."""
+    """Return a temporary file that replaces the project's."""
     file = tmp_path / "requirements.txt"
     monkeypatch.setattr(image, "REQUIREMENTS", file)
     return file

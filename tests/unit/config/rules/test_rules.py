@@ -1,4 +1,4 @@
-"""Each rule fires on a document that breaks exactly it, and is silent on the nearest one that keeps it."""
+"""Each rule fires on a document that breaks only this rule, and is silent on the nearest document that keeps it."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ EACH_CASE = [pytest.param(id, case, id=f"{id}-{n}") for id, cases in CASES.items
 
 
 def changed(document: Any, change: Change) -> Any:
-    """A copy of the document with the change."""
+    """Return a copy of the document with the change."""
     document = copy.deepcopy(document)
     for key, value in change.items():
         *way, last = key.split(".")
@@ -42,7 +42,7 @@ def changed(document: Any, change: Change) -> Any:
 
 
 def given(document: Any) -> Counter[str]:
-    """How often each rule fires."""
+    """Return how often each rule fires."""
     return Counter(finding.rule for finding in findings(environment(document)))
 
 
@@ -85,7 +85,7 @@ def test_the_example_of_a_rule_breaks_it(id: str, dev: Any) -> None:
 
 
 def _fits(dev: Any, case: Case, key: str) -> bool:
-    """Whether the document that keeps the rule has the place that the example changes."""
+    """Return whether the document that keeps the rule has the key that the example changes."""
     place = changed(dev, case.keeps)
     for part in key.strip('"').split(".")[:-1]:
         if isinstance(place, list):
@@ -127,7 +127,7 @@ def test_a_finding_has_file_line_key_value_reason_allowed_and_fix(
 
 @pytest.mark.parametrize(("id", "case"), [("V25", CASES["V25"][0]), ("V61", CASES["V61"][0]), ("V66", CASES["V66"][0])])
 def test_a_copied_item_is_one_finding_however_often(id: str, case: Case, dev: Any) -> None:
-    """What follows from the copy (addresses, workers without nodes) is not said beside it."""
+    """Consequences of the copy (addresses, workers without nodes) are not reported in addition."""
     document = changed(changed(dev, case.keeps), case.breaks)
     way = {"V25": ("hyperpod", "instance_groups"), "V61": ("ray", "clusters", 0, "workers"), "V66": ("ray", "clusters")}
     items = document

@@ -1,4 +1,4 @@
-"""Environments beside each other: no physical name is shared."""
+"""The rules across environments: no two environments share a physical name."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ DEV, PROD = load("dev"), load("prod")
 
 
 def beside(**update: Any) -> list[str]:
-    """What is said of prod with the update, beside dev."""
+    """Return the findings for an updated prod, checked against dev."""
     return [str(finding) for finding in findings_beside(_updated(PROD, update), [DEV, PROD])]
 
 

@@ -1,4 +1,4 @@
-"""`ops image build` as a person meets it: what it makes, what it refuses, what it prints, and its exit codes."""
+"""`ops image build`: the Job that it creates, its refusals, output and exit codes."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": DEPLOYED, "uid": "uid-
 
 
 def job(name: str, created: str, *, tag: str = TAG, **status: Any) -> dict[str, Any]:
-    """A build's Job as the API server has it."""
+    """Return a build's Job as the API server stores it."""
     added = {"controller-uid": "uid-1", "batch.kubernetes.io/job-name": name}
     env = [{"name": "TAG", "value": tag}, {"name": "LOG", "value": "s3://bucket/image-build/tag.log"}]
     container = {"name": "build", "env": env, "futureField": "kept"}
@@ -56,7 +56,7 @@ def pod(**state: Any) -> dict[str, Any]:
 
 
 class Clock:
-    """A clock that advances only while somebody sleeps."""
+    """A clock that advances only in `sleep`."""
 
     now = 0.0
 
@@ -69,7 +69,7 @@ class Clock:
 
 @pytest.fixture
 def failed(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> Apis:
-    """A deployed build that failed; it is built again, and the second look finds it complete."""
+    """Serve a failed deployed build; after a repetition, the second check finds it complete."""
     monkeypatch.setattr(image_build_log, "time", Clock())
     apis.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", **FAILED))
     apis.aws["DescribeImages"] = [
@@ -230,13 +230,13 @@ def test_a_silent_build_says_now_and_then_how_long_it_takes(failed: Apis) -> Non
 
 
 def test_what_is_shown_once_is_not_shown_again_when_the_stream_ends_early(failed: Apis) -> None:
-    """A silent stream is cut: the next look begins at the first line again."""
+    """A silent stream is cut, and the next check reads the log from its first line again."""
     running, complete = ({"startedAt": "2026-11-01T11:00:00Z"}, {"exitCode": 0})
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [
         *[job(AGAIN, "2026-11-01T11:00:00Z", **RUNNING)] * 2,
         job(AGAIN, "2026-11-01T11:00:00Z", **COMPLETE),
     ]
-    # Each look lists the pods twice: for what hinders them, and for their logs.
+    # Each check lists the pods twice: for the reasons why they wait, and for their logs.
     failed.kubernetes[BUILD_PODS] = [*[pod(running=running)] * 4, pod(terminated=complete)]
     failed.kubernetes[LOG] = ["#1 first\n", "#1 first\n#2 second\n", "#1 first\n#2 second\n#3 third\n"]
     done = build()

@@ -1,4 +1,4 @@
-"""`ops kuberay crds` as a person meets it; what a real API server says is in tests/rehearsal/kubernetes."""
+"""`ops kuberay crds` against fake APIs; tests/rehearsal/kubernetes uses a real API server."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def definition(annotations: dict[str, str] | None = None, **fields: str) -> dict
 
 @pytest.fixture
 def cluster(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> Apis:
-    """A cluster that takes what the chart of `dev` defines."""
+    """Return a cluster that accepts the definitions of the chart of `dev`."""
 
     def unpack(_name: str, directory: Path, version: str) -> Path:
         assert version == "1.2.0"

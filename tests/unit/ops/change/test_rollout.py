@@ -1,4 +1,4 @@
-"""`ops rollout`, and what `ops status` says of pods that KubeRay leaves alone."""
+"""`ops rollout`, and the outdated pods in `ops status`, which KubeRay does not replace."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def template(hash: str) -> dict[str, Any]:
 
 
 def ray_cluster(state: str = "ready", *, suspend: bool | None = None, available: int = 4) -> dict[str, Any]:
-    """`rayml`, whose templates are `head2` and `worker2`."""
+    """Return `rayml`, whose templates are `head2` and `worker2`."""
     bounds = {"replicas": 4, "minReplicas": 1, "maxReplicas": 10}
     spec: dict[str, Any] = {
         "headGroupSpec": {"template": template("head2")},
@@ -48,14 +48,14 @@ def pod(name: str, hash: str | None, group: str = "gpu-group", *, ready: bool = 
 
 
 def pods(worker: str | None, head: str | None = "head2", **how: Any) -> list[dict[str, Any]]:
-    """The pods of `rayml`, made from these templates."""
+    """Return the pods of `rayml`, made from these templates."""
     return [pod("head", head, "headgroup", **how), *(pod(f"worker-{n}", worker, **how) for n in range(4))]
 
 
 NEW = pods("worker2")
 OLD = pods("worker1", "head1")
 ORPHANS = [pod(f"orphan-{n}", "other1", "removed-group") for n in range(2)]
-# Of the heads, when it is asked which jobs run. The selector is not looked at here.
+# The heads, which `ops` lists to ask for running jobs. The fake ignores the selector.
 NO_HEAD: list[dict[str, Any]] = []
 ENDING = [pod("worker-0", "worker1", deletionTimestamp="2026-11-01T10:00:00Z")]
 
@@ -71,11 +71,11 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def changed(apis: Apis) -> Apis:
-    """`dev` after a deployment that changed every template: all pods are old, and go as KubeRay takes them away."""
+    """Serve `dev` after a deployment that changed every template: all pods are outdated, and KubeRay removes them."""
     suspended = ray_cluster("suspended", suspend=True)
     apis.kubernetes[RAY_JOBS] = {"items": []}
     apis.kubernetes[RAY_CLUSTER] = [ray_cluster(), ray_cluster(suspend=True), suspended, ray_cluster("suspended")]
-    # Planned; the heads; ending; gone, twice; then there are new ones, and they get ready.
+    # In order: the plan, the heads, pods ending, two empty lists, new pods, ready pods.
     unready = pods("worker2", ready=False)
     apis.kubernetes[PODS] = listed(OLD, NO_HEAD, ENDING, [], [], unready[:1], unready, NEW)
     return apis
@@ -280,7 +280,7 @@ def rayml(clients: Clients, require: Require = Require.ALL) -> Item:
 def test_status_counts_old_pods_and_names_the_command_that_replaces_them(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": pods("worker1")}}
     item = rayml(clients)
-    assert item.state is State.READY, "what runs is whole: a wait for it would not end"
+    assert item.state is State.READY, "the cluster works: `ops wait` must not wait for a rollout"
     told = "ready, 4 of 4 workers; 4 pods of an old template: `ops rollout rayml --env dev`"
     assert item.detail == told
 

@@ -1,4 +1,4 @@
-"""`ops scale` and `ops update-software` as a person meets them: what is refused, what is done, in which order."""
+"""`ops scale` and `ops update-software`: their refusals, and their actions in order."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def run(*arguments: str) -> Result:
 
 
 def instance(number: int, name: str = WORKERS, status: str = "Running") -> dict[str, Any]:
-    """A node of ListClusterNodes; a higher number is a newer one."""
+    """Return a node of ListClusterNodes; a higher number is newer."""
     return {
         "InstanceGroupName": name,
         "InstanceId": f"i-{number:017}",
@@ -41,13 +41,13 @@ def instance(number: int, name: str = WORKERS, status: str = "Running") -> dict[
 
 
 def kubernetes_node(number: int) -> dict[str, Any]:
-    """A node that runs."""
+    """Return a running Kubernetes node."""
     ready = {"type": "Ready", "status": "True"}
     return {"metadata": {"name": f"hyperpod-i-{number:017}", "labels": {}}, "status": {"conditions": [ready]}}
 
 
 def ray_pod(name: str, number: int, kind: str = "worker") -> dict[str, Any]:
-    """A Ray pod that runs on a node."""
+    """Return a Ray pod that runs on a node."""
     labels = {"ray.io/cluster": "rayml", "ray.io/group": "gpu-group", "ray.io/node-type": kind}
     metadata = {"name": name, "namespace": "ray", "labels": labels}
     spec = {"nodeName": f"hyperpod-i-{number:017}", "containers": []}
@@ -56,9 +56,9 @@ def ray_pod(name: str, number: int, kind: str = "worker") -> dict[str, Any]:
 
 @pytest.fixture
 def running(apis: Apis) -> Apis:
-    """A `dev` with four workers, one a node, and no head that could be asked; i-4 is the newest."""
+    """Serve a `dev` with four workers, one on each node, and no ready head; i-4 is the newest node."""
     listed = [instance(0, HEAD), *map(instance, range(1, 5))]
-    # Until nodes are deleted, and after.
+    # Before and after nodes are deleted.
     apis.aws["ListClusterNodes"] = [{"ClusterNodeSummaries": listed}, {"ClusterNodeSummaries": listed[:3]}]
     apis.aws["BatchDeleteClusterNodes"] = {"Successful": ["i-3", "i-4"]}
     before = apis.aws["DescribeCluster"]
@@ -73,7 +73,7 @@ def running(apis: Apis) -> Apis:
     rayml = {"metadata": {"name": "rayml", "namespace": "ray"}, "spec": {"workerGroupSpecs": [gpu_group]}}
     apis.kubernetes[RAY_CLUSTERS] = {"items": [rayml]}
     apis.kubernetes[RAY_JOBS] = {"items": []}
-    # No head that could be asked; then the workers while their number goes down, one by one.
+    # No ready head; then the workers, one fewer each time.
     first, second = waiting_pod("substitute-1"), waiting_pod("substitute-2")
     seen = [[], [*workers[:2]], [*workers[:2], first, second], [*workers[:2], second], workers[:2]]
     apis.kubernetes[RAY_PODS] = [{"items": pods} for pods in seen]
@@ -81,7 +81,7 @@ def running(apis: Apis) -> Apis:
 
 
 def waiting_pod(name: str) -> dict[str, Any]:
-    """A worker that KubeRay made and no node has room for."""
+    """Return a worker pod for which no node has room."""
     pod = ray_pod(name, 0)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return pod | {"spec": {"containers": []}, "status": {"phase": "Pending", "conditions": [condition]}}

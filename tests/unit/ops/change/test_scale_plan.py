@@ -1,4 +1,4 @@
-"""Which nodes `ops scale` takes away, and which Ray workers with them."""
+"""The plan of `ops scale`: which nodes it removes, and which Ray workers with them."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
 def node(number: int, status: str = "Running", group: str = GROUP) -> dict[str, Any]:
-    """A node of ListClusterNodes; a higher number is a newer one."""
+    """Return a node of ListClusterNodes; a higher number is newer."""
     return {
         "InstanceGroupName": group,
         "InstanceId": f"i-{number}",
@@ -22,27 +22,27 @@ def node(number: int, status: str = "Running", group: str = GROUP) -> dict[str, 
 
 
 def kubernetes_node(number: int, *, cordoned: bool = True, marked: bool = True) -> Any:
-    """A Kubernetes node that an earlier run chose, unless told otherwise."""
+    """Return a Kubernetes node, by default one that an earlier run chose."""
     metadata = SimpleNamespace(name=f"hyperpod-i-{number}", annotations={MARK: "true"} if marked else None)
     return SimpleNamespace(metadata=metadata, spec=SimpleNamespace(unschedulable=cordoned))
 
 
 def pod(name: str, on: int | None, kind: str = "worker", group: str = "gpu-group", ending: bool = False) -> Any:
-    """A Ray pod on a node, or waiting for one."""
+    """Return a Ray pod on a node, or waiting for one."""
     labels = {"ray.io/cluster": "rayml", "ray.io/group": group, "ray.io/node-type": kind}
     metadata = SimpleNamespace(name=name, namespace="ray", labels=labels, deletion_timestamp=NOON if ending else None)
     return SimpleNamespace(metadata=metadata, spec=SimpleNamespace(node_name=f"hyperpod-i-{on}" if on else None))
 
 
 def workers(replicas: int, instance_group: str = GROUP, **more: Any) -> dict[str, Any]:
-    """A worker group of a RayCluster."""
+    """Return a worker group of a RayCluster."""
     template = {"spec": {"nodeSelector": {INSTANCE_GROUP_LABEL: instance_group}}}
     bounds = {"minReplicas": 1, "maxReplicas": 10}
     return {"groupName": "gpu-group", "replicas": replicas, "template": template} | bounds | more
 
 
 def ray_cluster(*groups: dict[str, Any], autoscaled: bool = False) -> dict[str, Any]:
-    """A RayCluster."""
+    """Return a RayCluster."""
     spec = {"workerGroupSpecs": list(groups), "enableInTreeAutoscaling": autoscaled}
     return {"metadata": {"namespace": "ray", "name": "rayml"}, "spec": spec}
 
@@ -117,7 +117,7 @@ def test_nodes_that_were_never_launched_are_the_deployment_s() -> None:
 
 
 def test_a_run_that_is_gone_on_with_lowers_what_the_interrupted_one_did_not() -> None:
-    """One node is drained and its replica lowered, one is drained, on the third a worker is ending."""
+    """The first node is drained and its replica removed, the second is drained, and on the third a worker is ending."""
     nodes = [node(1), node(2), node(3), node(4)]
     pods = [pod("a", 1), pod("b", None), pod("c", 4, ending=True)]
     cordoned = [kubernetes_node(number) for number in (2, 3, 4)]

@@ -1,4 +1,4 @@
-"""`ops check`, and what all commands do with a wrong environment."""
+"""`ops check`, and how all commands refuse an invalid environment."""
 
 import shutil
 import subprocess
@@ -28,7 +28,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A directory of environments in the place of the committed ones."""
+    """Return a directory of environments that replaces the committed one."""
     read_from(tmp_path, monkeypatch)
     return tmp_path
 
@@ -114,7 +114,7 @@ def test_a_wrong_command_line_exits_with_2(arguments: tuple[str, ...]) -> None:
 
 
 def test_check_does_not_load_the_aws_sdk() -> None:
-    """It is what one runs after each edit."""
+    """Users run `ops check` after each edit, so it must be quick."""
     code = "import sys, ops.__main__; print({'boto3', 'kubernetes', 'jsii'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert result.stdout == "set()\n"
@@ -221,7 +221,7 @@ def test_a_misspelt_environment_is_guessed() -> None:
 
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_nothing_is_cut_in_a_narrow_place(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    """A pipe has 80 columns for rich, and a terminal as many as its window."""
+    """Rich assumes 80 columns for a pipe, and the window's width for a terminal."""
     monkeypatch.setattr(cli.console, "_width", width)
     for terminal in (False, True):
         monkeypatch.setattr(cli.console, "_force_terminal", terminal)

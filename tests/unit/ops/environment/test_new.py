@@ -1,4 +1,4 @@
-"""`ops new` and `ops import`: files that a person fills in and `ops check` accepts."""
+"""`ops new` and `ops import` write files that a user completes and `ops check` accepts."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from ops.environment import cluster_config, new
 from ops.environment.new import NewError
 
 US_WEST_2 = ("--account", "111122223333", "--region", "us-west-2", "--zone", "usw2-az2", "--zone", "usw2-az1")
-# The walkthrough's file as it is printed, comma after the last field of the second group included.
+# The walkthrough's file as it is printed, including the comma after the last field of the second group.
 WALKTHROUGH = """{
   "ClusterName": "ml-cluster",
   "Orchestrator": {"Eks": {"ClusterArn": "${EKS_CLUSTER_ARN}"}},
@@ -30,7 +30,7 @@ WALKTHROUGH = """{
   "VpcConfig": {"SecurityGroupIds": ["${SECURITY_GROUP_ID}"], "Subnets": ["${SUBNET_ID}"]},
   "NodeRecovery": "Automatic"
 }"""
-# The Slurm walkthrough's list of groups, with a count that a here-document was to fill in.
+# The Slurm walkthrough's list of groups, with a count that a here-document should have filled in.
 SLURM = """[
   {"InstanceGroupName": "controller-machine", "InstanceType": "ml.m5.2xlarge", "InstanceCount": 1,
    "LifeCycleConfig": {"SourceS3Uri": "s3://${BUCKET}/base-config/", "OnCreate": "on_create.sh"},
@@ -42,7 +42,7 @@ SLURM = """[
 
 @pytest.fixture
 def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty directory in the place of environments/."""
+    """Return an empty directory that replaces environments/."""
     for function in (new.template, new.copy_of, new.target):
         defaults: Any = function.__defaults__
         monkeypatch.setattr(function, "__defaults__", (*defaults[:-1], tmp_path))

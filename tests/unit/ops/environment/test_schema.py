@@ -1,4 +1,4 @@
-"""What follows from the models: the schema that editors read, and the reference page."""
+"""The files that `ops schema` derives from the models: the editors' schema, and the reference page."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def _keys(document: Any, path: str = "") -> set[str]:
 def test_every_key_of_prod_stands_on_the_page() -> None:
     text = schema.reference()
     document = YAML(typ="safe", pure=True).load(DIRECTORY / "prod.yaml")
-    # A mapping of one's own keys is one key of the page.
+    # The page lists a free mapping as one key.
     document["accepted_warnings"] = list(document["accepted_warnings"].values())
     for key in _keys(document) - {"top"}:
         section, _, name = key.removesuffix("[]").rpartition(".")

@@ -1,4 +1,4 @@
-"""`ops isolation-check` as a person meets it: what it prints, what it leaves, and with which exit code it ends."""
+"""`ops isolation-check`: its output, the objects that it removes, and its exit codes."""
 
 import socket
 import time
@@ -40,7 +40,7 @@ def head(*, ready: bool = True) -> dict[str, Any]:
 
 
 def tried(origin: Origin, code: Code) -> dict[str, Any]:
-    """The pod of an origin when it has ended."""
+    """Return the finished pod of an origin."""
     statuses = [
         {
             "name": connection.container,
@@ -56,7 +56,7 @@ def tried(origin: Origin, code: Code) -> dict[str, Any]:
 
 
 def answer(apis: Apis, code: Code) -> None:
-    """Let the pods come to these ends; asked again, when their Jobs are deleted, they are gone."""
+    """Serve pods with these outcomes, and no pods afterwards, when their Jobs are deleted."""
     gone: dict[str, Any] = {"items": []}
     in_ray = [tried(origin, code) for origin in ORIGINS if origin.namespace == "ray"]
     apis.kubernetes[PODS] = [{"items": [head()]}, *in_ray, gone]
@@ -149,7 +149,7 @@ def with_aws_ray(**keys: bool) -> list[Origin]:
 
 
 def added(origins: list[Origin]) -> set[tuple[str, str, str, int, bool]]:
-    """What is tried beside what is tried everywhere."""
+    """Return the connections that are tried in addition to those of every environment."""
     return {
         (origin.namespace, connection.origin, connection.host, connection.port, connection.open)
         for origin in origins

@@ -1,4 +1,4 @@
-"""`ops job` as a person meets it: what is packed, what is made in the cluster, and one message for what is wrong."""
+"""`ops job`: the package, the objects that it creates in the cluster, and one message for each error."""
 
 import base64
 import json
@@ -37,7 +37,7 @@ def ops(*arguments: str) -> Result:
 
 
 def refused(*arguments: str, code: int) -> str:
-    """The one message of a command that must fail."""
+    """Return the one message of a command that must fail."""
     result = ops(*arguments)
     assert result.exit_code == code, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -46,7 +46,7 @@ def refused(*arguments: str, code: int) -> str:
 
 
 def a_run(name: str, *, condition: str | None = None) -> dict[str, Any]:
-    """The Job of a run."""
+    """Return the Job of a run."""
     labels = {"ray-on-hyperpod/run": name, "ray-on-hyperpod/cluster": "rayml"}
     metadata = {"name": name, "uid": "u-1", "labels": labels, "creationTimestamp": "2026-11-01T10:00:00Z"}
     conditions = [{"type": condition, "status": "True"}] if condition else []
@@ -60,7 +60,7 @@ def a_lease(name: str, **state: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def cluster(apis: Apis) -> Apis:
-    """`dev` with its RayCluster and the supervisor's template."""
+    """Serve `dev` with its RayCluster and the supervisor's template."""
     spec = {"jobTemplate": {"spec": {"template": {"spec": POD}}}, "schedule": "0 0 31 2 *"}
     apis.kubernetes |= {
         RAY_CLUSTERS: {"items": [{"metadata": {"name": "rayml"}}]},
@@ -74,7 +74,7 @@ def cluster(apis: Apis) -> Apis:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """A user's own script, with a module beside it."""
+    """Write a user's script and a module beside it; return the script's path."""
     (tmp_path / "train.py").write_text("import helper")
     (tmp_path / "helper.py").write_text("")
     return tmp_path / "train.py"
@@ -166,7 +166,7 @@ def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(
     assert {"--run=train", "--cluster=rayml", "--entrypoint=python train.py --epochs 3"} <= set(arguments)
     assert "--storage=/fsx/ray/runs" in arguments
     config_map = changes[f"POST {CONFIG_MAPS}"]
-    assert config_map["metadata"]["ownerReferences"][0]["uid"] == "u-1", "it goes with the Job"
+    assert config_map["metadata"]["ownerReferences"][0]["uid"] == "u-1", "the owner reference deletes it with the Job"
     [(name, content)] = config_map["binaryData"].items()
     assert f"--package=/opt/ray-on-hyperpod-package/{name}" in arguments
     assert "train.py" in zipfile.ZipFile(BytesIO(base64.b64decode(content))).namelist()
@@ -241,7 +241,7 @@ def test_ctrl_c_ends_the_looking_and_says_how_to_come_back(
 
 
 def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(script: Path, tmp_path: Path) -> None:
-    """The line for the head's shell, in a real one, with a `ray` that says how it was called."""
+    """Run the command line for the head in a real shell, with a fake `ray` that records its call."""
     bin = tmp_path / "bin"
     bin.mkdir()
     (bin / "ray").write_text('#!/bin/sh\nls\nfor word in "$@"; do echo "<$word>"; done\nexit 7\n')
@@ -292,7 +292,7 @@ def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
 
 
 def test_a_misspelt_job_is_guessed_among_the_jobs_alone() -> None:
-    """The modules that jobs import start nothing."""
+    """Modules that jobs import are no jobs, so they are not suggested."""
     said = refused("submit", "fsdp_finetun", code=2)
     assert "Allowed: batch_inference, fsdp_finetune, pytorch_ddp. Fix: did you mean 'fsdp_finetune'?" in said
 

@@ -1,4 +1,4 @@
-"""`ops check --live`: what an existing EKS cluster has of Kubeflow, before HyperPod's chart meets it."""
+"""`ops check --live` finds Kubeflow in an existing EKS cluster, before HyperPod's chart conflicts with it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def items(*names: str, **annotations: str) -> dict[str, Any]:
 
 
 def listing(*parts: KubeflowPart) -> config.Environment:
-    """The environment that lists these parts."""
+    """Return an environment that lists these parts."""
     assert EXISTING.eks.existing
     existing = EXISTING.eks.existing.model_copy(update={"kubeflow": parts})
     return EXISTING.model_copy(update={"eks": EXISTING.eks.model_copy(update={"existing": existing})})
@@ -38,7 +38,7 @@ def found(clients: Clients, *parts: KubeflowPart) -> Sequence[str]:
 
 @pytest.fixture
 def kubeflow(apis: Apis) -> Apis:
-    """A cluster whose owner runs all of Kubeflow."""
+    """Serve a cluster whose owner runs all of Kubeflow."""
     apis.kubernetes[NAMESPACES] = items("default", "kubeflow", "mpi-operator")
     apis.kubernetes[KINDS] = items("rayclusters.ray.io", "tfjobs.kubeflow.org", "mpijobs.kubeflow.org")
     return apis

@@ -1,4 +1,4 @@
-"""What `ops wait` and `ops status` say of each thing that must be ready."""
+"""The items of `ops wait` and `ops status`: the state and the reason of each."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -50,13 +50,13 @@ def look(apis: Apis, clients: Clients) -> Look:
 
 
 def workers(apis: Apis, *listed: dict[str, Any], current: int, target: int = 4) -> None:
-    """Let the worker group have these nodes."""
+    """Serve these nodes in the worker group."""
     apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1), group(WORKERS, current, target)]
     apis.aws["ListClusterNodes"]["ClusterNodeSummaries"] = [node(HEAD), *listed]
 
 
 def head_pod() -> dict[str, Any]:
-    """A head that runs."""
+    """Return a running head."""
     return {
         "metadata": {"name": "rayml-head", "labels": {"ray.io/node-type": "head"}},
         "status": {"conditions": [condition("Ready")]},
@@ -64,14 +64,14 @@ def head_pod() -> dict[str, Any]:
 
 
 def kubernetes_event(second: str, message: str) -> dict[str, Any]:
-    """A Kubernetes event of a claim."""
+    """Return a Kubernetes event of a claim."""
     reference = {"kind": "PersistentVolumeClaim"}
     time = f"2026-11-01T10:00:0{second}Z"
     return {"metadata": {"name": second}, "involvedObject": reference, "lastTimestamp": time, "message": message}
 
 
 def claim_unbound(name: str) -> dict[str, Any]:
-    """A pod whose claim has no volume yet."""
+    """Return a pod whose claim has no volume yet."""
     message = "pod has unbound immediate PersistentVolumeClaims. preemption: not helpful"
     status = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", message)]}
     return {"metadata": {"name": name}, "status": status}
@@ -143,7 +143,7 @@ def test_a_shortage_shows_the_text_that_only_the_event_itself_has(look: Look, ap
 
 @pytest.fixture
 def kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An operator in another time zone, half an hour off the full one too."""
+    """Set the operator's time zone to one that differs from UTC by hours and a half."""
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     yield

@@ -1,4 +1,4 @@
-"""`ops` on pods of a rehearsal in which nothing runs: each command says what `kubectl logs` says, and what to do."""
+"""`ops` on a rehearsal's simulated pods: each command repeats the message of `kubectl logs`, with advice."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def ops(*arguments: str) -> Result:
 
 
 def simulate_head(apis: Apis) -> None:
-    """Let a head be there that a rehearsal's node refuses to reach into, as podserver does."""
+    """Serve a head whose node refuses port-forward, exec and logs, as the rehearsal's podserver does."""
     apis.kubernetes[PODS] = {"items": [HEAD_POD]}
     apis.kubernetes[f"{PODS}/{HEAD}/portforward"] = (400, f"{SAID}\n")
     apis.kubernetes[f"{PODS}/{HEAD}/exec"] = (400, f"{SAID}\n")

@@ -1,4 +1,4 @@
-"""`ops wait` and `ops status` as a person meets them: what is printed, when it ends, and with which exit code."""
+"""`ops wait` and `ops status`: their output, when they end, and their exit codes."""
 
 import io
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def run(*arguments: str) -> Result:
 
 
 def waited(*looks: list[Item] | Exception, timeout: float = 60, terminal: bool = False) -> tuple[list[Item], str]:
-    """Wait over these looks without pauses; return the last items and what was printed."""
+    """Wait with these observations and no pauses; return the last items and the output."""
     remaining: Iterator[list[Item] | Exception] = iter(looks)
 
     def observe() -> list[Item]:
@@ -147,7 +147,7 @@ def test_wait_exits_with_1_at_the_timeout_and_says_how_to_go_on(apis: Apis) -> N
 
 
 def shortage(apis: Apis) -> None:
-    """Let the worker group have one node of four, and a RayCluster with one worker."""
+    """Serve a worker group with one of its four nodes, and a RayCluster with one worker."""
     apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1), group(WORKERS, 1, 4)]
     apis.aws["ListClusterNodes"]["ClusterNodeSummaries"] = [node(HEAD), node(WORKERS)]
     apis.aws["ListClusterEvents"] = {"Events": []}

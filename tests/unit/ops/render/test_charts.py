@@ -1,4 +1,4 @@
-"""`ops charts fetch`: what does not match the lock never gets into the cache, and says why."""
+"""`ops charts fetch` refuses charts that do not match the lock, with the reason."""
 
 import hashlib
 import subprocess
@@ -28,14 +28,14 @@ def fetch(*arguments: str) -> Result:
 
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache."""
+    """Return an empty cache."""
     monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def lock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Put other charts into the lock."""
+    """Return a function that replaces the lock's charts."""
 
     def of(*charts: Archive | GitFolder) -> None:
         monkeypatch.setattr(charts_lock, "locked", lambda: charts)
@@ -45,7 +45,7 @@ def lock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
-    """A mirror as a directory, whose paths are those of the publishers' hosts."""
+    """Return a mirror: a directory with the paths of the publishers' hosts."""
     (tmp_path / "mirror" / "releases").mkdir(parents=True)
     (tmp_path / "mirror" / "releases" / "kuberay-operator-1.2.0.tgz").write_bytes(CONTENT)
     return tmp_path / "mirror"
@@ -112,7 +112,7 @@ def test_a_wrong_mirror_is_named(cache: Path, lock: Callable[..., None], mirror_
 
 @pytest.fixture
 def published(tmp_path: Path) -> tuple[Path, GitFolder]:
-    """A git repository that publishes a chart as a folder, and its entry in the lock."""
+    """Return a git repository that publishes a chart as a folder, and its entry in the lock."""
     repository = tmp_path / "git" / "aws" / "charts.git"
     (repository / "helm" / "Chart").mkdir(parents=True)
     (repository / "helm" / "Chart" / "Chart.yaml").write_text("name: chart\n")

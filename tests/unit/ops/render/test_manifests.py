@@ -1,4 +1,4 @@
-"""`ops manifests` as CI and a person use it; what is rendered is the subject of tests/charts."""
+"""`ops manifests` and its `--check`; tests/charts tests the rendered objects."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def rendered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """One small file in the place of everything, and an empty directory to write to."""
+    """Render one small file instead of all manifests, and return an empty output directory."""
     monkeypatch.setattr(manifests, "render", lambda _: {FILE: "kind: ServiceAccount\n"})
     monkeypatch.setattr(manifests.stale, "__defaults__", (tmp_path,))
     monkeypatch.setattr(manifests.write, "__defaults__", (tmp_path,))
@@ -62,7 +62,7 @@ def test_files_of_an_environment_that_is_gone_are_stale_and_removed(
     gone.parent.mkdir(parents=True)
     gone.write_text("")
     run()
-    assert gone.exists(), "only dev was asked for"
+    assert gone.exists(), "only dev was rendered"
 
     result = CliRunner().invoke(app, ["manifests", "--check"])
     assert (result.exit_code, result.stdout) == (1, f"{gone} is stale\n")

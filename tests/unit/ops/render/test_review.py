@@ -1,4 +1,4 @@
-"""`ops review`, with a program in the CDK CLI's place that hands out templates; tests/synth uses the real one."""
+"""`ops review` with a fake CDK CLI that copies templates; tests/synth uses the real CLI."""
 
 import json
 import re
@@ -15,8 +15,8 @@ from ops.render import review, review_templates
 from ops.render.review_cdk import ReviewError
 from tests.support.waiting import PATIENCE
 
-# Copies templates/<environment>/ to the output of `synth`, unless the environment's template is "broken", once the
-# file that templates/<environment>/waits-for names is there; keeps each call in the checkout's cdk.out.
+# The fake `synth` waits for the file that templates/<environment>/waits-for names, then copies templates/<environment>/
+# to its output, or fails if the template is "broken". It records each call in the checkout's cdk.out.
 CDK = """
 const fs = require('fs'), path = require('path');
 const [verb, ...rest] = process.argv.slice(2);
@@ -39,7 +39,7 @@ if (verb === 'synth') {
 
 
 class Checkout:
-    """A directory that looks like the project to `ops review`."""
+    """A directory that `ops review` accepts as a checkout of the project."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -56,7 +56,7 @@ class Checkout:
             self.write(f"templates/{name}/{stack}.template.json", json.dumps(template))
 
     def synthesised(self) -> dict[str, list[str]]:
-        """The context of each synthesis by environment."""
+        """Return the context of each synthesis by environment."""
         return {path.name: json.loads(path.read_text()) for path in (self.root / "cdk.out").glob("*")}
 
 
@@ -67,12 +67,12 @@ def base(tmp_path: Path) -> Checkout:
 
 @pytest.fixture
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
-    # The checkout that the command belongs to is a default argument: base, head, context.
+    # The command's own checkout is a default argument, which tests replace: base, head, context.
     monkeypatch.setattr(review.review, "__defaults__", (tmp_path / "head", None))
     return Checkout(tmp_path / "head")
 
 
-# What begins a line of progress.
+# The prefix of a progress line.
 SECONDS = re.compile(r"^ *[0-9]+\.[0-9] s  ")
 
 
@@ -95,7 +95,7 @@ def test_changed_new_and_removed_stacks_are_told(base: Checkout, head: Checkout)
 
 
 def hyperpod(**counts: int) -> dict[str, Any]:
-    """A template with a HyperPod cluster of these groups."""
+    """Return a template with a HyperPod cluster of these groups."""
     groups = [{"InstanceGroupName": name, "InstanceCount": count} for name, count in counts.items()]
     return {"Resources": {"Cluster": {"Type": "Custom::HyperPodCluster", "Properties": {"InstanceGroups": groups}}}}
 
@@ -118,7 +118,7 @@ def test_more_nodes_and_new_groups_are_no_warning(base: Checkout, head: Checkout
 
 
 def storage(*, throughput: int = 250, **lustre: Any) -> dict[str, Any]:
-    """A template with a file system of these settings."""
+    """Return a template with a file system of these settings."""
     properties = {
         "SubnetIds": ["subnet-1"],
         "StorageCapacity": lustre.pop("capacity", 1200),
@@ -195,7 +195,7 @@ def test_an_environment_without_a_changed_input_is_not_synthesised(base: Checkou
 
 
 def test_both_sides_are_synthesised_at_once(base: Checkout, head: Checkout) -> None:
-    """Each side ends only when the other has begun."""
+    """Each synthesis waits until the other has started."""
     for checkout, other in ((base, head), (head, base)):
         checkout.environment("dev", network={"a": checkout.root.name})
         checkout.write("templates/dev/waits-for", str(other.root / "cdk.out" / "dev"))

@@ -1,4 +1,4 @@
-"""Which environments `ops review` takes as unchanged: a change of any input must be seen."""
+"""The environments that `ops review` treats as unchanged: a change of any input must be detected."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ def write(checkout: Path, path: str, text: str) -> Path:
 
 @pytest.fixture
 def sides(tmp_path: Path) -> tuple[Path, Path]:
-    """Two equal checkouts with environments a and b."""
+    """Return two equal checkouts with environments a and b."""
     for side in ("base", "head"):
         for path in (
             "app.py",
@@ -101,7 +101,7 @@ def add_a_broken_link(checkout: Path) -> None:
 
 
 def move_content(checkout: Path) -> None:
-    """Two files' contents are exchanged: the same names, the same bytes all in all."""
+    """Swap the contents of two files: the set of names and the total of bytes stay the same."""
     first, second = checkout / "stacks" / "ray" / "stack.py", checkout / "config" / "facts" / "versions.py"
     before = first.read_text()
     first.write_text(second.read_text())
