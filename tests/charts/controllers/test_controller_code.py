@@ -1,4 +1,4 @@
-"""The controllers' code: whole, beside its pods, and one changed line of it is one changed hash."""
+"""The controllers' code is complete, in its pods' namespace, and one changed line changes one hash."""
 
 import ast
 import difflib
@@ -27,13 +27,13 @@ def ray(dev: Environment) -> RayObjects:
 
 @pytest.fixture(scope="module")
 def code(ray: RayObjects) -> dict[str, Object]:
-    """ConfigMaps by name."""
+    """Return the ConfigMaps by name."""
     return {item["metadata"]["name"]: item for item in ray.controller_code.to_json()}
 
 
 @pytest.fixture(scope="module")
 def shown(dev: Environment) -> dict[Path, str]:
-    """The files of manifests/."""
+    """Return the rendered files of manifests/ by path."""
     return manifests.render(dev)
 
 
@@ -43,7 +43,7 @@ def of_kind(kind: str, chart: ProjectChart) -> Object:
 
 
 def change(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a file have one line more."""
+    """Make each read of a file return one more line."""
     read = Path.read_text
 
     def changed(self: Path, *arguments: Any, **options: Any) -> str:
@@ -53,7 +53,7 @@ def change(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_controller_mounts_its_code_from_its_own_namespace(ray: RayObjects, code: dict[str, Object]) -> None:
-    """So who works in Ray's namespace cannot change the reaper's."""
+    """Therefore, users of Ray's namespace cannot change the reaper's code."""
     deployment = of_kind("Deployment", ray.reaper)
     template = of_kind("CronJob", ray.job_supervisor)
     mounting = {
@@ -80,7 +80,7 @@ def test_the_code_is_all_there_and_needs_the_standard_library_only(
 ) -> None:
     files = code[name]["data"]
     assert own <= files.keys()
-    assert other not in files, "a change of another controller is no change of this one"
+    assert other not in files, "a change of another controller must not change this one"
     for file, text in files.items():
         for node in ast.walk(ast.parse(text, file, feature_version=(3, 12))):
             imported = [node.module] if isinstance(node, ast.ImportFrom) else []
@@ -108,7 +108,7 @@ def test_one_changed_line_changes_a_hash_of_each_controller_that_runs_it_and_not
         if line.startswith(("+", "-"))
     ]
     running = sum(file.name in item["data"] for item in code.values())
-    assert running in (1, 2), "a module that no controller runs"
+    assert running in (1, 2), "no controller runs this module"
     assert len(differences) == 2 * running
     assert all("ray-on-hyperpod/code: " in line for line in differences)
 

@@ -1,4 +1,4 @@
-"""The job supervisor's objects: the power that it needs, code that a plain Python runs, and the submitters' role."""
+"""The job supervisor's objects: minimal rights, code for a plain Python image, and the submitters' role."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def made() -> dict[tuple[str, str], Object]:
-    """By kind and name."""
+    """Return the objects by kind and name."""
     chart = JobSupervisorChart(cdk8s.App(), "job-supervisor", supervisor=JobSupervisor("ray", PYTHON_IMAGE))
     return {(item["kind"], item["metadata"]["name"]): item for item in chart.to_json()}
 
@@ -77,15 +77,15 @@ def test_exit_code_of_the_job_ends_the_run_and_its_own_starts_another(job: Objec
 
 def test_charts_and_code_name_things_alike(job: Object) -> None:
     assert (supervision.NAME, supervision.STOP, lease.STATE) == (names.JOB_SUPERVISOR, names.RUN_STOP, names.RUN_STATE)
-    assert job["template"]["metadata"]["labels"][names.SUBMITTER_LABEL] == "true", "the head lets submitters in"
+    assert job["template"]["metadata"]["labels"][names.SUBMITTER_LABEL] == "true", "the head admits this label"
 
 
 def test_run_that_outlives_a_deployment_finds_the_newer_code_whole(job: Object) -> None:
-    """Its Job is a copy of the template of before, and the newer code may have other modules."""
+    """Its Job is a copy of the previous template, and the newer code may have other modules."""
     pod = job["template"]["spec"]
     [volume] = pod["volumes"]
     [mount] = pod["containers"][0]["volumeMounts"]
-    assert volume["configMap"] == {"name": names.JOB_SUPERVISOR_CODE}, "a fixed name, and all files"
+    assert volume["configMap"] == {"name": names.JOB_SUPERVISOR_CODE}, "fixed name, mounted whole"
     assert mount["name"] == volume["name"]
     assert mount["mountPath"].endswith("/controllers")
 

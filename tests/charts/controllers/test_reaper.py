@@ -1,4 +1,4 @@
-"""The reaper's objects: as little power as it needs, and code that a plain Python runs."""
+"""The reaper's objects: minimal rights, and code for a plain Python image."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 
 def objects() -> dict[str, Object]:
-    """By kind."""
+    """Return the objects by kind."""
     chart = ReaperChart(cdk8s.App(), "reaper", reaper=Reaper("kuberay", "ray", PYTHON_IMAGE))
     return {item["kind"]: item for item in chart.to_json()}
 
@@ -128,5 +128,5 @@ def test_out_to_the_api_server_only(made: dict[str, Object]) -> None:
 
 
 def test_names_are_those_of_the_code() -> None:
-    """The code is shipped alone, so it repeats them."""
+    """The reaper is shipped without `k8s_charts`, so it repeats the names."""
     assert (NAME, LABELS) == (REAPER, ("ray.io/cluster", SUBMITTER_LABEL))

@@ -1,4 +1,4 @@
-"""RayClusters: what KubeRay 1.2.0 gets, and what keeps training on healthy nodes."""
+"""RayClusters: the fields for KubeRay 1.2.0, and the settings that keep training on healthy nodes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the keys of a RayCluster become: places, resources, variables, volumes, priority, autoscaling."""
+"""The keys of a RayCluster in its object: placement, resources, variables, volumes, priority, autoscaling."""
 
 import json
 import shlex
@@ -90,13 +90,13 @@ def test_what_is_not_stated_is_all_that_the_node_can_give(dev: Environment) -> N
 
 @pytest.mark.parametrize(("name", "cores"), [("ml.trn1.32xlarge", 32), ("ml.trn2.48xlarge", 64)])
 def test_ray_counts_the_neuron_cores_of_a_trainium_node(name: str, cores: int) -> None:
-    """KubeRay 1.2.0 derives GPUs from the container's resources, and nothing of Neuron."""
+    """KubeRay 1.2.0 derives only GPUs from the container's resources, not Neuron cores."""
     resources = whole_node_pod(catalogue()[name], 1)
     [group] = rendered(a_ray_cluster(a_worker_group(resources=resources)))["spec"]["workerGroupSpecs"]
     assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["aws.amazon.com/neuron"] == "16"
     parameters = group["rayStartParams"]
     assert parameters["num-gpus"] == "0"
-    # As KubeRay's shell reads it, and as Ray's autoscaler does (_get_custom_resources of Ray 2.42.1).
+    # Parsed once as KubeRay's shell does, once as Ray's autoscaler does (_get_custom_resources of Ray 2.42.1).
     [read] = shlex.split(parameters["resources"])
     assert json.loads(read) == {"neuron_cores": cores}
     assert json.loads(parameters["resources"][1:-1].replace("\\", "")) == {"neuron_cores": cores}
@@ -109,7 +109,7 @@ def test_gpu_workers_say_nothing_of_neuron() -> None:
 
 @pytest.mark.parametrize(("resources", "void"), [(P5, False), (SMALL, True), (replace(P5, accelerators=0), True)])
 def test_a_pod_without_gpus_is_given_none(resources: Resources, void: bool) -> None:
-    """HyperPod's AMI injects all GPUs of a node into a CUDA image's container, and fails where there are none."""
+    """HyperPod's AMI injects all GPUs of a node into a container of a CUDA image, and fails on a node without GPUs."""
     [group] = rendered(a_ray_cluster(a_worker_group(resources=resources)))["spec"]["workerGroupSpecs"]
     env = group["template"]["spec"]["containers"][0]["env"]
     assert ({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in env) is void
@@ -176,11 +176,11 @@ class TestAutoscaling:
         assert set(options["resources"]["limits"]) == {"cpu", "memory"}
 
     def test_head_keeps_the_projects_account_and_so_its_iam_role(self, head: Object, worker: Object) -> None:
-        """KubeRay 1.2.0 binds its Role to the account that is named, and makes another where none is."""
+        """KubeRay 1.2.0 binds its Role to the named account, and creates another account if none is named."""
         assert head["serviceAccountName"] == worker["serviceAccountName"] == "ray"
 
     def test_only_the_autoscaler_has_the_accounts_kubernetes_token(self, cluster: Object, head: Object) -> None:
-        """It may patch RayClusters, which is to start any pod: no job may have it."""
+        """The token allows patching RayClusters, and so starting any pod: jobs must not have it."""
         assert head["automountServiceAccountToken"] is False
         [token] = [volume["name"] for volume in head["volumes"] if "projected" in volume]
         assert token not in {mount["name"] for mount in head["containers"][0]["volumeMounts"]}
@@ -203,7 +203,7 @@ class TestAutoscaling:
         assert (head["restartPolicy"], worker["restartPolicy"]) == ("Always", "Never")
 
     def test_autoscaler_reaches_the_kubernetes_api(self) -> None:
-        """Its service is translated to an address of the control plane, on 443."""
+        """Traffic to the service of the Kubernetes API is translated to a control plane address, on port 443."""
         flows = ray_flows(Ends("ray", "kuberay", ()))
         policies = PoliciesChart(cdk8s.App(), "policies", namespace="ray", flows=flows).to_json()
         assert connects(list(policies), Pod("ray", {"ray.io/node-type": "head"}), INTERNET, 443)

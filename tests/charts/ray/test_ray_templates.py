@@ -1,4 +1,4 @@
-"""The hash by which an old Ray pod is told from a new one."""
+"""The template hash, which distinguishes outdated from current Ray pods."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ CLUSTER = a_ray_cluster(a_worker_group(), a_worker_group(name="other-group"))
 
 
 def templates(cluster: RayClusterSpec) -> dict[str, str]:
-    """The hash of each group's pods by the group, and that of the RayCluster itself under its own name."""
+    """Return the hash of each group's pods by group, and the RayCluster's hash by its name."""
     manifest: Object = rendered(cluster)
     spec = manifest["spec"]
     groups = {"head": spec["headGroupSpec"], **{group["groupName"]: group for group in spec["workerGroupSpecs"]}}
@@ -30,7 +30,7 @@ def changed(cluster: RayClusterSpec) -> set[str]:
 
 
 def with_group(**changes: Any) -> RayClusterSpec:
-    """CLUSTER with changes of its first worker group."""
+    """Return CLUSTER with a changed first worker group."""
     return a_ray_cluster(a_worker_group(**changes), a_worker_group(name="other-group"))
 
 

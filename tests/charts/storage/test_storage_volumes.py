@@ -1,4 +1,4 @@
-"""The file system's volume and claim: given, existing, or made by the CSI driver."""
+"""The file system's volume and claim, for static, existing and dynamically provisioned file systems."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def with_fsx(environment: Environment, **settings: Any) -> Environment:
 
 
 def dynamic_objects(environment: Environment, **settings: Any) -> tuple[Object, Object]:
-    """The storage class and the claim of the environment with dynamic provisioning."""
+    """Return the storage class and the claim of the environment with dynamic provisioning."""
     changed = with_fsx(environment, provisioning="dynamic", **settings)
     chart = platform_objects(changed, PLATFORM_FACTS).storage_class
     assert chart is not None
@@ -63,7 +63,7 @@ def test_volume_mounts_the_file_system_with_locks_across_nodes(dev: Environment)
 
 
 def test_file_system_can_grow_though_a_static_claim_cannot(dev: Environment) -> None:
-    """Kubernetes refuses to resize a claim without a storage class: a growing file system must not touch it."""
+    """Kubernetes refuses to resize a claim without a storage class, so a growing file system must not change it."""
     small, large = (volume_and_claim(load(name)) for name in ("dev", "prod"))
     assert small[0]["spec"]["capacity"] == {"storage": "1200Gi"}
     assert large[0]["spec"]["capacity"] == {"storage": "9600Gi"}

@@ -1,4 +1,4 @@
-"""The Job that gives Ray's user a directory on the file system: the only pod that is root."""
+"""The Job that creates a directory for Ray's user on the file system: the only pod that runs as root."""
 
 import os
 import subprocess
@@ -61,14 +61,14 @@ def test_directory_lies_where_rays_pods_mount_the_file_system_and_is_their_users
 
 
 def test_directories_that_mirror_the_bucket_are_rays_users_too() -> None:
-    """An association makes its directory as root's: what no job can write there is never exported."""
+    """A data repository association creates its directory as root. Jobs that cannot write there export nothing."""
     objects = ray_objects(load("prod"), RAY_FACTS)
     [container] = job_of(objects)["spec"]["template"]["spec"]["containers"]
     assert container["args"][2:] == ["/fsx/ray", "/fsx/datasets", "/fsx/results"]
 
 
 def test_another_deed_is_another_job(dev: Environment, dev_ray: RayObjects) -> None:
-    """A Job cannot change."""
+    """A Job is immutable."""
     name = job_of(dev_ray)["metadata"]["name"]
     assert name.startswith("ray-directory-")
     assert job_of(with_fsx(dev, dev.fsx))["metadata"]["name"] == name
