@@ -1,4 +1,4 @@
-"""Where a stack's charts come from, and what happens when there are none."""
+"""The source of a stack's charts, and the error when a chart is missing."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_stand_ins_that_were_not_made_name_the_command_that_makes_them(tmp_path:
 
 
 def test_a_stand_in_of_another_version_is_refused(tmp_path: Path) -> None:
-    """A rehearsal of KubeRay 1.4.2 that runs another operator would prove nothing."""
+    """A rehearsal of KubeRay 1.4.2 with another operator would prove nothing."""
     (tmp_path / "kuberay-operator").mkdir()
     (tmp_path / "kuberay-operator" / "Chart.yaml").write_text("name: kuberay-operator\nversion: 1.2.0\n")
     where = stack(tmp_path, charts="stand-in", stand_in_charts=str(tmp_path))

@@ -109,7 +109,7 @@ def test_the_vpc_cni_is_a_version_that_works_on_hyperpods_nodes(dev: Assembly) -
 
 @pytest.fixture(scope="module")
 def changed(dev: Assembly, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """dev with the settings of its EKS cluster that it leaves alone."""
+    """Return dev with the optional settings of its EKS cluster."""
     add_ons = (AddOn(name="vpc-cni", version="v1.21.1-eksbuild.1"), AddOn(name="metrics-server"))
     eks = dev.environment.eks.model_copy(
         update={"version": "1.31", "endpoint_access": "private", "public_access_cidrs": (), "add_ons": add_ons}
@@ -140,12 +140,12 @@ def test_control_plane_and_kubectl_have_the_environments_version(changed: Assemb
         {layer["Content"]["S3Key"] for layer in each.templates["eks"].properties("AWS::Lambda::LayerVersion")}
         for each in (changed, dev)
     ]
-    # The AWS CLI's layer is the same one.
+    # Only kubectl's layer differs: the AWS CLI's layer is the same.
     assert len(layers[0] - layers[1]) == 1
 
 
 def test_an_upgrade_takes_the_system_nodes_along(changed: Assembly, dev: Assembly, assembly: Assemblies) -> None:
-    """A node group without a version keeps the one that it was made with."""
+    """A node group without a stated version keeps the version with which it was created."""
     assert changed.environment.eks.version != dev.environment.eks.version
     for synthesised in (changed, dev, assembly("existing-eks")):
         group = synthesised.templates["eks"].only("AWS::EKS::Nodegroup")
@@ -154,14 +154,14 @@ def test_an_upgrade_takes_the_system_nodes_along(changed: Assembly, dev: Assembl
 
 @pytest.mark.parametrize("version", versions.KUBERNETES_VERSIONS)
 def test_each_version_has_a_kubectl_at_most_one_minor_version_away(version: str) -> None:
-    """Kubernetes' version skew policy. A package bundles the kubectl of its name."""
+    """Kubernetes' version skew policy requires this. The package's name states the version of its kubectl."""
     layer = versions.KUBECTL_LAYERS[version]
     assert find_spec(f"aws_cdk.lambda_layer_kubectl_{layer}")
     assert abs(int(version.split(".")[1]) - int(layer.removeprefix("v"))) <= 1
 
 
 def test_only_the_layer_that_is_used_is_imported() -> None:
-    """Each is 35 MB that jsii loads."""
+    """jsii loads 35 MB for each layer."""
     code = "import stacks.eks.stack, sys; print([name for name in sys.modules if 'lambda_layer_kubectl' in name])"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

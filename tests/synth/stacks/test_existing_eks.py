@@ -1,4 +1,4 @@
-"""Promises of the eks stack in a cluster that exists."""
+"""Promises of the eks stack in an existing cluster."""
 
 import json
 
@@ -29,7 +29,7 @@ def eks(synthesised: Assembly) -> Template:
 
 
 def kubectl_role(eks: Template) -> tuple[str, Resource]:
-    """The role of the function that runs kubectl and helm."""
+    """Return the role of the function that runs kubectl and helm."""
     [found] = [
         (id, role["Properties"])
         for id, role in eks.all("AWS::IAM::Role").items()
@@ -39,7 +39,7 @@ def kubectl_role(eks: Template) -> tuple[str, Resource]:
 
 
 def test_nothing_that_is_the_owners_is_declared(eks: Template) -> None:
-    """A resource of CloudFormation would be changed with the stack, and deleted with it."""
+    """CloudFormation would change a declared resource with the stack, and delete it with the stack."""
     for kind in ("Cluster", "Addon", "FargateProfile", "IdentityProviderConfig", "PodIdentityAssociation"):
         assert not eks.all(f"AWS::EKS::{kind}")
     for kind in ("AWS::IAM::OIDCProvider", "AWS::KMS::Key", "AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupEgress"):
@@ -64,18 +64,18 @@ def test_kubectl_may_look_at_this_cluster_and_read_assets_only(eks: Template, ex
 
 
 def test_no_role_but_the_kubectl_functions_and_the_environments_gets_in(eks: Template, synthesised: Assembly) -> None:
-    """Nodes' entries are EKS's and HyperPod's own."""
+    """EKS and HyperPod create the access entries of nodes."""
     role, _ = kubectl_role(eks)
     access = synthesised.environment.access
     entries = {json.dumps(e["PrincipalArn"]): e["AccessPolicies"] for e in eks.properties("AWS::EKS::AccessEntry")}
     kubectl = json.dumps({"Fn::GetAtt": [role, "Arn"]})
     assert set(entries) == {kubectl, *map(json.dumps, (*access.admins, *access.submitters))}
-    # Charts bring cluster roles, and Kubernetes lets only those grant a right who have it.
+    # Charts contain cluster roles, and Kubernetes lets a user grant only rights that the user has.
     assert entries[kubectl] == [{"PolicyArn": ADMIN, "AccessScope": {"Type": "cluster"}}]
 
 
 def test_charts_come_once_kubectl_has_access_and_can_reach_the_cluster(eks: Template) -> None:
-    """And go before: else a deletion would find the door locked. CDK sees to it for a cluster of its own only."""
+    """They are deleted before the access, which the deletion needs. CDK orders this only for its own clusters."""
     chart = release_id(eks, "hyperpod-dependencies")
     role, _ = kubectl_role(eks)
     entries = eks.all("AWS::EKS::AccessEntry")

@@ -43,7 +43,7 @@ def policy_of(template: Template, role: str) -> list[dict[str, Any]]:
 
 
 def test_nodes_may_ask_hyperpod_for_the_interfaces_of_their_pods(hyperpod: Template, dev: Assembly) -> None:
-    """The VPC CNI after 1.23.1 does (amazon-vpc-cni-k8s #3874), instead of asking EC2."""
+    """The VPC CNI after 1.23.1 asks HyperPod instead of EC2 (amazon-vpc-cni-k8s #3874)."""
     [resource] = [
         statement["Resource"]
         for statement in policy_of(hyperpod, execution_role(hyperpod))

@@ -1,7 +1,7 @@
-"""The handlers' policies of the template against the simulator, which refuses a call without its dependent rights.
+"""The handlers' policies in the template suffice for the simulator, which refuses a call without its dependent rights.
 
-With them every scenario works; without any single action of them, one scenario fails and names it. That no test of
-the handlers makes a call beyond them, each of these tests checks itself (`Framework.watch`).
+With the policies, every scenario succeeds; without any single action, one scenario fails and names the action. The
+handlers' tests check themselves that they make no call beyond the policies (`Framework.watch`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,12 +22,12 @@ TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId":
 
 
 def needed_by(handler: str) -> list[str]:
-    """The actions that the calls of a handler need, by the one table of permissions."""
+    """Return the actions that the calls of a handler need, according to the table of permissions."""
     return sorted(action for actions in actions_of(HANDLER_CALLS[handler]).values() for action in actions)
 
 
 class GuardedStacks(Stacks):
-    """CloudFormation, which asks the running function's policy; the simulator guards SageMaker only."""
+    """A CloudFormation that checks the running function's policy, because the simulator checks SageMaker only."""
 
     def __init__(self, cloudformation: CloudFormation, policies: Mapping[str, Policy]) -> None:
         super().__init__(cloudformation.status)
@@ -53,7 +53,7 @@ def cloudformation(bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> Clo
 
 
 def policy(dev: Assembly, bench: HyperPodBench, handler: str, without: str = "") -> dict[str, Any]:
-    """The policy of a handler as deployed, its references resolved to what the bench has."""
+    """Return the deployed policy of a handler, with its references resolved to the test bench's resources."""
     template = dev.templates["hyperpod"]
     [function] = [f for f in template.properties("AWS::Lambda::Function") if f["Handler"].endswith(f".{handler}")]
     role = {"Ref": function["Role"]["Fn::GetAtt"][0]}
@@ -61,7 +61,7 @@ def policy(dev: Assembly, bench: HyperPodBench, handler: str, without: str = "")
     document: dict[str, Any] = _resolved(found["PolicyDocument"], dev, bench)
     for statement in document["Statement"]:
         actions = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-        # An empty list is no policy: what remains is an action that nothing uses.
+        # A policy must not be empty: keep an action that nothing uses.
         statement["Action"] = [action for action in actions if action != without] or ["none:None"]
     return document
 
@@ -86,7 +86,7 @@ def actions(document: dict[str, Any]) -> list[str]:
 
 
 def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterator[Response]:
-    """Every way through the handlers that makes a call; each must succeed, but the one that must tell events."""
+    """Run every path through the handlers that makes a call. Each must succeed, except the one that reports events."""
     bench, operator = cloudformation.bench, cloudformation.bench.client("sagemaker")
     yield cloudformation.create(properties)
     bench.advance(minutes=60)
@@ -100,18 +100,18 @@ def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterato
     grown = deepcopy(properties)
     grown["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1))
     yield cloudformation.update("ml-cluster", grown, properties)
-    # Its end forgets which groups the update added.
+    # The end of the update clears the list of groups that it added.
     yield cloudformation.roll_back("ml-cluster", properties, grown)
     yield cloudformation.delete("ml-cluster")
     cloudformation.kill("CreateCluster")
     cloudformation.create(properties)
-    # Still being created: refused in on_event, deleted from is_complete.
+    # The cluster is still being created: on_event's deletion is refused, is_complete deletes it.
     yield cloudformation.delete("teardown", **TEARDOWN)
     checked = deepcopy(properties)
     checked["InstanceGroups"][1]["OnStartDeepHealthChecks"] = ["InstanceStress"]
     yield cloudformation.create(checked)
     bench.advance(minutes=30)
-    # On the way back the handlers wait for the checks, and both must know that it is the way back.
+    # During a rollback the handlers wait for the checks, and both handlers must recognise the rollback.
     yield cloudformation.roll_back("ml-cluster", tagged, checked)
     yield cloudformation.delete("ml-cluster")
     bench.fault(fail_creation="No capacity.")
@@ -121,12 +121,12 @@ def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterato
 
 
 def through_botocore(bench: HyperPodBench, role: str) -> Any:
-    """A client of the role as a function has it."""
+    """Return a client with the role, as a function has it."""
     return bench.client("sagemaker", role_arn=role, config=NO_RETRIES)
 
 
 def directly(bench: HyperPodBench, role: str) -> DirectClient:
-    """A client of the role that asks the simulator itself."""
+    """Return a client with the role that calls the simulator directly."""
     session = bench.client("sts").assume_role(RoleArn=role, RoleSessionName="test")
     return DirectClient(bench, session["Credentials"]["AccessKeyId"])
 
@@ -139,7 +139,7 @@ def first_failure(
     is_complete: str = "",
     client: Callable[[HyperPodBench, str], Any] = directly,
 ) -> Response | None:
-    """Run the scenarios under the template's policies, each without one action; the first that fails."""
+    """Run the scenarios under the template's policies without one action; return the first failure."""
     bench = cloudformation.bench
     policies = {
         handler: policy(dev, bench, handler, without)

@@ -1,4 +1,4 @@
-"""What an instance group's keys become in CreateCluster's request, and what they need elsewhere."""
+"""The keys of an instance group in CreateCluster's request, and in the other stacks."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stated(tmp_path_factory: pytest.TempPathFactory, scripts: Path) -> Assembly:
-    """`small`, whose second group states every key."""
+    """Return `small` with every key stated in its second group."""
     keys = {
         "min_count": 1,
         "labels": {"team": "a"},
@@ -85,7 +85,7 @@ def test_group_of_another_zone_lies_in_that_zones_subnet_with_the_shared_securit
 
 
 def test_the_first_zone_needs_no_network_of_its_own(tmp_path: Path) -> None:
-    """So that stating it for a group that runs changes nothing: a group's network cannot change."""
+    """Stating it for a running group must change nothing, because a group's network cannot change."""
     environment = _with_keys(load("small"), {"zone": "usw2-az2"}, {})
     cluster = synthesise(environment, tmp_path).templates["hyperpod"].only(CLUSTER)
     assert not any("OverrideVpcConfig" in group for group in cluster["InstanceGroups"])

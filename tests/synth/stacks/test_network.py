@@ -21,7 +21,7 @@ def closed(assembly: Assemblies) -> Assembly:
 
 
 def _private_tables(network: Template) -> dict[str, str]:
-    """NAT gateway by private route table, both as logical ids."""
+    """Return the NAT gateway of each private route table, both as logical ids."""
     return {
         route["RouteTableId"]["Fn::GetAtt"][0]: route["NatGatewayId"]["Fn::GetAtt"][0]
         for route in network.properties("AWS::EC2::Route")
@@ -177,7 +177,7 @@ def test_interface_endpoints_answer_to_the_services_own_names_in_every_zone(clos
 
 
 def test_a_closed_network_reaches_what_the_vpc_cni_calls_on_hyperpods_nodes(closed: Assembly) -> None:
-    """Interfaces by EC2 and, after 1.23.1, by SageMaker for the cluster that STS helps to name (#3874 of the CNI)."""
+    """The CNI gets interfaces from EC2, and after 1.23.1 from SageMaker; it finds the cluster with STS (its #3874)."""
     services = {e["ServiceName"] for e in closed.templates["network"].properties("AWS::EC2::VPCEndpoint")}
     prefix = f"com.amazonaws.{closed.environment.region}"
     assert {f"{prefix}.{service}" for service in ("ec2", "sagemaker.api", "sts")} <= services

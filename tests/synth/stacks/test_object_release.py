@@ -1,4 +1,4 @@
-"""The project's own objects as a Helm chart: the same bytes everywhere, and nothing in them is a template."""
+"""The project's own objects as a Helm chart: reproducible to the byte, and never read as Helm templates."""
 
 import os
 from pathlib import Path

@@ -20,13 +20,13 @@ def test_charts_come_from_the_deployments_own_assets(platform: Template) -> None
 
 
 def test_helm_gives_up_before_the_function_that_runs_it_dies(platform: Template) -> None:
-    """The function dies after 15 minutes and would leave a release that blocks every later one (aws-cdk#22257)."""
+    """The function times out after 15 minutes and would leave a release that blocks all later ones (aws-cdk#22257)."""
     for release in platform.properties(RELEASE):
         assert int(release["Timeout"].removesuffix("s")) <= 600
 
 
 def test_helm_waits_for_the_operator_but_not_for_the_drivers_pod_on_every_node(platform: Template) -> None:
-    """One node that is lost or still starts would fail the deployment, and its rollback."""
+    """One lost or starting node would fail the deployment and its rollback."""
     waits = {release["Release"]: release.get("Wait", False) for release in platform.properties(RELEASE)}
     assert waits == {"aws-fsx-csi-driver": False, "kuberay-crds": True, "kuberay-operator": True}
 
@@ -43,7 +43,7 @@ def test_operator_comes_into_a_namespace_that_is_guarded_before_it(platform: Tem
 
 
 def test_kuberays_kinds_come_before_its_operator_and_go_after_it(platform: Template) -> None:
-    """As a release of their own: Helm neither upgrades nor removes what stands in a chart's `crds/`."""
+    """They have a release of their own, because Helm neither upgrades nor removes a chart's `crds/`."""
     crds, operator = release_id(platform, "kuberay-crds"), release_id(platform, "kuberay-operator")
     assert needs(platform, operator, crds)
     releases = platform.all(RELEASE)
@@ -77,7 +77,7 @@ def test_trust_is_in_the_environments_own_cluster(platform: Template, dev: Assem
 
 
 def test_csi_driver_makes_and_deletes_no_file_system(platform: Template) -> None:
-    """The file system is CloudFormation's: the driver only looks, and its managed policy is not used."""
+    """CloudFormation owns the file system: the driver only reads, and does not get its managed policy."""
     role = platform.only("AWS::IAM::Role")
     [policy] = role["Policies"]
     assert [s["Action"] for s in policy["PolicyDocument"]["Statement"]] == ["fsx:DescribeFileSystems"]

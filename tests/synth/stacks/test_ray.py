@@ -23,7 +23,7 @@ def ray(dev: Assembly) -> Template:
 
 
 def role_of(template: Template, account: str) -> Object:
-    """The role that a service account's annotation names."""
+    """Return the role that a service account's annotation names."""
     [item] = objects(template)[id_of(template, "ServiceAccount", account)]
     annotation = item["metadata"]["annotations"]["eks.amazonaws.com/role-arn"]
     [properties] = [r["Properties"] for id, r in template.all("AWS::IAM::Role").items() if id in annotation]
@@ -31,7 +31,7 @@ def role_of(template: Template, account: str) -> Object:
 
 
 def job_in(template: Template, namespace: str) -> tuple[str, Object]:
-    """The one Job of a namespace, and the id of the resource that applies it."""
+    """Return the only Job of a namespace, and the id of the resource that applies it."""
     [found] = [
         (id, item)
         for id, items in objects(template).items()
@@ -57,7 +57,7 @@ def test_ray_cluster_comes_after_its_volume_account_policies_and_namespace(ray: 
 
 
 def test_reaper_frees_the_claim_of_stuck_pods_while_the_volume_goes(ray: Template) -> None:
-    """A pod on a lost node keeps the claim's finalizer until somebody force-deletes it."""
+    """A pod on a lost node keeps the claim's finalizer until the pod is force-deleted."""
     reaper = id_of(ray, "Deployment", "ray-reaper")
     for kind, name in (
         ("RayCluster", "rayml"),
@@ -69,7 +69,7 @@ def test_reaper_frees_the_claim_of_stuck_pods_while_the_volume_goes(ray: Templat
 
 
 def test_code_of_the_controllers_is_there_before_their_pods_and_in_no_template(ray: Template, dev: Assembly) -> None:
-    """As a release: a template carries the hash of its asset."""
+    """The code is a release, of which the template has only the asset's hash."""
     code = release_id(ray, controller_code.RELEASE)
     assert ray.body["Resources"][code]["Properties"]["Namespace"] == "kuberay"
     assert needs(ray, code, id_of(ray, "Namespace", "ray"))
@@ -83,7 +83,7 @@ def test_code_of_the_controllers_is_there_before_their_pods_and_in_no_template(r
 
 
 def test_an_update_prunes_nothing_of_the_supervisor(ray: Template) -> None:
-    """The ConfigMap of code that earlier deployments made would go, while Jobs of their runs mount it."""
+    """Pruning would delete the code's ConfigMap of earlier deployments, which the Jobs of their runs mount."""
     id = id_of(ray, "CronJob", JOB_SUPERVISOR)
     assert "PruneLabel" not in ray.body["Resources"][id]["Properties"]
     assert "PruneLabel" in ray.body["Resources"][id_of(ray, "Deployment", REAPER)]["Properties"]
@@ -95,7 +95,7 @@ def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) ->
 
 
 def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Template, dev: Assembly) -> None:
-    """A hash of something that is known only at deployment would differ in each synthesis, and make every pod old."""
+    """A hash over values that are known only at deployment would differ in each synthesis and outdate every pod."""
     [applied] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
     reviewed = yaml.safe_load(render(dev.environment)[Path("dev", "ray", "clusters", "rayml.yaml")])
     assert hashes(applied) == hashes(reviewed)
@@ -103,7 +103,7 @@ def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Templ
 
 
 def hashes(cluster: Object) -> list[str]:
-    """Of the RayCluster, its head and its worker groups."""
+    """Return the hashes of the RayCluster, its head and its worker groups."""
     spec = cluster["spec"]
     groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
     labels = [group["template"]["metadata"]["labels"] for group in groups]
@@ -111,7 +111,7 @@ def hashes(cluster: Object) -> list[str]:
 
 
 def test_each_ray_cluster_is_a_resource_of_its_own(ray: Template) -> None:
-    """kubectl prunes no RayClusters: one that leaves the environment must be deleted by CloudFormation."""
+    """kubectl prunes no RayClusters, so CloudFormation must delete one that is removed from the environment."""
     [items] = [items for items in objects(ray).values() if any(item["kind"] == "RayCluster" for item in items)]
     assert len(items) == 1
 
@@ -196,7 +196,7 @@ def test_root_owns_a_directory_of_the_volume_once_both_are_there(ray: Template) 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """`small` with an image that exists, and with a priority."""
+    """Return `small` with an existing image and with a priority."""
     environment = load("small")
     [cluster] = environment.ray.clusters
     uri = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
@@ -216,7 +216,7 @@ def test_an_image_that_exists_needs_no_repository_builder_or_namespace(given: As
 
 
 def test_a_priority_is_a_resource_of_its_own_which_comes_before_the_ray_cluster(given: Assembly) -> None:
-    """Another value is another resource: CloudFormation makes it first and deletes the old one last."""
+    """Another value is another resource: CloudFormation creates it first, and deletes the old one last."""
     ray = given.templates["ray"]
     priority = id_of(ray, "PriorityClass", "ray-rayml-100")
     assert len(objects(ray)[priority]) == 1

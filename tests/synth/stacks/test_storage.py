@@ -118,7 +118,7 @@ def test_protected_data_survives_its_stack_and_its_replacement(prod: Assembly) -
     for resource_type in DATA_TYPES:
         assert storage.all(resource_type)
         for resource in storage.all(resource_type).values():
-            # "Except on create": a failed first deployment can be tried again under the same names.
+            # "Except on create": a failed first deployment can be retried with the same names.
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"
     assert not storage.all("Custom::S3AutoDeleteObjects")
