@@ -16,7 +16,7 @@ import requests
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import free_port
 from embedded_account.run_keys import RunKeys
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 KEYS = RunKeys.issue()
 

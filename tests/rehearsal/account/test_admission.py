@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from embedded_account.context import Account
 from embedded_account.run_keys import RunKeys
 from tests.rehearsal.account.conftest import REGION, Clients
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 IDENTITY = "Action=GetCallerIdentity&Version=2011-06-15"
 CONTROL = "/_rehearsal/health"

@@ -11,7 +11,7 @@ import pytest
 
 from embedded_account.lambdas.aws_cli import AwsClis, replace_program
 from embedded_account.machine.processes import is_alive
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PROGRAM = "import sys\nimport awscli.clidriver\nif __name__ == '__main__':\n    sys.exit(awscli.clidriver.main())\n"
 DRIVER = """

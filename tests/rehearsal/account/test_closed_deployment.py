@@ -16,7 +16,7 @@ from tests.rehearsal.account.eks_setup import NODE_POLICIES, Eks
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
 from tests.rehearsal.account.stacks import Stacks, Template
-from tests.synth.synthesis import synthesise
+from tests.synth.support.synthesis import synthesise
 
 pytestmark = pytest.mark.product
 

@@ -16,7 +16,7 @@ from embedded_account.machine.processes import free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal.paths import CACHE
 from rehearsal.run.cdk import changed_stacks, kept_folders
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"

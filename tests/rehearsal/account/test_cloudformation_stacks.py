@@ -22,7 +22,7 @@ from tests.rehearsal.account.stacks import (
     repository,
     topic,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def of(**resources: Any) -> Template:

@@ -21,7 +21,7 @@ from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cluster import wait_for
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

@@ -16,7 +16,7 @@ from embedded_account.services.iam.pod_role import PodRoleError
 from handlers.file_system_guard import index as guard
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

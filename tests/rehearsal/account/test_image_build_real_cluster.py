@@ -20,12 +20,12 @@ from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal import paths
-from tests.charts.conftest import FILE_SYSTEM, PLATFORM_FACTS
+from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import set_up
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -14,7 +14,7 @@ from embedded_account.inventory import report as inventory
 from embedded_account.inventory.report import Item, collect
 from embedded_account.inventory.sources import Found
 from tests.rehearsal.account.conftest import Clients
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 TRUST = json.dumps(
     {

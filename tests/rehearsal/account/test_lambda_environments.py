@@ -21,7 +21,7 @@ from embedded_account.machine.processes import is_alive
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, upload, zipped
 from tests.rehearsal.account.resources import Resources
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 COUNTER = """
 import os, pathlib, sys, tempfile

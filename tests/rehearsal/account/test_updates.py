@@ -18,7 +18,7 @@ from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.resources import Resources
 from tests.rehearsal.account.surroundings import Surroundings, state
 from tests.rehearsal.account.updates import CASES
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def may_go(key: str, path: str) -> bool:

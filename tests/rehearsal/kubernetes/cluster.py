@@ -18,7 +18,7 @@ from embedded_account.kubernetes.control_plane import ControlPlane
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import kuberay_crds
 from stacks.shared.object_release import write_objects_chart
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 Object = dict[str, Any]
 

@@ -21,7 +21,7 @@ from tests.rehearsal.kubernetes.cluster import (
     install_definitions,
     operator_objects,
 )
-from tests.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE
 
 KNOWN_TOKEN = "token-of-ann"
 

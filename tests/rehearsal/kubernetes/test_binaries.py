@@ -16,7 +16,7 @@ from config.facts import versions
 from embedded_account.kubernetes.building import binaries, golang, kubectl_layer
 from embedded_account.kubernetes.building.binaries import Binaries, BinariesError
 from embedded_account.machine import cache_folders
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PROGRAMS = {
     "etcd",

@@ -24,7 +24,7 @@ from tests.rehearsal.kubernetes.cluster import COMPONENTS, GENERAL, Kubectl, ope
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
 from tests.rehearsal.run.checkout import processes_below
 from tests.rehearsal.run.network import peer, socket_inodes
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def answer_to(control_plane: ControlPlane, token: str) -> urllib3.BaseHTTPResponse:

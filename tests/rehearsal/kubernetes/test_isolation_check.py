@@ -25,7 +25,7 @@ from ops.isolation import check
 from ops.isolation.check import Outcome, ProbeError, Prober, enforcement, heads, verdict
 from ops.isolation.plan import LABEL, SUBMITTER, Head, Origin, plan
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

@@ -16,7 +16,7 @@ from k8s_charts.helm.hyperpod_dependencies import RELEASE, hyperpod_dependencies
 from ops.readiness.kubeflow import findings
 from rehearsal import stand_ins
 from tests.rehearsal.kubernetes.cluster import Kubectl
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -15,7 +15,7 @@ from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.machine.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod
-from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 RAY_IMAGE = "registry.example.invalid/ray:2.42.1"
 SERVER = "exec {python} -m http.server 8080 --directory /fsx"

@@ -19,7 +19,7 @@ from tests.rehearsal.run.checkout import (
     eventually_none_below,
     rehearsal,
 )
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE
 
 
 class Telling:

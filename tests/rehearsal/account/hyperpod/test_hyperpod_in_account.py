@@ -20,7 +20,7 @@ from embedded_account.machine.processes import Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal import paths
 from tests.rehearsal.account.ways_out import give_way_out
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 ACCOUNT_ID = "111122223333"
 REGION = "us-west-2"
