@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from embedded_account.processes import ProcessError, is_alive, living, stop_recorded
+from embedded_account.machine.processes import ProcessError, is_alive, living, stop_recorded
 from rehearsal import paths
 
 _ORDERLY_SECONDS: Final = 60.0

@@ -1,8 +1,8 @@
-"""Runs the tests that a change needs: `make test`, or all of them: `make test ALL=1`.
+"""Run the tests that a change needs (`make test`), or all tests (`make test ALL=1`).
 
-Tests of the product always run. Those of the rehearsal run when it changed, and those among them that prove a part of
-the product (`pytest.mark.product`) when the product changed. The embedded account's own run when its package changed.
-A path that no list below names can change anything.
+The product's tests always run. All tests of tests/rehearsal run when the rehearsal changed; when only the product
+changed, those run that prove a part of it (`pytest.mark.product`). The embedded account's own tests run when its
+package changed. A path that no list below names runs everything.
 """
 
 import argparse
@@ -21,40 +21,40 @@ PROJECT_TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
 PACKAGE: Final = "embedded-account"
 TIERS: Final = (*PROJECT_TIERS, PACKAGE)
 
-# What the tests of tests/rehearsal that are marked `product` prove.
+# The product: a change of these paths runs the tests of tests/rehearsal that are marked `product`.
 PRODUCT: Final = (
     *("app.py", "cdk.json", "config/", "controllers/", "handlers/", "k8s_charts/"),
     *("lifecycle_scripts/", "ops/", "ray_image/", "ray_jobs/", "stacks/"),
-    # These serve tests of the rehearsal, too.
+    # Helpers that tests of the rehearsal import.
     *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
     *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
 )
-# What the tests of tests/rehearsal read, and those of the package do not.
+# Paths that tests of tests/rehearsal read, but no test of the package.
 REHEARSED: Final = ("rehearsal/", "tests/__init__.py", "tests/conftest.py", "tests/rehearsal/", "tests/support/")
-# What no test of tests/rehearsal reads, nor one of the package.
+# Paths that no test of tests/rehearsal or of the package reads.
 APART: Final = (
     *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),
     *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements/jobs.txt", "requirements/lock.sh"),
-    # Users' own.
+    # The user's files.
     *("environments/", "manifests/"),
     *("tests/charts/", "tests/handlers/", "tests/jobs/", "tests/synth/", "tests/unit/"),
 )
 
 
 class Scope(IntEnum):
-    """Which tests run beside the product's: each scope has those of the one before, too."""
+    """Which tests run beside the product's: each scope includes the one before."""
 
     NONE = 0
     PRODUCT = 1
-    """Those of tests/rehearsal that prove a part of the product."""
+    """Tests of tests/rehearsal that prove a part of the product."""
     REHEARSAL = 2
-    """Those of tests/rehearsal."""
+    """All tests of tests/rehearsal."""
     ALL = 3
-    """Those of the package, too."""
+    """The tests of the package, too."""
 
 
 def scope_of(changed: Iterable[str]) -> Scope:
-    """Return which tests a change of these paths of the repository needs."""
+    """Return which tests must run after a change of these paths of the repository."""
     return max(map(_scope_of_one, changed), default=Scope.NONE)
 
 
@@ -67,9 +67,9 @@ def _scope_of_one(path: str) -> Scope:
 
 
 def changed_paths() -> tuple[str, list[str]] | None:
-    """Return the commit that the work began from and the paths changed since, uncommitted and new ones included.
+    """Return the commit where this branch left main, and the paths changed since, including uncommitted and new ones.
 
-    None where there is no main branch to compare with.
+    Return None without a main branch to compare with.
     """
     for main in ("origin/main", "main"):
         base = _git("merge-base", "HEAD", main)
@@ -80,14 +80,14 @@ def changed_paths() -> tuple[str, list[str]] | None:
 
 
 def _git(*arguments: str) -> list[str] | None:
-    """Return the lines that git prints, None where it fails."""
+    """Return the lines that git prints, or None if git fails."""
     argv = ["git", "-C", str(REPOSITORY), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     return done.stdout.splitlines() if done.returncode == 0 else None
 
 
 def choose() -> tuple[Scope, str]:
-    """Return which tests run beside the product's, and the sentence that says why."""
+    """Return which tests run beside the product's, and a sentence that gives the reason."""
     found = changed_paths()
     if found is None:
         return Scope.ALL, "There is no main branch to compare with: every test runs."
@@ -113,12 +113,12 @@ def choose() -> tuple[Scope, str]:
 
 
 def run(tiers: Sequence[str], *options: str) -> bool:
-    """Run tiers in one go of pytest, the package's by itself; return whether all of their tests passed."""
+    """Run tiers in one pytest run, the package's in one of its own; return whether all tests passed."""
     package = PACKAGE in tiers
     folders = ["tests"] if package else [f"tests/{tier}" for tier in tiers]
     directory = REPOSITORY / "packages" / PACKAGE if package else REPOSITORY
     print(f"\n== {f'packages/{PACKAGE}/tests' if package else ', '.join(folders)}", flush=True)
-    # The rehearsal's tests and the package's wait for half of their time: a third worker has what they leave.
+    # Tests of the rehearsal and the package spend half of their time waiting: a third worker uses the idle cores.
     workers = 3 if package or REHEARSAL in tiers else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
     argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *folders]
@@ -126,7 +126,7 @@ def run(tiers: Sequence[str], *options: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the tests that the arguments select; return the exit code."""
     parser = argparse.ArgumentParser(prog="make test", description=__doc__)
     parser.add_argument("--all", action="store_true", help="every tier, whatever changed")
     parser.add_argument("--tier", choices=TIERS, help="one tier, whole")

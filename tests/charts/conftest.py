@@ -24,7 +24,7 @@ def dev_ray(dev: Environment) -> RayObjects:
 
 @pytest.fixture(scope="session")
 def crd_schema() -> Callable[[str], Object]:
-    """Strict JSON schema of a served KubeRay version: a field that the CRD would prune is an error."""
+    """Return the strict JSON schema of a served KubeRay version: a field that the CRD would prune is an error."""
     found = sorted(paths.BINARIES.glob("*/kuberay-module/config/crd/bases/ray.io_rayclusters.yaml"))
     if not found:
         pytest.skip("KubeRay's CRDs come with the control plane's programs: `make rehearse` builds them")

@@ -1,4 +1,4 @@
-"""The only test of `environments/` and `manifests/`, which belong to the user: it holds whatever files are there."""
+"""The only test of `environments/` and `manifests/`, which belong to the user: it holds for any files there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs checkov, which has packages of its own that do not go with the project's: `make setup-policies` installs it."""
+"""Run checkov from its own environment (`make setup-policies`): its packages conflict with the project's."""
 
 import json
 import subprocess
@@ -15,9 +15,9 @@ PROGRAM = REPOSITORY / ".venv-policies" / "bin" / "checkov"
 
 
 def check(directory: Path, framework: Literal["kubernetes", "cloudformation"]) -> dict[str, list[Finding]]:
-    """Return what checkov says of the files in a folder: `failed_checks`, `skipped_checks`, `passed_checks`.
+    """Return checkov's findings for the files in a folder, by `failed_checks`, `skipped_checks` and `passed_checks`.
 
-    It asks nobody: its addresses lead nowhere, and it gets no key.
+    checkov sends nothing: its proxies are unreachable, and it gets no API key.
     """
     if not PROGRAM.exists():
         pytest.skip("checkov is not installed: `make setup-policies`")
@@ -37,6 +37,6 @@ def check(directory: Path, framework: Literal["kubernetes", "cloudformation"]) -
 
 
 def places(findings: list[Finding], part: str) -> set[tuple[str, str, str]]:
-    """File, object or resource, and policy of the findings below one of the folder's own folders."""
+    """Return (file, object or resource, policy) of each finding in the top folder `part`."""
     found = ((finding["file_path"].split("/", 2)[1:], finding) for finding in findings)
     return {(file, finding["resource"], finding["check_id"]) for (top, file), finding in found if top == part}

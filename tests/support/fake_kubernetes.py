@@ -1,4 +1,4 @@
-"""An API server of pods, nodes, jobs and leases on localhost, with TLS, tokens, watches and preconditions."""
+"""A fake API server on localhost: pods, nodes, jobs and leases, with TLS, tokens, watches and preconditions."""
 
 import json
 import ssl
@@ -26,12 +26,12 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Ended:
-    """In the place of an event: the server ends the watch."""
+    """A marker that a test queues instead of an event: the server ends the watch."""
 
 
 @dataclass
 class FakeKubernetes:
-    """What is there, and what was asked."""
+    """The server's objects, and the requests that it got."""
 
     cluster: ApiServer
     collections: dict[str, dict[str, Object]] = field(
@@ -39,24 +39,24 @@ class FakeKubernetes:
     )
     watched: dict[str, "Queue[Object | type[Ended]]"] = field(default_factory=lambda: {PODS: Queue(), NODES: Queue()})
     forbidden: set[str] = field(default_factory=set)
-    """`verb resource` that a review refuses."""
+    """Each `verb resource` that a SelfSubjectAccessReview denies."""
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """`METHOD path` → status and message of an error."""
+    """Map `METHOD path` to the status and message of an error."""
     requests: list[tuple[str, str, Object]] = field(default_factory=list)
     """Method, path with query, body of each request."""
     tokens: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, path: str, item: Object) -> None:
-        """Add an object, or change it, as an administrator."""
+        """Add or replace an object, as an administrator would."""
         self.collections[path][item["metadata"]["name"]] = item
 
     def asked(self, method: str, path: str) -> list[Object]:
-        """Bodies of the requests of a method whose path begins so."""
+        """Return the bodies of a method's requests whose path begins with `path`."""
         return [body for asked, where, body in self.requests if asked == method and where.startswith(path)]
 
     def answer(self, method: str, target: str, body: Object) -> tuple[int, Object]:
-        """Status and body of an answer that is no watch."""
+        """Return status and body of the answer to any request but a watch."""
         path, _, query = target.partition("?")
         if refusal := self.refuse.get(f"{method} {path}"):
             return refusal[0], {"kind": "Status", "message": refusal[1]}
@@ -105,7 +105,7 @@ class FakeKubernetes:
         return 200, new
 
     def _list(self, path: str, query: str) -> tuple[int, Object]:
-        """At most two at a time, whatever the limit."""
+        """Return pages of at most two objects, whatever the limit."""
         items = list(self.collections[path].values())
         start = int(parse_qs(query).get("continue", ["0"])[0])
         metadata = {"resourceVersion": "100"} | ({"continue": str(start + 2)} if len(items) > start + 2 else {})
@@ -114,7 +114,7 @@ class FakeKubernetes:
 
 @contextmanager
 def serve(pki: Pki, account: Path) -> Iterator[FakeKubernetes]:
-    """Serve until the block ends; `account` becomes the service account's folder."""
+    """Serve until the block ends, and write the service account's files to `account`."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,6 +1,6 @@
-"""Ray's Jobs API as Ray 2.42.1's dashboard answers (ray: dashboard/modules/job/job_head.py), on a loopback address.
+"""A fake of the Jobs API of Ray 2.42.1 (ray: dashboard/modules/job/job_head.py), on a loopback address.
 
-Strict: a field or a path that Ray does not know is refused.
+The fake is strict: it refuses fields and paths that Ray does not know.
 """
 
 import base64
@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class FakeJob:
-    """A job, and what it prints; an end is what a test gives it."""
+    """A job and its output; it runs until a test ends it."""
 
     request: dict[str, Any]
     status: str = "RUNNING"
@@ -35,32 +35,32 @@ class FakeJob:
     output: str = ""
 
     def end(self, status: str, exit_code: int | None = None, message: str = "") -> None:
-        """Let it end."""
+        """End the job with this status."""
         self.exit_code, self.message, self.status = exit_code, message, status
 
 
 @dataclass
 class FakeRay:
-    """A head; `lose` makes it another, which has forgotten everything."""
+    """A head; `lose` replaces it by one without any jobs or packages."""
 
     host: str
     session: str = "session_1"
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     packages: dict[str, bytes] = field(default_factory=dict)
     submissions: list[str] = field(default_factory=list)
-    """Every submission that was accepted, in all its lives."""
+    """Every accepted submission, including those before a `lose`."""
     stops: list[str] = field(default_factory=list)
     away: bool = False
     refuse: tuple[int, str] | None = None
     """Status and text of the answer to every submission."""
 
     def lose(self) -> None:
-        """The head is started anew."""
+        """Replace the head by a new one, which has lost all state."""
         self.jobs, self.packages = {}, {}
         self.session = f"session_{next(_numbers) + 1}"
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """Status and content of an answer that is no web socket."""
+        """Return status and content of the answer to any request but a web socket."""
         words = path.strip("/").split("/")
         answer: tuple[int, Any] = 404, f"{path} does not exist"
         match method, words:
@@ -115,7 +115,7 @@ def _details(id: str, job: FakeJob) -> dict[str, Any]:
 
 @contextmanager
 def serve(host: str | None = None, port: int = PORT) -> Iterator[FakeRay]:
-    """Serve until the block ends, by default on an address of its own: the port is always Ray's."""
+    """Serve until the block ends, by default on a random loopback address, because the port is always Ray's."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""Environments of tests: a directory instead of the committed one; documents that keep all rules, and broken ones."""
+"""Generate environments for tests, valid and broken ones, and read environments from another directory."""
 
 import copy
 from pathlib import Path
@@ -15,8 +15,8 @@ Document = dict[str, Any]
 
 
 def read_from(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything read environments of this directory instead of the committed ones."""
-    # Their default argument is the directory, bound when the function was made.
+    """Make all functions of `config` read environments from this directory instead of the committed one."""
+    # The directory is their default argument, which Python bound when it defined the functions.
     for function in (
         *(config.allowed_names, config.available, config.examine, config.file_of, config.load),
         *(config.misnamed, config.name_of, config.neighbours),
@@ -35,7 +35,7 @@ ZONES: Final = {
 
 
 def _heads() -> list[InstanceType]:
-    """Types on which a head of 2 CPUs and 8 GiB has a place beside DaemonSets and floating pods."""
+    """Return the types with room for a head of 2 CPUs and 8 GiB beside DaemonSets and floating pods."""
     return [
         kind
         for kind in catalogue().values()
@@ -57,7 +57,7 @@ names: Final = st.from_regex(r"[a-z][a-z0-9]{1,8}(-[a-z0-9]{1,4})?", fullmatch=T
 
 @st.composite
 def valid_environments(draw: st.DrawFn) -> Document:
-    """Documents that keep every rule; `name` is left to the file."""
+    """Generate documents that keep every rule, without `name`, which must be the file's."""
     region = draw(st.sampled_from(sorted(ZONES)))
     zones = draw(st.permutations(ZONES[region]))[: draw(st.integers(2, 3))]
     groups, clusters = draw(_groups_and_clusters(zones))
@@ -142,7 +142,7 @@ def _fsx(draw: st.DrawFn, *, existing_vpc: bool) -> Document:
 
 @st.composite
 def _groups_and_clusters(draw: st.DrawFn, zones: list[str]) -> tuple[list[Document], list[Document]]:
-    """A group of heads, one group for each group of workers, and the RayClusters on them."""
+    """Generate a group for heads, a group for each worker group, and the RayClusters on them."""
     head = draw(st.sampled_from(_heads()))
     cluster_names = draw(st.lists(names, unique=True, min_size=1, max_size=2))
     group_names = draw(
@@ -151,7 +151,7 @@ def _groups_and_clusters(draw: st.DrawFn, zones: list[str]) -> tuple[list[Docume
     groups = [{"name": group_names[0], "instance_type": head.name, "count": len(cluster_names)}]
     clusters = []
     for n, name in enumerate(cluster_names):
-        # With EFA in one zone all groups of a cluster are.
+        # EFA requires that all groups of a cluster are in one zone.
         zone = draw(st.sampled_from([None, *zones]))
         workers: list[Document] = []
         for group_name in group_names[1 + 2 * n : 3 + 2 * n][: draw(st.integers(1, 2))]:
@@ -190,7 +190,7 @@ def _worker_group(draw: st.DrawFn, name: str) -> Document:
     if draw(st.booleans()):
         group["deep_health_checks"] = ["InstanceStress"]
     else:
-        # Neuron's device plugin tolerates no taint that keeps pods away.
+        # Neuron's device plugin tolerates no taint that repels pods.
         neuron = kind.gpus < kind.accelerators
         effect = st.sampled_from(["PreferNoSchedule"] if neuron else ["NoSchedule", "PreferNoSchedule"])
         group["taints"] = [
@@ -217,7 +217,7 @@ _VALUES: Final = st.recursive(
 
 @st.composite
 def changed_environments(draw: st.DrawFn) -> Document:
-    """Valid documents with one to four changes anywhere, most of which break them."""
+    """Generate valid documents with one to four random changes, most of which break them."""
     document = copy.deepcopy(draw(valid_environments()))
     for _ in range(draw(st.integers(1, 4))):
         place: Any = document

@@ -1,7 +1,7 @@
-"""Draws by one seed for a whole run of the tests, so that what was drawn can be drawn again.
+"""Draw samples with one seed for a whole run of the tests, so that the run can be repeated.
 
-A test marked `sampled(few)` has more cases than a run has time for: a run takes `few` of them, the seed says which.
-`-m sampled` (`make test-long`) takes all of them, or as many as the marker's `long` says.
+A test marked `sampled(few)` has more cases than a run has time for: a run takes `few` cases, drawn by the seed.
+`-m sampled` (`make test-long`) takes all cases, or as many as the marker's `long` states.
 """
 
 import os
@@ -18,7 +18,7 @@ MARKER: Final = "sampled"
 
 
 def seed() -> int:
-    """Return TEST_SEED, or without it a number that the commit gives."""
+    """Return TEST_SEED, or without it a number derived from the commit."""
     if given := os.environ.get(SEED):
         return int(given)
     argv = ["git", "rev-parse", "HEAD"]
@@ -27,23 +27,23 @@ def seed() -> int:
 
 
 def drawing(name: str) -> random.Random:
-    """Return what draws for one purpose: the same for the same seed, whatever else is drawn."""
+    """Return a generator for one purpose. It depends on the seed and the name only, not on other draws."""
     return random.Random(f"{seed()} {name}")  # noqa: S311 (tests, not secrets)
 
 
 @pytest.fixture
 def draw(request: pytest.FixtureRequest) -> random.Random:
-    """What a test draws with."""
+    """Return the random generator of one test."""
     return drawing(request.node.nodeid)
 
 
 def pytest_report_header() -> str:
-    """Say how this run's samples are repeated."""
+    """Return the line that shows how to repeat this run's samples."""
     return f"{SEED}={seed()} repeats what is drawn"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases of sampled tests that are not drawn."""
+    """Deselect the cases of sampled tests that were not drawn."""
     long = MARKER in config.option.markexpr
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Name the sampled cases that ran."""
+    """List the sampled cases that ran."""
     said = [each for found in terminalreporter.stats.values() for each in found]
     named = {each.nodeid for each in said if isinstance(each, pytest.TestReport) and MARKER in each.keywords}
     if named:

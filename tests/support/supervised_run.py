@@ -1,4 +1,4 @@
-"""A run whose supervisor is a process of its own, between a fake API server and a Ray."""
+"""A run whose supervisor is a separate process, between a fake API server and a Ray head."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from controllers import job_decision, job_supervisor, supervision
 supervision._LOOK = supervision._RENEW = job_decision._FIRST_DELAY = 0.2
 sys.exit(job_supervisor.main())
 """
-"""The program with shorter pauses."""
+"""The supervisor's program with shorter pauses."""
 
 
 class Supervised:
@@ -36,13 +36,13 @@ class Supervised:
         self.head(head)
 
     def head(self, address: str | None, uid: str = "head-1") -> None:
-        """Say where the head's pod is; None: there is none."""
+        """Set the address of the head's pod; with None, remove the pod."""
         self.kubernetes.collections[PODS].pop("rayml-head", None)
         if address:
             self.pod("rayml-head", "head", uid, address)
 
     def pod(self, name: str, kind: str, uid: str, address: str = "10.0.0.1") -> None:
-        """Add a pod that runs."""
+        """Add a running pod."""
         labels = {"ray.io/cluster": "rayml", "ray.io/node-type": kind}
         pod = {
             "metadata": {"name": name, "uid": uid, "labels": labels},
@@ -58,7 +58,7 @@ class Supervised:
         entrypoint: str = "python train.py",
         hurried: bool = True,
     ) -> int:
-        """Start a supervisor; return its process id."""
+        """Start a supervisor, and return its process id."""
         program = ["-c", HURRIED] if hurried else ["-m", "controllers.job_supervisor"]
         cluster = self.kubernetes.cluster
         words = [
@@ -86,16 +86,16 @@ class Supervised:
         return process.pid
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
-        """Send a signal to the newest supervisor, and wait for its end."""
+        """Send a signal to the newest supervisor, and wait until it exits."""
         self._processes[-1].send_signal(number)
         return self.exit_code()
 
     def exit_code(self, seconds: float = PATIENCE) -> int:
-        """Wait for the newest supervisor's end."""
+        """Wait until the newest supervisor exits, and return its exit code."""
         return self._processes[-1].wait(seconds)
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Kill all supervisors that still run."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()
@@ -103,22 +103,22 @@ class Supervised:
 
     @property
     def state(self) -> Object:
-        """What the supervisor wrote down."""
+        """Return the state that the supervisor recorded."""
         lease = self.kubernetes.collections[LEASES].get("train", {"metadata": {}})
         state: Object = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
         return state
 
     def said(self, message: str) -> list[Object]:
-        """The supervisor's own lines with a message."""
+        """Return the supervisor's log lines that contain a message."""
         lines = (json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{"))
         return [line for line in lines if line["message"] == message]
 
     def free_lease(self) -> None:
-        """As if the Lease of one that was killed had run out."""
+        """Expire the Lease, as happens some time after its holder was killed."""
         lease = self.kubernetes.collections[LEASES]["train"]
         lease["spec"]["holderIdentity"] = ""
 
     def stop(self) -> None:
-        """Ask for the end of the run, as `ops job stop` does."""
+        """Request that the run stops, as `ops job stop` does."""
         job = self.kubernetes.collections[JOBS]["train"]
         job["metadata"]["annotations"]["ray-on-hyperpod/stop"] = "requested"

@@ -1,7 +1,7 @@
-"""Keeps tests away from what users edit: `environments/`, and `manifests/`, which is rendered from it.
+"""Refuse tests the files that users edit: `environments/`, and `manifests/`, which is rendered from it.
 
-Tests read the environments of `tests/environments/`; a test that opens a user's file would fail after the user's edit.
-Programs that tests start inherit the folder's name.
+A test that reads a user's file would fail after the user's edit. Tests read `tests/environments/` instead, and the
+programs that they start inherit this folder's name.
 """
 
 import os
@@ -16,10 +16,10 @@ ENVIRONMENTS: Final = REPOSITORY / "environments"
 MANIFESTS: Final = REPOSITORY / "manifests"
 FROZEN: Final = REPOSITORY / "tests" / "environments"
 VARIABLE: Final = "RAYHP_ENVIRONMENTS"
-"""config.load's DIRECTORY_VARIABLE; this is imported before `config` is."""
+"""DIRECTORY_VARIABLE of config.load, repeated because this module is imported before `config`."""
 
 _FOLDERS: Final = (f"{ENVIRONMENTS}/", f"{MANIFESTS}/")
-# `ops schema` makes it of the models: it is the project's.
+# Belongs to the project: `ops schema` writes it from the models.
 _SCHEMA: Final = str(ENVIRONMENTS / "schema.json")
 _PROGRAMS: Final = frozenset({"app.py", "cdk", "make", "ops", "rehearsal"})
 _EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir"})
@@ -27,12 +27,12 @@ _reading = False
 
 
 class UsersFileError(AssertionError):
-    """A test opened a file or a folder that users edit."""
+    """A test opened a file or a folder that users edit, or started a program that would."""
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Let the one test of the users' files read them."""
+    """Allow the one test of the users' files to read them until the block ends."""
     global _reading  # noqa: PLW0603
     _reading = True
     try:
@@ -42,13 +42,13 @@ def reading() -> Iterator[None]:
 
 
 def keep_away() -> None:
-    """Let tests, and the programs that they start, read the frozen environments; refuse this process the users'."""
+    """Direct tests and the programs that they start to the frozen environments, and refuse the users' files."""
     os.environ[VARIABLE] = str(FROZEN)
     sys.addaudithook(_refuse)
 
 
 def _refuse_program(arguments: Sequence[Any], directory: Any, variables: Mapping[str, str] | None) -> None:
-    """Refuse to start what reads environments, in the project itself, without the name of the frozen ones."""
+    """Raise if a program of the project starts in the repository without the variable of the frozen environments."""
     if variables is None or VARIABLE in variables or Path(directory or ".").resolve() != REPOSITORY:
         return
     words = {os.path.basename(os.fsdecode(word)) for word in arguments}  # noqa: PTH119
@@ -63,8 +63,8 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
         return
     given = os.fsdecode(arguments[0])
     if event == "open" and arguments[1] is None and not given.startswith("/"):
-        # os.open: what shutil.rmtree opens so is relative to a folder that the hook is not told.
+        # os.open with a relative path, as shutil.rmtree calls it: the hook does not learn the base folder.
         return
-    path = os.path.abspath(given)  # noqa: PTH100 (the hook sees each file that is opened)
+    path = os.path.abspath(given)  # noqa: PTH100 (pathlib is too slow: the hook runs for each opened file)
     if f"{path}/".startswith(_FOLDERS) and path != _SCHEMA:
         raise UsersFileError(f"a test opens {path}, which users edit: read {FROZEN} (config.load does) instead")

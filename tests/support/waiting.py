@@ -1,4 +1,4 @@
-"""The patience of the project's tests: the embedded account's own, and more for a whole rehearsal."""
+"""Patience of the project's tests: the embedded account's own, and more for a whole rehearsal."""
 
 from typing import Final
 

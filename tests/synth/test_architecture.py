@@ -1,4 +1,4 @@
-"""Every box of the README's picture stands for something that is synthesised."""
+"""Every box of the README's picture represents a synthesised resource."""
 
 import re
 from pathlib import Path

@@ -11,7 +11,7 @@ from cfnlint.runner import Runner
 from config import available
 from tests.synth.support.synthesis import PARTS, Assemblies
 
-# CDK says dependencies twice: W3005, "obsolete DependsOn".
+# CDK states dependencies twice: W3005, "obsolete DependsOn".
 IGNORED = ["W3005"]
 
 

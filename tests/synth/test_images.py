@@ -1,4 +1,4 @@
-"""With `image_registry` nothing is pulled from a public registry, and nodes and builds may pull from it."""
+"""With `image_registry`, nothing comes from a public registry, and nodes and builds may pull from the private one."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.synth.support.synthesis import Assemblies, Assembly, synthesise
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping below `value` that names an image."""
+    """Yield every mapping below `value` that names an image."""
     if isinstance(value, dict):
         if isinstance(value.get("image"), str):
             yield value
@@ -35,7 +35,7 @@ def _images(assembly: Assembly) -> set[str]:
 
 
 def _values(assembly: Assembly, chart: str) -> dict[str, Any]:
-    """The Helm values of the release that takes any, by the name of the chart's release."""
+    """Return the Helm values of the only release `chart` with values."""
     [values] = [
         json.loads(text(release["Values"]))
         for template in assembly.templates.values()

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedded_account.kubernetes.binaries import BinariesError
-from embedded_account.processes import ProcessError
+from embedded_account.kubernetes.building.binaries import BinariesError
+from embedded_account.machine.processes import ProcessError
 from embedded_account.running import ACCOUNT_ID, CLOCK_SCALE, REGION, default_cache, serve
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from embedded_account.processes import ProcessError
+from embedded_account.machine.processes import ProcessError
 
 CDK_PRELOAD: Final = Path(__file__).with_name("cdk_preload.js")
 """Loaded before the CDK CLI: its pauses become simulated time, its compile cache stays its own."""

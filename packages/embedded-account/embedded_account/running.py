@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from embedded_account.isolation import child_environment
-from embedded_account.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import Child, ProcessError, Supervisor, free_port
 from embedded_account.paths import CDK_PRELOAD, NODE_MODULES, require_cdk
-from embedded_account.processes import Child, ProcessError, Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 
 ACCOUNT_ID: Final = "111122223333"
@@ -112,7 +112,7 @@ class EmbeddedAccount:
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Let something go wrong in HyperPod, as embedded_account/hyperpod/faults.py describes."""
+        """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, description: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.isolation import search_path
+from embedded_account.machine.isolation import search_path
 from embedded_account.paths import CDK_PRELOAD, NODE_MODULES
 
 _TIMERS = """

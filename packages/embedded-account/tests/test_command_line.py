@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from embedded_account.processes import living
+from embedded_account.machine.processes import living
 
 SAY_WHO: Final = "import boto3, json; print(json.dumps(boto3.client('sts').get_caller_identity()))"
 

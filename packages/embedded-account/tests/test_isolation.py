@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.isolation import child_environment
+from embedded_account.machine.isolation import child_environment
 from embedded_account.testing.waiting import PATIENCE
 
 CALLER = {

@@ -1,4 +1,4 @@
-"""Children are logged, recorded, watched, and never outlive whoever started them."""
+"""Child processes are logged, recorded and watched, and end with their parent."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
+from embedded_account.machine.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
 from embedded_account.testing.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
@@ -47,7 +47,7 @@ def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from embedded_account.processes import Supervisor\n"
+        "import sys, time; from pathlib import Path; from embedded_account.machine.processes import Supervisor\n"
         f"print(Supervisor(Path({str(tmp_path)!r})).start('child', {SLEEP!r}, {ENV!r}).pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
@@ -66,7 +66,7 @@ def test_what_an_earlier_run_left_is_ended_by_its_own_id(tmp_path: Path) -> None
 
 
 def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path: Path) -> None:
-    with subprocess.Popen(SLEEP) as stranger:  # not the leader of a session, as a supervised child is
+    with subprocess.Popen(SLEEP) as stranger:  # Unlike a supervised child, this process does not lead a session.
         (tmp_path / "kept.pid").write_text(f"{stranger.pid}\n")
         assert stop_recorded(tmp_path) == []
         assert is_alive(stranger.pid)

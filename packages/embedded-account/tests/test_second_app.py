@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
+from embedded_account.machine.processes import living
 from embedded_account.paths import NODE_MODULES
-from embedded_account.processes import living
 
 PACKAGE: Final = Path(__file__).parents[1]
 APP: Final = Path(__file__).with_name("app")

@@ -1,4 +1,4 @@
-"""Who may connect to whom in an environment, as a table, and the pods that it speaks of."""
+"""The table of allowed connections in an environment, and the pods that it names."""
 
 from dataclasses import replace
 from ipaddress import ip_address
@@ -22,8 +22,8 @@ from rehearsal.paths import REPOSITORY
 from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS, Object
 from tests.charts.support.network_policies import INTERNET, Pod
 
-# From each pod of the first column to each of the second, on the ports of the third (TCP, unless one says UDP), where
-# `aws_ray` has the key of the fourth. All other connections from or to a pod of the project's namespaces are denied.
+# Columns: source pods, target pods, ports (TCP unless marked UDP), and the key of `aws_ray` that opens the connection.
+# All other connections from or to a pod of the project's namespaces are denied.
 TABLE = (REPOSITORY / "docs" / "explain" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
@@ -34,19 +34,19 @@ Connection = tuple[str, str, int, str]
 
 
 def with_two_ray_clusters(environment: Environment) -> Environment:
-    """The environment, and beside its RayCluster another that is called `other`."""
+    """Return the environment with a second RayCluster, `other`."""
     [cluster] = environment.ray.clusters
     both = (cluster, cluster.model_copy(update={"name": "other"}))
     return environment.model_copy(update={"ray": environment.ray.model_copy(update={"clusters": both})})
 
 
 def with_aws_ray(environment: Environment, *keys: str) -> Environment:
-    """The environment with these keys of `aws_ray` on."""
+    """Return the environment with these keys of `aws_ray` enabled."""
     return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(keys, True))})
 
 
 class Matrix:
-    """The pods of an environment by the table's names, its policies, and the connections that are spoken of."""
+    """The pods of an environment by the table's names, its policies, and all connections to check."""
 
     def __init__(self, environment: Environment) -> None:
         self.objects = _objects(environment)
@@ -57,7 +57,7 @@ class Matrix:
         self.namespaces = {item["metadata"]["name"] for item in self.of_kind("Namespace")}
         self.pods = self._pods(environment)
         self.own = {name for name, pod in self.pods.items() if pod.namespace in self.namespaces}
-        # From or to a pod of the project's namespaces.
+        # Each connection has at least one end in the project's namespaces.
         self.connections: list[Connection] = [
             (source, target, port, protocol)
             for source, target in product(self.pods, self.pods)
@@ -66,11 +66,11 @@ class Matrix:
         ]
 
     def of_kind(self, kind: str) -> list[Object]:
-        """The environment's objects of a kind."""
+        """Return the environment's objects of a kind."""
         return [item for item in self.objects if item["kind"] == kind]
 
     def allowed(self) -> set[Connection]:
-        """The connections that the table allows; of pods that the environment does not have, none."""
+        """Return the connections that the table allows, without those of pods that the environment lacks."""
         outside = self.pods.keys() - self.own - {"instance-metadata"}
         groups = {
             "@outside": outside,
@@ -93,7 +93,7 @@ class Matrix:
         return any(ip_address(pod.address) in block for block in self._node_subnets)
 
     def _pods(self, environment: Environment) -> dict[str, Pod]:
-        """Those with a role carry the labels that the manifests give them."""
+        """Return the pods by name. Pods of the project carry the labels of the manifests."""
         ray, operators = environment.ray.namespace, environment.kuberay.namespace
         [reaper] = [item for item in self.of_kind("Deployment") if item["metadata"]["name"] == REAPER]
         found = {
@@ -110,7 +110,7 @@ class Matrix:
             "csi-controller": Pod(SYSTEM_NAMESPACE, {"app": "fsx-csi-controller"}),
             "stranger": Pod("default"),
             "internet": INTERNET,
-            # EKS's API server is an address of the VPC.
+            # EKS's API server has an address in the VPC.
             "api-server": replace(INTERNET, address="10.192.1.20"),
             "instance-metadata": replace(INTERNET, address="169.254.169.254"),
             "another-node": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-proxy"}, address="10.192.64.5", host_network=True),
@@ -125,13 +125,13 @@ class Matrix:
             found[name] = Pod(namespace, _labels(job["spec"]))
         for template in self.of_kind("CronJob"):
             found["supervisor"] = Pod(ray, _labels(template["spec"]["jobTemplate"]["spec"]))
-        # Pods of another namespace that carry the same labels.
+        # Pods of another namespace with the same labels.
         roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "collector", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}
 
 
 def _objects(environment: Environment) -> list[Object]:
-    """Every Kubernetes object of the environment but those inside Helm releases."""
+    """Return every Kubernetes object of the environment, except those of Helm releases."""
     made = [platform_objects(environment, PLATFORM_FACTS), ray_objects(environment, RAY_FACTS)]
     values = [value for each in made for value in vars(each).values()]
     charts = [chart for value in values for chart in (value.values() if isinstance(value, dict) else [value])]
@@ -139,7 +139,7 @@ def _objects(environment: Environment) -> list[Object]:
 
 
 def _ray_pod(namespace: str, cluster: str, kind: str, group: Object) -> Pod:
-    """As KubeRay 1.2.0 labels it (its common/pod.go)."""
+    """Return a Ray pod with the labels that KubeRay 1.2.0 gives it (its common/pod.go)."""
     own = {"ray.io/is-ray-node": "yes", "ray.io/cluster": cluster, "ray.io/node-type": kind}
     return Pod(namespace, {**_labels(group), **own})
 

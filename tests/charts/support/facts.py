@@ -1,4 +1,4 @@
-"""Values that only a deployment knows, as tests render the charts with them."""
+"""Example values for facts that only a deployment knows; tests render the charts with them."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Evaluates NetworkPolicies for single connections, as Kubernetes documents them.
+"""Evaluate NetworkPolicies for single connections, as Kubernetes documents them.
 
-Source: Kubernetes' concept page "Network Policies" and the API reference of networking.k8s.io/v1. What is not
-evaluated fails loudly.
+Source: Kubernetes' concept page "Network Policies" and the API reference of networking.k8s.io/v1. A field that the
+evaluation does not cover raises an AssertionError.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ _SIDES = {"Ingress": "from", "Egress": "to"}
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod, or with `namespace` None an address outside of the cluster.
+    """A pod, or with `namespace` None an address outside the cluster.
 
-    `ports` are the container ports' names. A pod of the node's network is chosen by no policy and no selector: it is
-    an address. `namespace_labels` are those beside the one that every namespace has.
+    `ports` maps the names of container ports to numbers. Policies and selectors never match a pod on the node's
+    network: it counts as an address. `namespace_labels` are those in addition to the label that every namespace has.
     """
 
     namespace: str | None
@@ -34,7 +34,7 @@ class Pod:
 
     @property
     def is_selectable(self) -> bool:
-        """Whether selectors can choose it."""
+        """Return whether selectors can match the pod."""
         return self.namespace is not None and not self.host_network
 
 
@@ -43,7 +43,7 @@ INTERNET = Pod(None, address="198.51.100.7")
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A connection, seen from one of its ends: `peer` is the other."""
+    """A connection, seen from one end: `peer` is the other end."""
 
     peer: Pod
     target: Pod
@@ -52,9 +52,9 @@ class _Wanted:
 
 
 def connects(policies: Iterable[Object], source: Pod, target: Pod, port: int, protocol: str = "TCP") -> bool:
-    """Whether `source` may open a connection to `target`: both ends must allow it.
+    """Return whether `source` may open a connection to `target`: both ends must allow it.
 
-    What comes from the target's own node is always let in, which is not evaluated: no two pods share a node here.
+    Kubernetes always admits traffic from the target's own node. This is not evaluated: no two pods share a node here.
     """
     known = list(policies)
     return _allows(known, "Egress", source, _Wanted(target, target, port, protocol)) and _allows(
@@ -69,7 +69,7 @@ def _allows(policies: list[Object], direction: str, pod: Pod, wanted: _Wanted) -
 
 
 def _admits(rule: Object, side: str, namespace: str, wanted: _Wanted) -> bool:
-    """Whether a rule admits the connection; without peers it means all, without ports all."""
+    """Return whether a rule admits the connection; without peers or ports, it admits all peers or ports."""
     _only(rule, {side, "ports"})
     peers, ports = rule.get(side), rule.get("ports")
     return (not peers or any(_is_peer(peer, wanted.peer, namespace) for peer in peers)) and (
@@ -80,7 +80,7 @@ def _admits(rule: Object, side: str, namespace: str, wanted: _Wanted) -> bool:
 def _concerns(policy: Object, pod: Pod, direction: str) -> bool:
     spec = policy["spec"]
     _only(spec, _POLICY_FIELDS)
-    # Kubernetes' default: Ingress always, Egress where a rule says so.
+    # Kubernetes' default: Ingress always, Egress only if the policy has egress rules.
     types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
     return (
         pod.is_selectable
@@ -93,8 +93,8 @@ def _concerns(policy: Object, pod: Pod, direction: str) -> bool:
 def _is_peer(allowed: Object, peer: Pod, namespace: str) -> bool:
     _only(allowed, _PEER_FIELDS)
     if block := allowed.get("ipBlock"):
-        assert len(allowed) == 1, "an ipBlock stands alone"
-        # Pods' addresses lie in a block as well; that a CNI lets them through is the careful assumption.
+        assert len(allowed) == 1, "a peer with an ipBlock has no selectors"
+        # A block may include pod addresses. The safe assumption is that the CNI admits them.
         return _lies_in(peer.address, block["cidr"]) and not any(
             _lies_in(peer.address, left_out) for left_out in block.get("except", [])
         )
@@ -119,7 +119,7 @@ def _is_port(allowed: Object, wanted: _Wanted) -> bool:
         return False
     first = allowed.get("port")
     if isinstance(first, str):
-        # The name that the target's container gives it, whichever direction the rule has.
+        # A port name always refers to the target's container, in both directions.
         return wanted.target.ports.get(first) == wanted.port
     return first is None or int(first) <= wanted.port <= int(allowed.get("endPort") or first)
 

@@ -1,4 +1,4 @@
-"""RayClusters of tests: small ones, and one that has every key."""
+"""Build RayClusters for tests: a small one, and one with every key."""
 
 from dataclasses import fields
 from typing import Any
@@ -19,7 +19,7 @@ TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved
 
 
 def a_worker_group(**changes: Any) -> WorkerGroup:
-    """A group of four; changes of a WorkerGroup's own fields, and of its RayWorkers'."""
+    """Return a group of four workers; `changes` may name fields of WorkerGroup and of RayWorkers."""
     sizes = {"replicas": 4, "min_replicas": 1, "max_replicas": 10}
     configured = {"name": "gpu-group", "instance_group": "worker-group-1", **sizes}
     own = {key: changes.pop(key) for key in changes.keys() & {each.name for each in fields(WorkerGroup)}}
@@ -39,13 +39,13 @@ def a_ray_cluster(*workers: WorkerGroup) -> RayClusterSpec:
 
 
 def rendered(cluster: RayClusterSpec) -> Object:
-    """The RayCluster object as it is applied."""
+    """Return the RayCluster object as it is applied."""
     [manifest] = RayClusterChart(cdk8s.App(), "cluster", cluster=cluster).to_json()
     return dict(manifest)
 
 
 def with_every_ray_key(environment: Environment) -> Environment:
-    """The environment whose one RayCluster states every key there is, on tainted and labelled groups."""
+    """Return the environment with every key of its RayCluster set, on tainted and labelled groups."""
     [cluster] = environment.ray.clusters
     [workers] = cluster.workers
     selector = {"team": "a"}

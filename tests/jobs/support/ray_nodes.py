@@ -1,4 +1,4 @@
-"""Ray nodes on this machine that can be killed, frozen and replaced."""
+"""Start Ray nodes on this machine that tests can kill, freeze and replace."""
 
 import os
 import secrets
@@ -13,10 +13,10 @@ from typing import Any, Self
 from ray._private.services import write_node_ip_address
 from ray.cluster_utils import Cluster
 
-from embedded_account.processes import free_port
+from embedded_account.machine.processes import free_port
 from tests.support.waiting import PATIENCE
 
-# Ray's own patience with a silent node is half a minute, with a lost head one minute.
+# By default, Ray waits half a minute for a silent node, and one minute for a lost head.
 IMPATIENT = {
     "health_check_initial_delay_ms": 2000,
     "health_check_period_ms": 1000,
@@ -27,14 +27,14 @@ IMPATIENT = {
 
 
 class Nodes:
-    """A head without CPUs, as HyperPod's, and worker nodes; `system_config` is Ray's."""
+    """A head without CPUs, as on HyperPod, and worker nodes; `system_config` is Ray's."""
 
     def __init__(self, system_config: Mapping[str, int] = IMPATIENT) -> None:
         self._system_config = dict(system_config)
-        # Short: Ray's sockets lie below it, and a socket's path has 107 characters at most.
+        # Short, because Ray's sockets are below it, and a socket's path has at most 107 characters.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._frozen: list[int] = []
-        # Other tests' nodes have addresses of another network.
+        # A random network, so that nodes of other tests have other addresses.
         self._network = IPv4Address("127.1.0.0") + 256 * secrets.randbelow(2**14)
         self._added = 0
         self.workers: list[Any] = []
@@ -58,11 +58,11 @@ class Nodes:
         return str(self._cluster.address)
 
     def start_head(self) -> None:
-        """A new head, with a memory of nothing."""
-        # Ray notes the newest head's address in a folder of the whole machine otherwise, which need not exist.
+        """Start a new head without any state."""
+        # Otherwise Ray writes the newest head's address to a folder of the whole machine, which may not exist.
         os.environ["RAY_TMPDIR"] = str(self._directory)
         (self._directory / "ray").mkdir(exist_ok=True)
-        # Without a head at first: what fails to start is shut down, too.
+        # Without a head at first, so that a head that fails to start is shut down, too.
         self._cluster = Cluster(initialize_head=False, shutdown_at_exit=False)
         self._add_node(
             num_cpus=0,
@@ -73,23 +73,23 @@ class Nodes:
         )
 
     def add(self) -> None:
-        """A new worker node, of one CPU, on a loopback address of its own."""
+        """Add a worker node with one CPU on a loopback address of its own."""
         self._added += 1
         address = str(self._network + self._added)
         self.workers.append(self._add_node(num_cpus=1, node_ip_address=address))
-        # A job joins a node of the address that the machine's last node wrote down. It belongs to the head, where Ray
-        # Jobs starts it: once the node that it joined is lost, Ray starts nothing for it any more, and does not say so.
+        # A job joins the node whose address was written last on this machine. It must join the head, where Ray Jobs
+        # starts it: after the loss of the joined node, Ray silently starts no more workers for the job.
         head = self._cluster.head_node
         write_node_ip_address(head.get_session_dir_path(), head.node_ip_address)
 
     def _add_node(self, **words: Any) -> Any:
-        """Start a node; unlike Ray, give a busy machine its time."""
+        """Start a node, and wait longer for it than Ray does, because busy machines are slow."""
         node = self._cluster.add_node(wait=False, **words)
         self._cluster._wait_for_node(node, timeout=PATIENCE)
         return node
 
     def be(self, workers: int) -> None:
-        """Have this many worker nodes, all well, whatever an earlier test did to them."""
+        """Provide this many healthy worker nodes, whatever an earlier test did to them."""
         self.thaw()
         for index, node in reversed(list(enumerate(self.workers))):
             if not node.remaining_processes_alive() or index >= workers:
@@ -98,14 +98,14 @@ class Nodes:
             self.add()
 
     def kill(self, index: int) -> None:
-        """End a node and everything on it, at once, as a power failure does."""
+        """Kill a node and all its processes at once, as a power failure does."""
         node = self.workers.pop(index)
         for pid in processes_of(node):
             _signal(pid, signal.SIGKILL)
         self._cluster.remove_node(node, allow_graceful=False)
 
     def freeze(self, index: int) -> None:
-        """Let a node stand still, as one behind a broken network does for the others."""
+        """Stop all processes of a node: to other nodes, it looks cut off from the network."""
         self._frozen = processes_of(self.workers[index])
         for pid in self._frozen:
             _signal(pid, signal.SIGSTOP)
@@ -116,12 +116,12 @@ class Nodes:
         self._frozen = []
 
     def lose_head(self) -> None:
-        """End the head at once. Its worker nodes are left alone: they give up later, or never."""
+        """Kill the head at once. Its worker nodes keep running: they exit later, or never."""
         for pid in processes_of(self._cluster.head_node):
             _signal(pid, signal.SIGKILL)
 
     def replace_head(self) -> None:
-        """A new head after a lost one; Kubernetes has ended the worker pods of the old one meanwhile."""
+        """Replace a lost head. Kill the worker nodes first, as Kubernetes ends the worker pods of the old head."""
         for pid in [pid for node in self.workers for pid in processes_of(node)]:
             _signal(pid, signal.SIGKILL)
         self.workers = []
@@ -130,7 +130,7 @@ class Nodes:
 
 
 def processes_of(node: Any) -> list[int]:
-    """The processes that Ray started for a node, and their children."""
+    """Return the processes that Ray started for a node, and their descendants."""
     roots = [info.process.pid for infos in node.all_processes.values() for info in infos]
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

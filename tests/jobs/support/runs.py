@@ -1,4 +1,4 @@
-"""Starts the small training (small_training.py) as a user would, and reads what it left."""
+"""Start the small training (small_training.py) as a user would, and read its results."""
 
 import json
 import os
@@ -23,7 +23,7 @@ JOB = Path(__file__).with_name("small_training.py")
 
 @dataclass(frozen=True)
 class Trained:
-    """A line of a worker's trace: it trained on these samples in this step."""
+    """A line of a worker's trace: in this step, the worker trained on these samples."""
 
     step: int
     rank: int
@@ -33,7 +33,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What nothing disturbed: the final weights, the final loss, and the samples of each step."""
+    """The result of an undisturbed run: the final weights, the final loss, and the samples of each step."""
 
     weights: dict[str, torch.Tensor]
     loss: float
@@ -78,7 +78,7 @@ class Runs:
         return CheckpointStore(open_storage(str(self.storage), "job"))
 
     def trained(self) -> list[Trained]:
-        """All that any worker trained on, in no order."""
+        """Return the trace lines of all workers, in no particular order."""
         lines = [line.split(" ") for file in self.trace.glob("*.txt") for line in file.read_text().splitlines()]
         return [
             Trained(int(step), int(rank), int(world), tuple(int(one) for one in samples.split(",") if one))
@@ -86,11 +86,11 @@ class Runs:
         ]
 
     def workers(self) -> list[int]:
-        """The processes that trained and still live."""
+        """Return the processes that trained and are still alive."""
         return [int(file.stem) for file in self.trace.glob("*.txt") if _is_rays(file.stem)]
 
     def allow(self, steps: int) -> None:
-        """Let the run train so many steps and no more, for now."""
+        """Limit the run to this many steps for now."""
         limit = self.trace / "limit"
         (new := limit.with_suffix(".new")).write_text(str(steps))
         new.replace(limit)
@@ -100,10 +100,10 @@ class Runs:
         wait_until(lambda: any(entry.step >= step for entry in self.trained()), f"step {step}", REHEARSAL_PATIENCE)
 
     def samples(self) -> dict[int, list[int]]:
-        """The samples of each step, of all workers together; a step that was done again counts once.
+        """Return the samples of each step, of all workers together; a repeated step counts once.
 
         Raises:
-            AssertionError: a step that was done again took other samples.
+            AssertionError: a repeated step took other samples.
         """
         parts: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {}
         for entry in self.trained():
@@ -119,7 +119,7 @@ class Runs:
         return self.store.committed()[-1]
 
     def weights(self, saved: Saved | None = None) -> dict[str, torch.Tensor]:
-        """The weights of the newest checkpoint, or of this one, read as anybody can read them."""
+        """Return the weights of this checkpoint, by default of the newest, read with PyTorch's own tools."""
         saved = saved or self.last()
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch) / "weights.pt"
@@ -136,14 +136,14 @@ class Runs:
 
 @dataclass
 class Attempt:
-    """A job that was started."""
+    """A started job."""
 
     job: subprocess.Popen[bytes]
     log: Path
     start: int
 
     def wait(self, seconds: float = REHEARSAL_PATIENCE) -> int:
-        """Its exit code."""
+        """Wait until the job ends; return its exit code."""
         return self.job.wait(seconds)
 
     @property
@@ -153,7 +153,7 @@ class Attempt:
             return re.sub(r"\x1b\[[0-9;]*m", "", log.read().decode())
 
     def resumed(self) -> list[int]:
-        """The steps that its groups of workers went on from."""
+        """Return the steps from which its worker groups resumed."""
         found = re.findall(r"attempt \d+\.\d+: (?:goes on from|starts at) step (\d+)", self.output)
         return [int(step) for step in found]
 

@@ -1,4 +1,4 @@
-"""A small training with dropout and momentum, slow enough to be hit: what is told of a run is compared to the bit."""
+"""A small training with dropout and momentum, slow enough to be interrupted; tests compare its results bit by bit."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ def dataset(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def train(config: dict[str, Any]) -> None:
-    """Train, and do on the way what the test asked for."""
+    """Train, and inject the faults that the test requested."""
     faults = config["faults"]
     checkpoints = resume.Checkpoints(config["run"])
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -67,7 +67,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def record(faults: dict[str, Any], step: int, rank: int, world: int, seen: list[int]) -> None:
-    """Tell the test which samples this worker trained on, and that it is here."""
+    """Record for the test which samples this worker trained on, and its process."""
     with (Path(faults["trace"]) / f"{os.getpid()}.txt").open("a") as trace:
         trace.write(f"{step} {rank} {world} {','.join(map(str, seen))}\n")
 
@@ -75,14 +75,14 @@ def record(faults: dict[str, Any], step: int, rank: int, world: int, seen: list[
 def save(
     directory: Path, *, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, faults: dict[str, Any], step: int
 ) -> None:
-    """Write a checkpoint, and what makes it fail."""
+    """Write a checkpoint, with the requested faults."""
     torch_state.save(directory, model, optimizer, rank=rank)
     if faults["fill"]:
         with (directory / f"ballast-{rank}").open("wb") as file:
             file.write(b"\0" * faults["fill"])
     torn = Path(faults["trace"]) / "torn"
     if step == faults["tear_at"] and rank == 1 and not torn.exists():
-        # All but finished: every file is there, the last one in part.
+        # Almost finished: all files exist, and the last one is incomplete.
         largest = max(directory.iterdir(), key=lambda path: path.stat().st_size)
         with largest.open("r+b") as file:
             file.truncate(10)
@@ -91,7 +91,7 @@ def save(
 
 
 def wait_until_allowed(faults: dict[str, Any], step: int) -> None:
-    """Wait where the test wants the run to: before the step that the file `limit` names, if there is one."""
+    """Wait before the step in the file `limit`, while the file exists."""
     limit = Path(faults["trace"]) / "limit"
     while limit.exists() and step >= int(limit.read_text()):
         time.sleep(0.02)
@@ -107,7 +107,7 @@ def fail_on_purpose(faults: dict[str, Any], step: int, rank: int) -> None:
 
 
 def patient_until(hung: Path, attempt: str, look: Callable[[], Mapping[str, int]], patience: float) -> Watchdog:
-    """Watch over an attempt, with something new at each look before a worker hangs: busy machines are slow to begin."""
+    """Return a watchdog that sees progress at each check until a worker hangs, because busy machines start slowly."""
     beats, hung_before = count(), hung.exists()
 
     def see() -> Mapping[str, int]:

@@ -8,7 +8,7 @@ from moto.ec2.models import ec2_backends
 
 from config import load
 from embedded_account.context import Account
-from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.eks_setup import NODE_POLICIES, Eks

@@ -9,7 +9,7 @@ import config
 from config import Environment
 from embedded_account import existing
 from embedded_account.context import Account
-from embedded_account.inventory import collect
+from embedded_account.inventory.report import collect
 from embedded_account.testing.clients import Clients
 from tests.support.waiting import PATIENCE
 

@@ -12,8 +12,8 @@ import config
 from config import Environment
 from config.model import ExistingEks
 from embedded_account.context import Account
-from embedded_account.kubernetes import binaries
 from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.building import binaries
 from embedded_account.running import EmbeddedAccount
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients

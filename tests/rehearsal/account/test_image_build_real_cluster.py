@@ -11,10 +11,10 @@ import urllib3
 
 from config import Environment, labels, load, naming
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
-from embedded_account import isolation
 from embedded_account.context import Account
-from embedded_account.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine import isolation
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object

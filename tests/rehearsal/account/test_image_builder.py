@@ -13,7 +13,7 @@ from config import load
 from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Object
-from embedded_account.services import pod_role
+from embedded_account.services.iam import pod_role
 from embedded_account.services.image_builder import ImageBuilder
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.fake_cluster import FakeApi

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from embedded_account.kubernetes.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.testing.cluster import OPERATOR_IMAGE, Kubectl, Object, helm
 from k8s_charts.shared.chart import ProjectChart

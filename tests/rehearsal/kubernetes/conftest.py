@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import Kubectl, Object
 from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, install_definitions, operator_objects

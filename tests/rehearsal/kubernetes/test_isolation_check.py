@@ -18,7 +18,7 @@ from config import Environment, labels, load
 from config.facts.versions import PYTHON_IMAGE
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.processes import free_port
+from embedded_account.machine.processes import free_port
 from embedded_account.testing.cluster import GENERAL, Kubectl, Object
 from k8s_charts.shared.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
 from ops.errors import UnreachableError

@@ -10,7 +10,7 @@ import pytest
 
 from config import Environment, load
 from config.model import KubeflowPart
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.testing.cluster import Kubectl
 from k8s_charts.helm.hyperpod_dependencies import RELEASE, hyperpod_dependencies_release

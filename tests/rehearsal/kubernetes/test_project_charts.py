@@ -11,7 +11,7 @@ import pytest
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from embedded_account.testing.cluster import Kubectl, Object, helm

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from config import labels
 from config.facts.versions import PYTHON_IMAGE
-from embedded_account.kubernetes.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import GENERAL, Kubectl, Object, helm, pod

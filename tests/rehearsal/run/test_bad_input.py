@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from config.load import DIRECTORY
-from embedded_account.kubernetes.binaries import Binaries
-from embedded_account.processes import ProcessError, Supervisor
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine.processes import ProcessError, Supervisor
 from embedded_account.running import EmbeddedAccount
 from embedded_account.testing.processes import processes_below
 from ops.__main__ import app as ops_app

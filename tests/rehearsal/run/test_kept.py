@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.kubernetes.binaries import Binaries
-from embedded_account.processes import living
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine.processes import living
 from rehearsal.paths import REPOSITORY
 from tests.rehearsal.run import cluster_app, kept_rehearsal
 from tests.rehearsal.run.checkout import Checkout, eventually_none_below

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.kubernetes.binaries import Binaries
-from embedded_account.processes import is_alive
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine.processes import is_alive
 from embedded_account.testing.cluster import COMPONENTS
 from rehearsal.paths import REPOSITORY
 from tests.rehearsal.run import short_run

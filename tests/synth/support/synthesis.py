@@ -1,4 +1,4 @@
-"""Synthesises an environment in this process and reads what came out."""
+"""Synthesise an environment in this process, and read the cloud assembly."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -27,15 +27,15 @@ class Template:
     body: Mapping[str, Any]
 
     def all(self, resource_type: str) -> dict[str, Resource]:
-        """Resources of the type by logical id."""
+        """Return the resources of the type by logical id."""
         return {id: r for id, r in self.body["Resources"].items() if r["Type"] == resource_type}
 
     def properties(self, resource_type: str) -> list[Resource]:
-        """Properties of each resource of the type."""
+        """Return the properties of each resource of the type."""
         return [resource.get("Properties", {}) for resource in self.all(resource_type).values()]
 
     def only(self, resource_type: str) -> Resource:
-        """Properties of the one resource of the type."""
+        """Return the properties of the only resource of the type."""
         [properties] = self.properties(resource_type)
         return properties
 
@@ -50,7 +50,7 @@ class Assembly:
     templates: Mapping[str, Template]
 
     def imported(self, value: Mapping[str, str]) -> tuple[str, Resource]:
-        """The part and the resource that an `Fn::ImportValue` leads to."""
+        """Return the part and the resource to which an `Fn::ImportValue` refers."""
         for part, template in self.templates.items():
             for output in template.body.get("Outputs", {}).values():
                 if output.get("Export", {}).get("Name") == value["Fn::ImportValue"]:
@@ -65,12 +65,12 @@ Assemblies = Callable[[str], Assembly]
 
 
 def context() -> dict[str, Any]:
-    """The context of cdk.json."""
+    """Return the context of cdk.json."""
     return dict(json.loads((REPOSITORY / "cdk.json").read_text())["context"])
 
 
 def write_empty_charts(directory: Path, kuberay: str = versions.KUBERAY) -> None:
-    """Write charts that hold what synthesis looks for, and nothing to install; `kuberay` is that chart's version."""
+    """Write charts with the files that synthesis reads and nothing to install; `kuberay` is that chart's version."""
     for chart in CHARTS:
         version = kuberay if chart == "kuberay-operator" else "0.0.0"
         (directory / chart).mkdir(parents=True)
@@ -80,7 +80,7 @@ def write_empty_charts(directory: Path, kuberay: str = versions.KUBERAY) -> None
 
 
 def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:
-    """Synthesise with empty charts; `validated`: with CDK's template rules and cdk-nag, whose findings raise."""
+    """Synthesise with empty charts; with `validated`, findings of CDK's template rules and cdk-nag raise."""
     charts = directory / "charts"
     write_empty_charts(charts, environment.kuberay.version)
     root = cdk.App(

@@ -1,4 +1,4 @@
-"""A fake API server for each test, with certificates that are made once."""
+"""Fixtures of the controllers' tests: a fake API server for each test, with certificates that are made once."""
 
 from collections.abc import Iterator
 from pathlib import Path

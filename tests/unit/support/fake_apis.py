@@ -1,4 +1,4 @@
-"""Answers like AWS and like the Kubernetes API, on localhost: what a test puts into `Apis`, in their own formats."""
+"""Fake AWS and Kubernetes APIs on localhost, which serve the answers that a test puts into `Apis`."""
 
 import json
 import threading
@@ -17,9 +17,10 @@ IDENTITY = """<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/20
 
 @dataclass
 class Apis:
-    """What is answered. An operation of AWS, or a path of Kubernetes, that is not in it does not exist.
+    """The answers by AWS operation or Kubernetes path; any other request is answered as not found.
 
-    A `(status, body)` pair is an answer with that status; a list is answered one item after another, the last for ever.
+    A `(status, body)` pair is an answer with that status. Of a list, each request gets the next item, and the last
+    item is repeated.
     """
 
     endpoint: str
@@ -28,15 +29,15 @@ class Apis:
     kubernetes: dict[str, Any] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
     changes: list[tuple[str, Any]] = field(default_factory=list)
-    """What was asked to be changed: an operation of AWS, or a method and a path of Kubernetes, and the body."""
+    """The requested changes: an AWS operation, or a Kubernetes method and path, with the body."""
 
     def refuse(self, status: int, message: str) -> None:
-        """Let the Kubernetes API refuse everything."""
+        """Make the Kubernetes API refuse every request."""
         self.kubernetes = {"": (status, {"kind": "Status", "message": message})}
 
 
 def aws_error(code: str, message: str, status: int = 400) -> tuple[int, Answer]:
-    """An error of an AWS JSON protocol."""
+    """Return an answer with an error of an AWS JSON protocol."""
     return status, {"__type": code, "code": code, "message": message}
 
 
@@ -46,7 +47,7 @@ def serve() -> Iterator[Apis]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Without it each answer waits for the client's acknowledgement of its headers.
+        # Without buffering, each answer would wait for the client's acknowledgement of the headers.
         wbufsize = -1
 
         def do_GET(self) -> None:
@@ -84,7 +85,7 @@ def serve() -> Iterator[Apis]:
             content = json.loads(body)
             apis.changes.append((change, content))
             answer = _next(apis.kubernetes, change, (200, {"metadata": {"name": "changed"}}))
-            # As the API server does: a JSON patch is a list, every other change is an object.
+            # As for the API server, a JSON patch is a list, and any other change is an object.
             if isinstance(content, list) is not ("json-patch" in self.headers.get("content-type", "")):
                 answer = 400, {"kind": "Status", "message": "error decoding patch"}
             self._send(answer, "application/json")

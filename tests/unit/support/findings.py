@@ -1,4 +1,4 @@
-"""What tests of findings share: their one form, and lines as another reader of YAML counts them."""
+"""Check that findings have the one form, and count lines independently of the product's YAML reader."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ FORM = re.compile(
 
 
 def assert_whole(finding: Finding) -> None:
-    """A person can read every part of it, and none is a pattern."""
+    """Assert that every part of the finding is readable text, and that none is a regular expression."""
     said = str(finding)
     assert FORM.fullmatch(said), said
     assert all((finding.value, finding.reason, finding.allowed, finding.fix)), said
@@ -26,7 +26,7 @@ def assert_whole(finding: Finding) -> None:
 
 
 def line_of(file: Path, place: Sequence[int | str]) -> int:
-    """The line of a key or an item, or of the nearest one above it, as PyYAML's tree of nodes has it."""
+    """Return the line of a key or an item, or of the nearest one above it, according to PyYAML's node tree."""
     found, node = 1, yaml.compose(file.read_text(), Loader=yaml.CSafeLoader)
     for part in place:
         if isinstance(node, yaml.MappingNode):
@@ -43,7 +43,7 @@ def line_of(file: Path, place: Sequence[int | str]) -> int:
 
 
 def write(file: Path, document: Any) -> Path:
-    """Write a document with a line for each key."""
+    """Write a document with one line for each key."""
     file.write_text(
         yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=10_000, default_flow_style=False)
     )

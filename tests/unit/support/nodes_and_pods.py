@@ -1,4 +1,4 @@
-"""Pods and nodes as the API server gives them, at `NOW`."""
+"""Pods and nodes as the API server returns them, at `NOW`."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ REPLACE, REBOOT = "UnschedulablePendingReplacement", "UnschedulablePendingReboot
 
 
 def at(seconds: float) -> str:
-    """A time as Kubernetes writes it."""
+    """Return a time in Kubernetes' format."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -26,7 +26,7 @@ def a_pod(
     grace: float = GRACE,
     labels: dict[str, str] | None = None,
 ) -> Object:
-    """A Ray worker that needs a healthy node; its deletion was asked for `asked` seconds ago."""
+    """Return a Ray worker that needs a healthy node, and whose deletion was requested `asked` seconds ago."""
     reference = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rayml", "uid": "c-1", "controller": True}
     metadata: Object = {
         "name": name,
@@ -44,7 +44,7 @@ def a_pod(
 
 
 def a_node(*, name: str = NODE, ready: str = "True", since: float = 3600, health: str | None = "Schedulable") -> Object:
-    """A node whose Ready condition is what it is for `since` seconds."""
+    """Return a node whose Ready condition last changed `since` seconds ago."""
     return {
         "metadata": {"name": name, "resourceVersion": "1", "labels": {HEALTH: health} if health else {}},
         "spec": {},

@@ -1,6 +1,6 @@
-"""For each rule of `config.rules` a document that keeps it, and the smallest change that breaks exactly it.
+"""Cases for each rule of `config.rules`: a document that keeps the rule, and the smallest change that breaks only it.
 
-A change is a mapping from keys (`hyperpod.instance_groups.1.count`) to values; GONE takes a key away.
+A change maps keys (`hyperpod.instance_groups.1.count`) to values; GONE removes a key.
 """
 
 from dataclasses import dataclass, field
@@ -65,13 +65,13 @@ SECOND_CLUSTER: Final = {"name": "second", "head": {"instance_group": "head-grou
 
 @dataclass(frozen=True)
 class Case:
-    """`keeps` changes dev, which then keeps the rule; `breaks` changes that document further."""
+    """`keeps` changes dev so that it keeps the rule; `breaks` changes the result so that it breaks the rule."""
 
     breaks: Change
     keeps: Change = field(default_factory=dict)
 
 
-# Of the forms that issuers document, none of them real.
+# Invented secrets in the forms that their issuers document.
 SECRETS: Final = (
     "AKIA" + "EXAMPLE0" * 2,
     "hf_" + "abcdefgh" * 4,
@@ -523,7 +523,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({f"{CLUSTER}.env": {name: "0123"}}, {f"{CLUSTER}.env": {name: "", f"{name}_PATH": "/fsx/x"}})
         for name in ("HF_TOKEN", "token", "WANDB_API_KEY", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "SSH_PRIVATE_KEY")
     ],
-    # The file is the project's: test_requirements.py changes it.
+    # This rule reads a file of the project: test_requirements.py tests it.
     "V75": [],
     "V76": [
         Case(

@@ -1,4 +1,4 @@
-"""The answers of an environment `dev` that is ready, for tests to take something away from."""
+"""The answers of a ready environment `dev`, from which tests remove parts."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ COUNTS = {HEAD: 1, WORKERS: 4}
 
 
 def make_ready(apis: Apis) -> None:
-    """Fill in what a running `dev` answers, and nothing else."""
+    """Replace all answers by those of a running `dev`."""
     apis.aws.clear()
     apis.kubernetes.clear()
     apis.tokens.clear()
@@ -45,7 +45,7 @@ def make_ready(apis: Apis) -> None:
     apis.aws["ListClusterNodes"] = {
         "ClusterNodeSummaries": [node(name) for name, count in COUNTS.items() for _ in range(count)]
     }
-    # One list for each group's selector, which is not looked at here: the head's first.
+    # One answer for each group's query, the head's first. The fake ignores the selector.
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 4)]
     apis.kubernetes[JOBS] = {"items": [job(succeeded=1, conditions=[condition("Complete")])]}
     apis.aws["DescribeImages"] = {"imageDetails": [{"imageTags": ["tag"]}]}
@@ -61,12 +61,12 @@ def make_ready(apis: Apis) -> None:
 
 
 def group(name: str, current: int, target: int | None = None) -> dict[str, Any]:
-    """An instance group of DescribeCluster."""
+    """Return an instance group of DescribeCluster."""
     return {"InstanceGroupName": name, "CurrentCount": current, "TargetCount": current if target is None else target}
 
 
 def node(name: str, status: str = "Running", message: str | None = None) -> dict[str, Any]:
-    """A node of ListClusterNodes, in instance group `name`."""
+    """Return a node of ListClusterNodes, in instance group `name`."""
     state = {"Status": status} | ({"Message": message} if message else {})
     return {
         "InstanceGroupName": name,
@@ -78,7 +78,7 @@ def node(name: str, status: str = "Running", message: str | None = None) -> dict
 
 
 def event(number: int, description: str, level: str = "Info", about: str = "InstanceGroup") -> dict[str, Any]:
-    """An event of ListClusterEvents; a higher number is a newer one."""
+    """Return an event of ListClusterEvents; a higher number is newer."""
     return {
         "EventId": f"00000000-0000-0000-0000-{number:012}",
         "EventTime": 1_760_000_000 + number,
@@ -89,17 +89,17 @@ def event(number: int, description: str, level: str = "Info", about: str = "Inst
 
 
 def failure(about: str, message: str) -> dict[str, Any]:
-    """An answer of DescribeClusterEvent."""
+    """Return an answer of DescribeClusterEvent."""
     return {"EventDetails": event(1, "") | {"EventDetails": {"EventMetadata": {about: {"FailureMessage": message}}}}}
 
 
 def nodes(*items: dict[str, Any]) -> dict[str, Any]:
-    """A list of Kubernetes nodes."""
+    """Return a list of Kubernetes nodes."""
     return {"items": list(items)}
 
 
 def usable_node(*, ready: bool = True, health: str | None = "Schedulable", deep: str | None = None) -> dict[str, Any]:
-    """A Kubernetes node with HyperPod's labels."""
+    """Return a Kubernetes node with HyperPod's labels."""
     labels = {"node-health-status": health, "deep-health-check-status": deep}
     return {
         "metadata": {
@@ -111,7 +111,7 @@ def usable_node(*, ready: bool = True, health: str | None = "Schedulable", deep:
 
 
 def job(name: str = "ray-image-1", created: str = "2026-11-01T10:00:00Z", **status: Any) -> dict[str, Any]:
-    """An image build, or the Job of Ray's directory."""
+    """Return the Job of an image build, or of Ray's directory."""
     env = [{"name": "TAG", "value": "tag"}, {"name": "LOG", "value": "s3://bucket/image-build/tag.log"}]
     pod = {"spec": {"containers": [{"name": "build", "env": env}]}}
     namespace = "ray-volume" if name.startswith("ray-directory") else "image-build"
@@ -120,12 +120,12 @@ def job(name: str = "ray-image-1", created: str = "2026-11-01T10:00:00Z", **stat
 
 
 def deployment(available: int, replicas: int = 2) -> dict[str, Any]:
-    """A Deployment."""
+    """Return a Deployment."""
     template: dict[str, Any] = {"spec": {"containers": []}}
     spec = {"replicas": replicas, "selector": {}, "template": template}
     return {"metadata": {"name": "ray-reaper"}, "spec": spec, "status": {"availableReplicas": available}}
 
 
 def condition(kind: str, status: str = "True", message: str = "") -> dict[str, Any]:
-    """A condition of a Kubernetes object."""
+    """Return a condition of a Kubernetes object."""
     return {"type": kind, "status": status, "message": message}

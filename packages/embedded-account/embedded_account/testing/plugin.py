@@ -17,7 +17,7 @@ from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
-    from embedded_account.kubernetes.binaries import Binaries
+    from embedded_account.kubernetes.building.binaries import Binaries
     from embedded_account.kubernetes.control_plane import ControlPlane
     from embedded_account.kubernetes.nodes import Nodes
     from embedded_account.server import AccountServer
@@ -34,7 +34,7 @@ KNOWN_TOKEN: Final = "token-of-ann"
 @pytest.fixture(scope="session")
 def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[AccountServer]":
     """The account, served on a free port of this process; a simulated second takes 10 ms."""
-    from embedded_account.processes import free_port
+    from embedded_account.machine.processes import free_port
     from embedded_account.server import AccountServer, make_account
 
     directory: Path = tmp_path_factory.mktemp("account")
@@ -120,7 +120,7 @@ def programs_cache() -> Path:
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest, programs_cache: Path) -> "Binaries":
     """The control plane's programs; where they are not built yet, the lines of the build are shown."""
-    from embedded_account.kubernetes import binaries as built
+    from embedded_account.kubernetes.building import binaries as built
 
     capture = request.config.pluginmanager.getplugin("capturemanager")
 

@@ -5,7 +5,7 @@ import ipaddress
 import os
 from pathlib import Path
 
-from embedded_account.processes import is_alive
+from embedded_account.machine.processes import is_alive
 
 
 def processes_below(directory: Path) -> dict[int, str]:

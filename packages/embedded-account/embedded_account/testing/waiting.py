@@ -1,17 +1,17 @@
-"""Waiting for what must happen. How soon is no test's business unless its name says so: machines are busy."""
+"""Wait for events that must happen. No test asserts how soon, because busy machines are slow."""
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-# Long enough that only what hangs is given up.
+# Long enough that only a hang exceeds it.
 PATIENCE: Final = 180
 KUBECTL_PATIENCE: Final = f"--timeout={PATIENCE}s"
 
 
 def wait_until(is_true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Fail, naming `what`, when it does not become true; `seconds` where the time itself is what is tested."""
+    """Wait until `is_true()`; fail with `what` after `seconds`. Pass `seconds` only if the test is about the time."""
     deadline = time.monotonic() + seconds
     while not is_true():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        assert time.monotonic() < deadline, f"timed out after {seconds:g} s: {what}"
         time.sleep(0.05)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from embedded_account.isolation import child_environment
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import free_port
 from embedded_account.paths import NODE_MODULES
-from embedded_account.processes import free_port
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.waiting import PATIENCE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.eks_setup import set_up

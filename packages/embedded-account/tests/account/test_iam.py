@@ -5,7 +5,7 @@ import json
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.services.iam import allows, trusts
+from embedded_account.services.iam.access import allows, trusts
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role, trust
 from embedded_account.testing.resources import RefusedWith, Resources

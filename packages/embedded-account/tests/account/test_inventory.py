@@ -9,10 +9,10 @@ import boto3
 import pytest
 import requests
 
-from embedded_account import inventory
 from embedded_account.context import Account
-from embedded_account.inventory import Item, collect
-from embedded_account.inventory_sources import Found
+from embedded_account.inventory import report as inventory
+from embedded_account.inventory.report import Item, collect
+from embedded_account.inventory.sources import Found
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.waiting import PATIENCE, wait_until
 

@@ -17,7 +17,7 @@ import pytest
 from embedded_account.context import Account
 from embedded_account.lambdas import environments, keeper
 from embedded_account.lambdas.runtime import LocalRuntime
-from embedded_account.processes import is_alive
+from embedded_account.machine.processes import is_alive
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import invoke, make_function, upload, zipped
 from embedded_account.testing.resources import Resources

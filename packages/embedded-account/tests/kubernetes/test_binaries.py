@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from embedded_account import cache_folders
-from embedded_account.kubernetes import binaries, golang, kubectl_layer
-from embedded_account.kubernetes.binaries import Binaries, BinariesError
+from embedded_account.kubernetes.building import binaries, golang, kubectl_layer
+from embedded_account.kubernetes.building.binaries import Binaries, BinariesError
+from embedded_account.machine import cache_folders
 from embedded_account.testing.waiting import wait_until
 
 PROGRAMS = {
@@ -55,7 +55,7 @@ esac
 ELF = b"\x7fELF"
 HOLDER = """
 import sys, pathlib
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 Binaries(pathlib.Path(sys.argv[1])).hold()
 print("held", flush=True)
 sys.stdin.read()

@@ -14,10 +14,10 @@ import pytest
 import urllib3
 
 from embedded_account.kubernetes.api import Api, ApiError
-from embedded_account.kubernetes.binaries import KUBERNETES_VERSION, Binaries
+from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION, Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.processes import ProcessError, ProgramEndedError, is_alive, living
+from embedded_account.machine.processes import ProcessError, ProgramEndedError, is_alive, living
 from embedded_account.testing.cluster import COMPONENTS, GENERAL, Kubectl, operator_pod, process_of
 from embedded_account.testing.plugin import KNOWN_TOKEN
 from embedded_account.testing.processes import peer, processes_below, socket_inodes
@@ -146,7 +146,7 @@ def test_control_plane_ends_with_whoever_started_it_however_that_ended(tmp_path:
     program = f"""
 import threading
 from pathlib import Path
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 plane = ControlPlane(Path({str(tmp_path)!r}), Binaries(Path({str(binaries.directory)!r})), name="orphan")
 starter = threading.Thread(target=plane.start)  # a thread that ends must not take the control plane along

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.processes import is_alive
+from embedded_account.machine.processes import is_alive
 from embedded_account.testing.cluster import GENERAL, Kubectl, Object, operator_pod, process_of
 from embedded_account.testing.waiting import KUBECTL_PATIENCE, wait_until
 

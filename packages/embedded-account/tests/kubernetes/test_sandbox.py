@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import urllib3
 
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.kubernetes.programs import RealRay
-from embedded_account.processes import is_alive
+from embedded_account.kubernetes.pods.programs import RealRay
+from embedded_account.machine.processes import is_alive
 from embedded_account.testing.cluster import GENERAL, PYTHON_IMAGE, Kubectl, Object, pod
 from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 

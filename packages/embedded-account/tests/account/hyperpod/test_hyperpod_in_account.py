@@ -12,11 +12,11 @@ import urllib3
 from botocore.exceptions import ClientError
 from urllib3.exceptions import HTTPError
 
-from embedded_account import isolation
 from embedded_account.hyperpod.bench import EXECUTION_POLICY
 from embedded_account.kubernetes.api import Api
-from embedded_account.kubernetes.binaries import Binaries
-from embedded_account.processes import Supervisor, free_port
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine import isolation
+from embedded_account.machine.processes import Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.waiting import PATIENCE, wait_until
 from embedded_account.testing.ways_out import give_way_out
