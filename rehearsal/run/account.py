@@ -15,6 +15,7 @@ from embedded_account.isolation import child_environment
 from embedded_account.processes import Child, Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal.paths import REPOSITORY
+from rehearsal.run.existing_resources import existing_resources
 
 # A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
 # rehearsal.
@@ -93,7 +94,7 @@ class EmbeddedAccount:
 
     def make_existing(self, environment: Environment) -> None:
         """Make what the environment says exists (embedded_account/existing.py)."""
-        self._call("/_rehearsal/existing", environment.model_dump_json().encode())
+        self._call("/_rehearsal/existing", existing_resources(environment).model_dump_json().encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
         """GET one of the account's own routes, or POST a body to it."""

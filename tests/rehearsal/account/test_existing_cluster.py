@@ -19,6 +19,7 @@ from rehearsal import paths
 from rehearsal.run import existing, existing_cluster
 from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cluster import wait_for
+from rehearsal.run.existing_resources import existing_resources
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role
 from tests.waiting import PATIENCE
@@ -63,7 +64,7 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
     environment = config.load("existing-eks")
     response = requests.post(
         f"{account.endpoint}/_rehearsal/existing",
-        environment.model_dump_json(),
+        existing_resources(environment).model_dump_json(),
         headers=account.keys.control_headers,
         timeout=PATIENCE,
     )
