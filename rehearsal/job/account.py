@@ -17,6 +17,7 @@ from embedded_account.server import AccountServer, make_account
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of
 from k8s_charts.shared.names import submitters_group
+from rehearsal.extensions import EXTENSIONS
 
 _CLOCK_SCALE = 300
 
@@ -62,7 +63,7 @@ class JobAccount:
             binaries=binaries,
             clock_scale=_CLOCK_SCALE,
         )
-        self._server = AccountServer(account)
+        self._server = AccountServer(account, EXTENSIONS)
 
     @property
     def authenticator_url(self) -> str:

@@ -14,6 +14,7 @@ from config import Environment
 from embedded_account.isolation import child_environment
 from embedded_account.processes import Child, Supervisor, free_port
 from embedded_account.run_keys import RunKeys
+from rehearsal.extensions import EXTENSIONS
 from rehearsal.paths import REPOSITORY
 from rehearsal.run.existing_resources import existing_resources
 
@@ -49,6 +50,7 @@ class EmbeddedAccount:
             "--clock-scale": _CLOCK_SCALE,
         }.items():
             argv += [option, str(value)]
+        argv += [f"--extension={name}" for name in EXTENSIONS]
         env = child_environment(
             self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment
         )

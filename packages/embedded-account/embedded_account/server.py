@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -33,18 +33,24 @@ EXTENSIONS = (
 """Modules with `install(account)`, in the order of installation."""
 
 
+class ExtensionError(Exception):
+    """A caller's extension cannot be installed; the message says which, and what is allowed."""
+
+
 class AccountServer:
     """The account's HTTP server: moto's services behind the account's own routes, on 127.0.0.1."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, extensions: Sequence[str] = ()) -> None:
+        """`extensions` are the caller's own modules with `install(account)`, installed after the account's."""
         self.account = account
+        self._extensions = tuple(extensions)
         account.routes = ControlRoutes(account)
         self._server: BaseWSGIServer | None = None
 
     def start(self) -> None:
         """Install the extensions, then serve from a thread of its own.
 
-        Raises OSError when the port is taken.
+        Raises OSError when the port is taken, and ExtensionError when a caller's extension cannot be installed.
         """
         _require_free(self.account.port)
         # moto reads both when it is called: Step Functions calls back to the port.
@@ -52,7 +58,7 @@ class AccountServer:
         os.environ["MOTO_ACCOUNT_ID"] = self.account.account_id
         # A thousand machine images that nothing here starts cost half a second whenever EC2 is emptied.
         os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
-        install_extensions(self.account)
+        install_extensions(self.account, self._extensions)
         from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - the extensions come first
             DomainDispatcherApplication,
             MotoRequestHandler,
@@ -76,10 +82,23 @@ class AccountServer:
         self.account.journal.close()
 
 
-def install_extensions(account: Account) -> None:
-    """Call `install` of every extension."""
+def install_extensions(account: Account, more: Sequence[str] = ()) -> None:
+    """Call `install` of every extension, of the caller's `more` last. Raises ExtensionError."""
     for name in EXTENSIONS:
         import_module(name).install(account)
+    for name in more:
+        _installer(name)(account)
+
+
+def _installer(name: str) -> Callable[[Account], None]:
+    try:
+        install: Callable[[Account], None] = import_module(name).install
+    except (ImportError, AttributeError) as error:
+        raise ExtensionError(
+            f"extension {name} is invalid: {error}. Allowed: a module with install(account). Fix: check the name, and "
+            "that its folder is on PYTHONPATH"
+        ) from error
+    return install
 
 
 def make_account(
@@ -126,11 +145,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    server = AccountServer(make_account(**vars(arguments), keys=keys))
+    given = vars(arguments)
+    extensions = given.pop("extensions")
+    server = AccountServer(make_account(**given, keys=keys), extensions)
     server.account.failed = _end
     try:
         server.start()
-    except OSError as error:
+    except (OSError, ExtensionError) as error:
         print(f"the embedded account could not start: {error}", file=sys.stderr)
         server.stop()
         return 1
@@ -157,6 +178,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's binaries")
     parser.add_argument(
         "--clock-scale", type=float, default=1.0, help="simulated seconds per real second of simulated waits"
+    )
+    parser.add_argument(
+        "--extension",
+        action="append",
+        default=[],
+        dest="extensions",
+        metavar="MODULE",
+        help="a module of yours whose install(account) is called; may be repeated",
     )
     arguments = parser.parse_args(argv)
     if not (arguments.account_id.isdigit() and len(arguments.account_id) == 12):

@@ -27,7 +27,7 @@ from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.product
+pytestmark = [pytest.mark.product, pytest.mark.usefixtures("builds_are_played")]
 
 DEV = load("dev")
 CLUSTER = naming.eks_cluster(DEV)

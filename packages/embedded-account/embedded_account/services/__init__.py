@@ -19,14 +19,12 @@ SERVICES = (
     "iam",
     "logs",
     "ssm",
-    "stand_in_marker",
     "ecr",
     "cloudtrail",
     "stepfunctions",
     "awslambda",
     "eks",
     "fsx_driver",
-    "image_builder",
 )
 """In the order of installation."""
 

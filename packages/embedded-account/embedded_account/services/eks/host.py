@@ -11,7 +11,6 @@ from embedded_account.kubernetes.api import Api
 from embedded_account.kubernetes.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.kubernetes.programs import IMAGE_BUILD
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 
@@ -78,7 +77,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         name=name,
         authenticator_url=account.authenticator_url(name),
         issuer=issuer,
-        played_elsewhere=(IMAGE_BUILD,),
+        played_elsewhere=account.played_images,
     )
     plane.failed = account.failed
     return plane
