@@ -18,6 +18,7 @@ from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of
 from k8s_charts.shared.names import submitters_group
 from rehearsal.extensions import EXTENSIONS
+from rehearsal.paths import NODE_MODULES
 
 _CLOCK_SCALE = 300
 
@@ -61,6 +62,7 @@ class JobAccount:
             port=free_port(),
             directory=directory,
             binaries=binaries,
+            node_modules=NODE_MODULES,
             clock_scale=_CLOCK_SCALE,
         )
         self._server = AccountServer(account, EXTENSIONS)

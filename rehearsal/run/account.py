@@ -15,7 +15,7 @@ from embedded_account.isolation import child_environment
 from embedded_account.processes import Child, Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal.extensions import EXTENSIONS
-from rehearsal.paths import REPOSITORY
+from rehearsal.paths import NODE_MODULES, REPOSITORY
 from rehearsal.run.existing_resources import existing_resources
 
 # A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
@@ -47,6 +47,7 @@ class EmbeddedAccount:
             "--region": self.region,
             "--directory": self.directory,
             "--binaries": self._binaries,
+            "--node-modules": NODE_MODULES,
             "--clock-scale": _CLOCK_SCALE,
         }.items():
             argv += [option, str(value)]

@@ -27,6 +27,7 @@ from embedded_account.control_routes import ControlRoutes
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.services import sns  # noqa: F401 - its import makes the model of topics known
 from handlers.hyperpod_cluster import index
+from rehearsal.paths import NODE_MODULES
 from tests.handlers.framework import Event, Framework, Properties, Response
 from tests.rehearsal.account.stacks import Result, failing
 
@@ -69,7 +70,7 @@ class Deployments:
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
         clock, nowhere = SimulatedClock(bench), Path(os.devnull)
-        account = Account(ACCOUNT_ID, REGION, 0, nowhere, nowhere, clock, Journal(nowhere, clock))
+        account = Account(ACCOUNT_ID, REGION, 0, nowhere, nowhere, NODE_MODULES, clock, Journal(nowhere, clock))
         account.routes = ControlRoutes(account)
         account.background = bench.background
         account.functions = self

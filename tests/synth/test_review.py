@@ -11,6 +11,7 @@ from config import load
 from embedded_account.cloudformation.resource_types import resource_types
 from ops.render import manifests
 from ops.render.losses import losses
+from rehearsal.paths import NODE_MODULES
 from tests.synth.synthesis import Assembly, write_empty_charts
 from tests.waiting import REHEARSAL_PATIENCE
 
@@ -25,9 +26,9 @@ def change(file: Path, before: str, after: str) -> None:
 def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: Assembly, tmp_path: Path) -> None:
     """CloudFormation's own database says which do; the kind of the file system has no key."""
     [(name, resource)] = dev.templates["storage"].all("AWS::FSx::FileSystem").items()
-    kind = resource_types().get("AWS::FSx::FileSystem")
+    kind = resource_types(NODE_MODULES).get("AWS::FSx::FileSystem")
     assert kind
-    lustre = resource_types().definition(kind.properties["LustreConfiguration"].type["reference"]["$ref"])
+    lustre = resource_types(NODE_MODULES).definition(kind.properties["LustreConfiguration"].type["reference"]["$ref"])
     warned = 0
     for path, known in (((), kind.properties), (("LustreConfiguration",), lustre)):
         before, after = copy.deepcopy(resource), copy.deepcopy(resource)

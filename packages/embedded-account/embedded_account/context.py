@@ -120,6 +120,7 @@ class Account:
     port: int
     directory: Path
     binaries: Path
+    node_modules: Path
     clock: Clock
     journal: Journal
     keys: RunKeys = field(default_factory=RunKeys.issue)

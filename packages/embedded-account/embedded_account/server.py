@@ -16,6 +16,7 @@ from pathlib import Path
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from embedded_account.admission import only_issued_keys, only_own_hosts
+from embedded_account.cloudformation.resource_types import database
 from embedded_account.context import Account, Clock, Journal
 from embedded_account.control_routes import ControlRoutes
 from embedded_account.lambdas import vpc_calls
@@ -31,6 +32,10 @@ EXTENSIONS = (
     "embedded_account.existing",
 )
 """Modules with `install(account)`, in the order of installation."""
+
+
+class NodeModulesError(Exception):
+    """The CDK CLI is not where the caller says; the message says what is allowed."""
 
 
 class ExtensionError(Exception):
@@ -108,13 +113,21 @@ def make_account(
     port: int,
     directory: Path,
     binaries: Path,
+    node_modules: Path,
     clock_scale: float = 1.0,
     keys: RunKeys | None = None,
 ) -> Account:
     """Return an account whose journal lies in `directory`; nothing is installed or served yet.
 
-    Without `keys` it issues its own.
+    `binaries` has the control plane's programs, `node_modules` the CDK CLI, whose database of resource types
+    CloudFormation reads, and what functions on Node import. Without `keys` it issues its own. Raises
+    NodeModulesError when the CDK CLI is not there.
     """
+    if not database(node_modules).is_file():
+        raise NodeModulesError(
+            f"node_modules {node_modules} is invalid: it has no {database(Path())}. Allowed: the folder in which npm "
+            "installed the CDK CLI. Fix: npm install aws-cdk"
+        )
     clock = Clock(clock_scale)
     return Account(
         account_id=account_id,
@@ -122,6 +135,7 @@ def make_account(
         port=port,
         directory=directory,
         binaries=binaries,
+        node_modules=node_modules,
         clock=clock,
         journal=Journal(directory / "journal.jsonl", clock),
         keys=keys or RunKeys.issue(),
@@ -147,8 +161,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: ended.set())
     given = vars(arguments)
     extensions = given.pop("extensions")
-    server = AccountServer(make_account(**given, keys=keys), extensions)
-    server.account.failed = _end
+    try:
+        account = make_account(**given, keys=keys)
+    except NodeModulesError as error:
+        print(f"the embedded account could not start: {error}", file=sys.stderr)
+        return 1
+    server = AccountServer(account, extensions)
+    account.failed = _end
     try:
         server.start()
     except (OSError, ExtensionError) as error:
@@ -176,6 +195,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--region", required=True, help="the one region that is used, such as us-west-2")
     parser.add_argument("--directory", type=Path, required=True, help="work files, journal and logs")
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's binaries")
+    parser.add_argument("--node-modules", type=Path, required=True, help="folder in which npm installed the CDK CLI")
     parser.add_argument(
         "--clock-scale", type=float, default=1.0, help="simulated seconds per real second of simulated waits"
     )

@@ -10,6 +10,7 @@ import pytest
 from embedded_account.context import Account
 from embedded_account.processes import free_port
 from embedded_account.server import AccountServer, make_account
+from rehearsal.paths import NODE_MODULES
 from tests.rehearsal.account.stacks import FakeFunctions, Stacks
 
 ACCOUNT_ID = "111122223333"
@@ -29,6 +30,7 @@ def account_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account
             port=free_port(),
             directory=directory,
             binaries=directory / "bin",
+            node_modules=NODE_MODULES,
             clock_scale=100.0,
         )
     )

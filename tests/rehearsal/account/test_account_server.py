@@ -19,6 +19,7 @@ from embedded_account.context import Account
 from embedded_account.isolation import child_environment
 from embedded_account.processes import free_port
 from embedded_account.run_keys import RunKeys
+from rehearsal.paths import NODE_MODULES
 from tests.waiting import PATIENCE
 
 KEYS = RunKeys.issue()
@@ -26,7 +27,8 @@ KEYS = RunKeys.issue()
 
 def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
     argv = [sys.executable, "-m", "embedded_account", "--port", str(port), "--account-id", "111122223333"]
-    argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory), *more]
+    argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory)]
+    argv += ["--node-modules", str(NODE_MODULES), *more]
     environment = child_environment(directory, region="us-west-2", account_id="111122223333", extra=KEYS.in_environment)
     return subprocess.Popen(
         argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
@@ -77,6 +79,16 @@ def test_wrong_extension_ends_with_one_sentence(tmp_path: Path, module: str) -> 
     assert process.returncode == 1
     assert errors.startswith(f"the embedded account could not start: extension {module} is invalid: ")
     assert "Allowed: a module with install(account)" in errors
+    assert "Traceback" not in errors
+
+
+def test_missing_cdk_ends_with_one_sentence(tmp_path: Path) -> None:
+    process = start(tmp_path, free_port(), "--node-modules", str(tmp_path))
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert errors.startswith(
+        f"the embedded account could not start: node_modules {tmp_path} is invalid: it has no aws-cdk/db.json.gz."
+    )
     assert "Traceback" not in errors
 
 

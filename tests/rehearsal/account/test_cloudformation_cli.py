@@ -14,12 +14,12 @@ import pytest
 from embedded_account.isolation import child_environment
 from embedded_account.processes import free_port
 from embedded_account.run_keys import RunKeys
-from rehearsal.paths import CACHE
+from rehearsal.paths import CACHE, NODE_MODULES
 from rehearsal.run.cdk import changed_stacks, kept_folders
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
-CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
+CLI = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 ACCOUNT_ID, REGION = "111122223333", "us-west-2"
 
 
@@ -96,6 +96,7 @@ def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
     directory, port = tmp_path_factory.mktemp("cli"), free_port()
     argv = [sys.executable, "-m", "embedded_account", "--port", str(port), "--account-id", ACCOUNT_ID]
     argv += ["--region", REGION, "--directory", str(directory), "--binaries", str(directory)]
+    argv += ["--node-modules", str(NODE_MODULES)]
     keys = RunKeys.issue()
     environment = child_environment(directory, region=REGION, account_id=ACCOUNT_ID, extra=keys.in_environment)
     process = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT)

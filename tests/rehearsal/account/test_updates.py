@@ -13,6 +13,7 @@ from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.services.eks.host import ClusterHost
+from rehearsal.paths import NODE_MODULES
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.resources import Resources
@@ -23,14 +24,15 @@ from tests.waiting import wait_until
 
 def may_go(key: str, path: str) -> bool:
     """Whether a template may leave out what the case gives."""
-    case, properties, known = CASES[key], CASES[key].properties, resource_types().get(key.split(maxsplit=1)[0])
+    types, case = resource_types(NODE_MODULES), CASES[key]
+    properties, known = case.properties, types.get(key.split(maxsplit=1)[0])
     assert known
     declared = known.properties
     for name in path.split("."):
         if name not in properties or declared[name].required or path in case.defaults:
             return False
         properties, kind = properties[name], declared[name].type
-        declared = resource_types().definition(kind["reference"]["$ref"]) if kind["type"] == "ref" else {}
+        declared = types.definition(kind["reference"]["$ref"]) if kind["type"] == "ref" else {}
     return True
 
 

@@ -13,7 +13,6 @@ from embedded_account.cloudformation.intrinsics import Intrinsics, as_text
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.models import models, tagged
 from embedded_account.cloudformation.planning import property_changes, replaces
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
 from embedded_account.cloudformation.store import Store
 from embedded_account.errors import ResourceError
@@ -59,7 +58,7 @@ class Deployment:
         self._store = store
         self._creating = creating
         self._delete_retained = retain_except_on_create
-        self._types = resource_types()
+        self._types = lookups.resource_types
         self._lock = threading.Lock()
         self._surroundings = Surroundings(lookups, stack.resources)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
@@ -181,7 +180,7 @@ class Deployment:
             verb = "UPDATE" if failed.handle else "CREATE"
             self._stack.set_resource_status(failed, f"{verb}_FAILED", str(error))
             raise ResourceError(str(error)) from error
-        return tagged(definition["Type"], properties, self._desired.tags)
+        return tagged(self._types.get(definition["Type"]), properties, self._desired.tags)
 
     def _outputs(self) -> tuple[Output, ...]:
         outputs = []

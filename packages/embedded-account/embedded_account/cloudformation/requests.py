@@ -12,7 +12,6 @@ from embedded_account.cloudformation.deployment import intrinsics_of
 from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.intrinsics import Intrinsics
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import Desired, Stack
 from embedded_account.cloudformation.template import Template, parse
@@ -45,7 +44,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
     """
     body = template_body(account, request, stack)
     template = parse(body)
-    types = resource_types()
+    types = lookups.resource_types
     validation.check_types(template, types)
     capabilities = tuple(request.get("Capabilities") or ())
     validation.check_capabilities(template, capabilities)

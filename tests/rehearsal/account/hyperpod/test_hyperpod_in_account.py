@@ -60,6 +60,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccount]:
         "--region": REGION,
         "--directory": directory,
         "--binaries": binaries.directory,
+        "--node-modules": paths.NODE_MODULES,
         "--clock-scale": MINUTES_PER_SECOND * 60,
     }
     argv = [sys.executable, "-m", "embedded_account", *(str(word) for pair in arguments.items() for word in pair)]
