@@ -17,6 +17,8 @@ from embedded_account.server import AccountServer, make_account
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of
 from k8s_charts.shared.names import submitters_group
+from rehearsal.extensions import EXTENSIONS
+from rehearsal.paths import NODE_MODULES
 
 _CLOCK_SCALE = 300
 
@@ -60,9 +62,10 @@ class JobAccount:
             port=free_port(),
             directory=directory,
             binaries=binaries,
+            node_modules=NODE_MODULES,
             clock_scale=_CLOCK_SCALE,
         )
-        self._server = AccountServer(account)
+        self._server = AccountServer(account, EXTENSIONS)
 
     @property
     def authenticator_url(self) -> str:

@@ -26,8 +26,10 @@ from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import Progress
 from rehearsal.run import access, existing, file_system, image_sources, owner
+from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
+from rehearsal.run.existing_resources import existing_resources
 from rehearsal.run.project import Project
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.watch import Watch
@@ -86,7 +88,7 @@ class Rehearsal:
         self.spans.builds.append(step.span)
         with self.progress.step("project and charts") as step:
             environment = self.environment
-            self.account = EmbeddedAccount(
+            self.account = rehearsal_account(
                 self.directory / "account",
                 self.built.directory,
                 account_id=environment.account,
@@ -144,7 +146,7 @@ class Rehearsal:
         if not (told := existing.names(self.environment)):
             return
         with self.progress.step("what exists already (made by the rehearsal)") as step:
-            self.account.make_existing(self.environment.model_dump(mode="json"))
+            self.account.make_existing(existing_resources(self.environment))
             self.existed = existing.describe(self.account, self.environment)
             for name in told:
                 step.see(name)

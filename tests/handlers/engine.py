@@ -29,6 +29,7 @@ from embedded_account.journal import Clock, Journal
 from embedded_account.services import sns  # noqa: F401 - its import makes the model of topics known
 from embedded_account.testing.stacks import Result, failing
 from handlers.hyperpod_cluster import index
+from rehearsal.paths import NODE_MODULES
 from tests.handlers.framework import Event, Framework, Properties, Response
 
 SERVICE_TOKEN = f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:framework-onEvent"
@@ -70,7 +71,7 @@ class Deployments:
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
         clock, nowhere = SimulatedClock(bench), Path(os.devnull)
-        account = Account(ACCOUNT_ID, REGION, 0, nowhere, nowhere, clock, Journal(nowhere, clock))
+        account = Account(ACCOUNT_ID, REGION, 0, nowhere, nowhere, NODE_MODULES, clock, Journal(nowhere, clock))
         account.routes = ControlRoutes(account)
         account.background = bench.background
         account.functions = self

@@ -9,12 +9,13 @@ from config import available
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, resource_types
 from embedded_account.testing.updates import CASES
+from rehearsal.paths import NODE_MODULES
 from tests.synth.support.synthesis import Assemblies
 
 
 def updatable(properties: Mapping[str, Any], known: Mapping[str, Property], above: str = "") -> Iterator[str]:
     """Yield the paths of properties, including nested ones, whose change does not replace the resource."""
-    types = resource_types()
+    types = resource_types(NODE_MODULES)
     for name, value in properties.items():
         declared, path = known[name], f"{above}{name}"
         if declared.replacement == "yes":
@@ -41,7 +42,7 @@ def test_every_property_of_every_template_has_a_case(assembly: Assemblies, name:
             kind = resource["Type"]
             if is_custom(kind) or kind == METADATA_TYPE:
                 continue
-            known = resource_types().get(kind)
+            known = resource_types(NODE_MODULES).get(kind)
             assert known, kind
             paths = updatable(resource.get("Properties", {}), known.properties)
             untried |= {(kind, path) for path in paths if not covered(path, tried(kind))}

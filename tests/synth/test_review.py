@@ -11,6 +11,7 @@ from config import load
 from embedded_account.cloudformation.templates.resource_types import resource_types
 from ops.render import manifests
 from ops.render.losses import losses
+from rehearsal.paths import NODE_MODULES
 from tests.support.waiting import REHEARSAL_PATIENCE
 from tests.synth.support.synthesis import Assembly, write_empty_charts
 
@@ -25,9 +26,9 @@ def change(file: Path, before: str, after: str) -> None:
 def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: Assembly, tmp_path: Path) -> None:
     """CloudFormation's resource specification lists these settings; the file system's type has no key."""
     [(name, resource)] = dev.templates["storage"].all("AWS::FSx::FileSystem").items()
-    kind = resource_types().get("AWS::FSx::FileSystem")
+    kind = resource_types(NODE_MODULES).get("AWS::FSx::FileSystem")
     assert kind
-    lustre = resource_types().definition(kind.properties["LustreConfiguration"].type["reference"]["$ref"])
+    lustre = resource_types(NODE_MODULES).definition(kind.properties["LustreConfiguration"].type["reference"]["$ref"])
     warned = 0
     for path, known in (((), kind.properties), (("LustreConfiguration",), lustre)):
         before, after = copy.deepcopy(resource), copy.deepcopy(resource)

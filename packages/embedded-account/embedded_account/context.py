@@ -114,6 +114,9 @@ class Account:
     the ids of what was there before the environment. What an extension starts it ends with
     `account.at_end.callback(stop)`; the last registered goes first. `failed` is called when a program of a control
     plane has ended by itself.
+
+    An extension adds the ARNs of what the account itself brings to `provided`, so that no inventory lists them, and to
+    `played_images` patterns of the images whose pods it plays: it reports their status, and ends them.
     """
 
     account_id: str
@@ -121,12 +124,15 @@ class Account:
     port: int
     directory: Path
     binaries: Path
+    node_modules: Path
     clock: Clock
     journal: Journal
     keys: RunKeys = field(default_factory=RunKeys.issue)
     authenticator_secret: str = field(default_factory=secrets.token_urlsafe, repr=False)
     at_end: ExitStack = field(default_factory=ExitStack)
     existing: set[str] = field(default_factory=set)
+    provided: set[str] = field(default_factory=set)
+    played_images: list[str] = field(default_factory=list)
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: Routes = field(init=False)
     stacks: Stacks = field(init=False)

@@ -1,7 +1,7 @@
-"""What the environment says exists already: a VPC with its subnets, an EKS cluster, a file system.
+"""What the caller says exists already: a VPC with its subnets, an EKS cluster, a file system.
 
-Simulated: on AWS their owner made them, here the rehearsal does, before the bootstrap and under the ids of the
-environment file. Whatever is in the account when this is done belongs to "existing" in the inventory.
+Simulated: on AWS their owner made them, here the account does, before the bootstrap and under the ids that the
+caller gives. Whatever is in the account when this is done belongs to "existing" in the inventory.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from moto.ec2.models import ec2_backends
+from pydantic import ValidationError
+from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
-from config import Environment
-from config.model import ExistingSubnet, ExistingVpc
+from embedded_account.existing_description import ExistingResources, Vpc
 from embedded_account.inventory import report as inventory
 from embedded_account.services.eks import existing as existing_cluster
 from embedded_account.services.fsx import existing as existing_file_system
@@ -26,24 +27,33 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 def install(account: "Account") -> None:
-    """Answer POST /_rehearsal/existing, whose body is an environment; returns the ids of all that is there then."""
+    """Answer POST /_rehearsal/existing, whose body is an `ExistingResources`, with the ids of all that exists then."""
 
     def make_all(request: Request, _rest: str) -> list[str]:
-        make(account, Environment.model_validate_json(request.get_data()))
+        make(account, _described(request.get_data()))
         return sorted(account.existing)
 
     account.routes.route("POST", "existing", make_all)
 
 
-def make(account: "Account", environment: Environment) -> None:
-    """Make what the environment says exists, and record whose it is."""
-    if environment.network.existing:
-        _make_vpc(account, environment.network.existing)
-    if environment.eks.existing:
-        existing_cluster.make(account, environment)
-    if environment.fsx.existing and environment.network.existing:
-        existing_file_system.make(account, environment.fsx.existing, environment.network.existing)
+def make(account: "Account", wanted: ExistingResources) -> None:
+    """Make what exists, and record whose it is."""
+    if wanted.vpc:
+        _make_vpc(account, wanted.vpc)
+    if wanted.cluster:
+        existing_cluster.make(account, wanted.cluster)
+    if wanted.vpc and wanted.file_system:
+        existing_file_system.make(account, wanted.file_system, wanted.vpc)
     account.existing.update(item.id for item in inventory.collect(account))
+
+
+def _described(body: bytes) -> ExistingResources:
+    """Return the description. Raises BadRequest saying where it is wrong."""
+    try:
+        return ExistingResources.model_validate_json(body)
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise BadRequest(f"{found}. Allowed: {', '.join(ExistingResources.model_fields)}") from error
 
 
 @contextmanager
@@ -53,7 +63,7 @@ def given_id(function: str, identifier: str) -> Iterator[None]:
         yield
 
 
-def _make_vpc(account: "Account", wanted: ExistingVpc) -> None:
+def _make_vpc(account: "Account", wanted: Vpc) -> None:
     """A VPC as owners have it: private subnets with a NAT gateway, an S3 endpoint, DNS names."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     with given_id("moto.ec2.models.vpcs.random_vpc_id", wanted.id):
@@ -61,19 +71,19 @@ def _make_vpc(account: "Account", wanted: ExistingVpc) -> None:
     for attribute in ("enable_dns_support", "enable_dns_hostnames"):
         ec2.modify_vpc_attribute(wanted.id, attribute, "true")
     private = ec2.create_route_table(wanted.id).id
-    for subnet in (*wanted.node_subnets, *wanted.control_plane_subnets):
+    for subnet in wanted.subnets:
         with given_id("moto.ec2.models.subnets.random_subnet_id", subnet.id):
-            ec2.create_subnet(wanted.id, str(subnet.cidr), availability_zone_id=subnet.zone)
+            ec2.create_subnet(wanted.id, str(subnet.cidr), availability_zone_id=subnet.zone_id)
         ec2.associate_route_table(private, subnet_id=subnet.id)
     ec2.create_route(private, _ANYWHERE, nat_gateway_id=_nat_gateway(ec2, wanted))
     ec2.create_vpc_endpoint(wanted.id, f"com.amazonaws.{account.region}.s3", "Gateway", None, [private])
 
 
-def _nat_gateway(ec2: Any, wanted: ExistingVpc) -> str:
+def _nat_gateway(ec2: Any, wanted: Vpc) -> str:
     """Return the id of a NAT gateway in a public subnet of its own."""
     internet = ec2.create_internet_gateway().id
     ec2.attach_internet_gateway(internet, wanted.id)
-    public = ec2.create_subnet(wanted.id, str(_free_block(wanted)), availability_zone_id=wanted.node_subnets[0].zone)
+    public = ec2.create_subnet(wanted.id, str(_free_block(wanted)), availability_zone_id=wanted.subnets[0].zone_id)
     table = ec2.create_route_table(wanted.id).id
     ec2.associate_route_table(table, subnet_id=public.id)
     ec2.create_route(table, _ANYWHERE, gateway_id=internet)
@@ -81,8 +91,7 @@ def _nat_gateway(ec2: Any, wanted: ExistingVpc) -> str:
     return str(ec2.create_nat_gateway(public.id, address).id)
 
 
-def _free_block(wanted: ExistingVpc) -> IPv4Network:
-    """Return the first /28 of the VPC that no subnet of the environment touches."""
-    subnets: tuple[ExistingSubnet, ...] = (*wanted.node_subnets, *wanted.control_plane_subnets)
+def _free_block(wanted: Vpc) -> IPv4Network:
+    """Return the first /28 of the VPC that none of its private subnets touches."""
     blocks = wanted.cidr.subnets(new_prefix=28)
-    return next(block for block in blocks if not any(block.overlaps(subnet.cidr) for subnet in subnets))
+    return next(block for block in blocks if not any(block.overlaps(subnet.cidr) for subnet in wanted.subnets))

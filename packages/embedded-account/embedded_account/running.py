@@ -7,16 +7,19 @@ import shutil
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import Child, ProcessError, Supervisor, free_port
-from embedded_account.paths import CDK_PRELOAD, NODE_MODULES, require_cdk
+from embedded_account.paths import CDK_PRELOAD, nearest_node_modules
 from embedded_account.run_keys import RunKeys
+
+if TYPE_CHECKING:
+    from embedded_account.existing_description import ExistingResources
 
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
@@ -35,7 +38,18 @@ class EmbeddedAccount:
     `endpoint` uses the word `localhost`, which the CDK CLI needs.
     """
 
-    def __init__(self, directory: Path, programs: Path, *, account_id: str, region: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        programs: Path,
+        *,
+        account_id: str,
+        region: str,
+        node_modules: Path,
+        extensions: Sequence[str] = (),
+        cwd: Path | None = None,
+    ) -> None:
+        """`extensions` are modules with `install(account)` that the account calls; `cwd` is on their path."""
         self.directory = directory
         self.account_id = account_id
         self.region = region
@@ -43,6 +57,9 @@ class EmbeddedAccount:
         self.endpoint = f"http://localhost:{self.port}"
         self.keys = RunKeys.issue()
         self._programs = programs
+        self._node_modules = node_modules
+        self._extensions = extensions
+        self._cwd = cwd
 
     def start(
         self, supervisor: Supervisor, *, clock_scale: float = CLOCK_SCALE, survives_parent: bool = False
@@ -55,14 +72,22 @@ class EmbeddedAccount:
             "--region": self.region,
             "--directory": self.directory,
             "--binaries": self._programs,
+            "--node-modules": self._node_modules,
             "--clock-scale": clock_scale,
         }.items():
             argv += [option, str(value)]
+        argv += [f"--extension={name}" for name in self._extensions]
         env = child_environment(
             self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment
         )
         return supervisor.start(
-            "account", argv, env, ready=self._answers, timeout=_PATIENCE_SECONDS, survives_parent=survives_parent
+            "account",
+            argv,
+            env,
+            ready=self._answers,
+            timeout=_PATIENCE_SECONDS,
+            survives_parent=survives_parent,
+            cwd=self._cwd,
         )
 
     @property
@@ -80,7 +105,7 @@ class EmbeddedAccount:
             extra=self.keys.aws | {"NODE_OPTIONS": f"--require={json.dumps(str(CDK_PRELOAD))}"},
         )
         return variables | {
-            "PATH": os.pathsep.join([str(NODE_MODULES / ".bin"), str(self._programs), variables["PATH"]])
+            "PATH": os.pathsep.join([str(self._node_modules / ".bin"), str(self._programs), variables["PATH"]])
         }
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
@@ -115,9 +140,9 @@ class EmbeddedAccount:
         """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
-    def make_existing(self, description: Mapping[str, Any]) -> None:
+    def make_existing(self, resources: "ExistingResources") -> None:
         """Make what a deployment finds when it comes (embedded_account/existing.py)."""
-        self._call("/_rehearsal/existing", json.dumps(description).encode())
+        self._call("/_rehearsal/existing", resources.model_dump_json().encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
         """GET one of the account's own routes, or POST a body to it."""
@@ -150,6 +175,8 @@ def serve(
     account_id: str = ACCOUNT_ID,
     clock_scale: float = CLOCK_SCALE,
     cache: Path | None = None,
+    node_modules: Path | None = None,
+    extensions: Sequence[str] = (),
     progress: Callable[[str], None] = _say,
 ) -> Iterator[EmbeddedAccount]:
     """Serve a new, empty account for the length of the block; logs and journal stay in `directory`.
@@ -160,6 +187,8 @@ def serve(
         account_id: Twelve digits.
         clock_scale: Simulated seconds in each second that a simulated service waits.
         cache: Folder of the control plane's programs, built on first use in about five minutes (`default_cache`).
+        node_modules: Folder in which npm installed the CDK CLI (the nearest one, as Node looks).
+        extensions: Modules of yours whose `install(account)` is called; the working directory is on their path.
         progress: Gets a line for each step of that build.
 
     Raises:
@@ -168,11 +197,17 @@ def serve(
     """
     root = Path(directory).resolve()
     root.mkdir(parents=True, exist_ok=True)
-    require_cdk()
     with _held(root):
         shutil.rmtree(root / "account", ignore_errors=True)
         built = binaries.ensure(cache or default_cache(), progress)
-        account = EmbeddedAccount(root / "account", built.directory, account_id=account_id, region=region)
+        account = EmbeddedAccount(
+            root / "account",
+            built.directory,
+            account_id=account_id,
+            region=region,
+            node_modules=node_modules or nearest_node_modules(),
+            extensions=extensions,
+        )
         supervisor = Supervisor(root)
         try:
             process = account.start(supervisor, clock_scale=clock_scale)

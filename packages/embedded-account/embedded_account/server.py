@@ -9,13 +9,14 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from embedded_account.admission.middleware import only_issued_keys, only_own_hosts
+from embedded_account.cloudformation.templates.resource_types import database
 from embedded_account.context import Account
 from embedded_account.control_routes import ControlRoutes
 from embedded_account.journal import Clock, Journal
@@ -34,11 +35,21 @@ EXTENSIONS = (
 """Modules with `install(account)`, in the order of installation."""
 
 
+class NodeModulesError(Exception):
+    """The CDK CLI is not where the caller says; the message says what is allowed."""
+
+
+class ExtensionError(Exception):
+    """A caller's extension cannot be installed; the message says which, and what is allowed."""
+
+
 class AccountServer:
     """The account's HTTP server: moto's services behind the account's own routes, on 127.0.0.1."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, extensions: Sequence[str] = ()) -> None:
+        """`extensions` are the caller's own modules with `install(account)`, installed after the account's."""
         self.account = account
+        self._extensions = tuple(extensions)
         self._routes = ControlRoutes(account)
         account.routes = self._routes
         self._server: BaseWSGIServer | None = None
@@ -46,7 +57,7 @@ class AccountServer:
     def start(self) -> None:
         """Install the extensions, then serve from a thread of its own.
 
-        Raises OSError when the port is taken.
+        Raises OSError when the port is taken, and ExtensionError when a caller's extension cannot be installed.
         """
         _require_free(self.account.port)
         # moto reads both when it is called: Step Functions calls back to the port.
@@ -54,7 +65,7 @@ class AccountServer:
         os.environ["MOTO_ACCOUNT_ID"] = self.account.account_id
         # A thousand machine images that nothing here starts cost half a second whenever EC2 is emptied.
         os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
-        install_extensions(self.account)
+        install_extensions(self.account, self._extensions)
         from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - the extensions come first
             DomainDispatcherApplication,
             MotoRequestHandler,
@@ -78,10 +89,23 @@ class AccountServer:
         self.account.journal.close()
 
 
-def install_extensions(account: Account) -> None:
-    """Call `install` of every extension."""
+def install_extensions(account: Account, more: Sequence[str] = ()) -> None:
+    """Call `install` of every extension, of the caller's `more` last. Raises ExtensionError."""
     for name in EXTENSIONS:
         import_module(name).install(account)
+    for name in more:
+        _installer(name)(account)
+
+
+def _installer(name: str) -> Callable[[Account], None]:
+    try:
+        install: Callable[[Account], None] = import_module(name).install
+    except (ImportError, AttributeError) as error:
+        raise ExtensionError(
+            f"extension {name} is invalid: {error}. Allowed: a module with install(account). Fix: check the name, and "
+            "that its folder is on PYTHONPATH"
+        ) from error
+    return install
 
 
 def make_account(
@@ -91,13 +115,21 @@ def make_account(
     port: int,
     directory: Path,
     binaries: Path,
+    node_modules: Path,
     clock_scale: float = 1.0,
     keys: RunKeys | None = None,
 ) -> Account:
     """Return an account whose journal lies in `directory`; nothing is installed or served yet.
 
-    Without `keys` it issues its own.
+    `binaries` has the control plane's programs, `node_modules` the CDK CLI, whose database of resource types
+    CloudFormation reads, and what functions on Node import. Without `keys` it issues its own. Raises
+    NodeModulesError when the CDK CLI is not there.
     """
+    if not database(node_modules).is_file():
+        raise NodeModulesError(
+            f"node_modules {node_modules} is invalid: it has no {database(Path())}. Allowed: the folder in which npm "
+            "installed the CDK CLI. Fix: npm install aws-cdk"
+        )
     clock = Clock(clock_scale)
     return Account(
         account_id=account_id,
@@ -105,6 +137,7 @@ def make_account(
         port=port,
         directory=directory,
         binaries=binaries,
+        node_modules=node_modules,
         clock=clock,
         journal=Journal(directory / "journal.jsonl", clock),
         keys=keys or RunKeys.issue(),
@@ -128,11 +161,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    server = AccountServer(make_account(**vars(arguments), keys=keys))
-    server.account.failed = _end
+    given = vars(arguments)
+    extensions = given.pop("extensions")
+    try:
+        account = make_account(**given, keys=keys)
+    except NodeModulesError as error:
+        print(f"the embedded account could not start: {error}", file=sys.stderr)
+        return 1
+    server = AccountServer(account, extensions)
+    account.failed = _end
     try:
         server.start()
-    except OSError as error:
+    except (OSError, ExtensionError) as error:
         print(f"the embedded account could not start: {error}", file=sys.stderr)
         server.stop()
         return 1
@@ -157,8 +197,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--region", required=True, help="the one region that is used, such as us-west-2")
     parser.add_argument("--directory", type=Path, required=True, help="work files, journal and logs")
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's binaries")
+    parser.add_argument("--node-modules", type=Path, required=True, help="folder in which npm installed the CDK CLI")
     parser.add_argument(
         "--clock-scale", type=float, default=1.0, help="simulated seconds per real second of simulated waits"
+    )
+    parser.add_argument(
+        "--extension",
+        action="append",
+        default=[],
+        dest="extensions",
+        metavar="MODULE",
+        help="a module of yours whose install(account) is called; may be repeated",
     )
     arguments = parser.parse_args(argv)
     if not (arguments.account_id.isdigit() and len(arguments.account_id) == 12):

@@ -8,6 +8,8 @@ from typing import Final
 
 import pytest
 
+from embedded_account.testing.clients import NODE_MODULES
+
 pytest_plugins = ("embedded_account.testing.plugin",)
 
 _WORKSPACE: Final = Path(__file__).resolve().parents[3]
@@ -37,7 +39,8 @@ def programs_cache() -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, programs_cache: Path) -> Mapping[str, str]:
-    """Variables of a user whose programs are built."""
+    """Variables of a user whose programs are built, with the CDK CLI in `tmp_path`."""
+    (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     programs_cache.mkdir(parents=True, exist_ok=True)
     cache = tmp_path / "cache"
     cache.mkdir()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from embedded_account.machine.isolation import search_path
-from embedded_account.paths import CDK_PRELOAD, NODE_MODULES
+from embedded_account.paths import CDK_PRELOAD
+from embedded_account.testing.clients import NODE_MODULES
 
 _TIMERS = """
 const { promisify } = require('node:util');

@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 
 from embedded_account.machine.processes import living
-from embedded_account.paths import NODE_MODULES
 
 PACKAGE: Final = Path(__file__).parents[1]
 APP: Final = Path(__file__).with_name("app")
@@ -20,7 +19,6 @@ APP: Final = Path(__file__).with_name("app")
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """The app in a project of its own."""
-    (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     return shutil.copytree(APP, tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__"))
 
 

@@ -11,6 +11,7 @@ from embedded_account import existing
 from embedded_account.context import Account
 from embedded_account.inventory.report import collect
 from embedded_account.testing.clients import Clients
+from rehearsal.run.existing_resources import existing_resources
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
@@ -27,7 +28,7 @@ def environment(account: Account) -> Environment:
 def ec2(account: Account, clients: Clients, environment: Environment) -> Any:
     response = requests.post(
         f"{account.endpoint}/_rehearsal/existing",
-        environment.model_dump_json(),
+        existing_resources(environment).model_dump_json(),
         headers=account.keys.control_headers,
         timeout=PATIENCE,
     )
@@ -81,5 +82,26 @@ def test_what_existed_is_owned_by_existing_and_what_comes_later_is_not(ec2: Any,
 
 
 def test_a_new_environment_has_nothing_that_existed(account: Account) -> None:
-    existing.make(account, config.load("small"))
+    existing.make(account, existing_resources(config.load("small")))
     assert account.existing == set()
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ("no JSON", "Invalid JSON"),
+        ('{"name": "dev"}', "name: Extra inputs are not permitted. Allowed: vpc, cluster, file_system"),
+        ('{"vpc": {"id": "vpc-1", "cidr": "10.0.0.0/16", "subnets": []}}', "vpc.subnets: Tuple should have at least 1"),
+        (
+            '{"file_system": {"id": "fs-1", "mount_name": "fsx", "subnet": "subnet-1"}}',
+            "subnets subnet-1 are not the VPC's. Allowed: none without a vpc",
+        ),
+    ],
+)
+def test_a_wrong_description_is_refused_and_says_where(account: Account, body: str, wrong: str) -> None:
+    response = requests.post(
+        f"{account.endpoint}/_rehearsal/existing", body, headers=account.keys.control_headers, timeout=PATIENCE
+    )
+    assert response.status_code == 400
+    assert wrong in response.json()["error"]
+    assert collect(account) == []

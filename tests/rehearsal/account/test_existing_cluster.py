@@ -20,7 +20,9 @@ from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role
 from rehearsal import paths
 from rehearsal.run import existing, existing_cluster
+from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cluster import wait_for
+from rehearsal.run.existing_resources import existing_resources
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
@@ -63,12 +65,12 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
     environment = config.load("existing-eks")
     response = requests.post(
         f"{account.endpoint}/_rehearsal/existing",
-        environment.model_dump_json(),
+        existing_resources(environment).model_dump_json(),
         headers=account.keys.control_headers,
         timeout=PATIENCE,
     )
     assert response.status_code == 200, response.text
-    rehearsal = EmbeddedAccount(account.directory, built, account_id=account.account_id, region=account.region)
+    rehearsal = rehearsal_account(account.directory, built, account_id=account.account_id, region=account.region)
     rehearsal.endpoint, rehearsal.keys = account.endpoint, account.keys
     yield Owner(account, clients, environment, rehearsal)
     host.stop_all()

@@ -27,7 +27,7 @@ from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.product
+pytestmark = [pytest.mark.product, pytest.mark.usefixtures("builds_are_played")]
 
 DEV = load("dev")
 CLUSTER = naming.eks_cluster(DEV)

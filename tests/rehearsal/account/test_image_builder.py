@@ -14,10 +14,10 @@ from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Object
 from embedded_account.services.iam import pod_role
-from embedded_account.services.image_builder import ImageBuilder
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.fake_cluster import FakeApi
 from k8s_charts.ray_objects import image_build, ray_objects
+from rehearsal.extensions.image_builder import ImageBuilder
 from tests.charts.support.facts import RAY_FACTS
 
 pytestmark = pytest.mark.product
@@ -183,8 +183,10 @@ def test_pod_that_is_deleted_goes(account: Account, services: Clients) -> None:
     assert tags(services) == {}
 
 
-def test_fault_of_another_form_is_refused(account: Account) -> None:
+@pytest.mark.usefixtures("builds_are_played")
+def test_fault_of_another_form_is_refused_and_one_without_the_secret(account: Account) -> None:
     route = f"{account.endpoint}/_rehearsal/image-build/fault"
+    assert urllib3.request("POST", route, json={}).status == 401
     bodies: tuple[object, ...] = ({}, {"logs": "x"}, {"log": 1}, [])
     answers = [urllib3.request("POST", route, json=body, headers=account.keys.control_headers) for body in bodies]
     assert [answer.status for answer in answers] == [200, 400, 400, 400]

@@ -12,10 +12,10 @@ from config import Environment
 from config.facts import charts_lock
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine.processes import Supervisor
-from embedded_account.running import EmbeddedAccount
 from rehearsal import stand_ins
 from rehearsal.report.verdict import sort_leftovers
 from rehearsal.run import owner
+from rehearsal.run.account import rehearsal_account
 from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
 from tests.rehearsal.run.terminal import at_a_terminal
@@ -30,7 +30,7 @@ class User:
         self.checkout = Checkout(directory / "checkout")
         self.environment = environment
         self.programs = programs
-        self.account = EmbeddedAccount(
+        self.account = rehearsal_account(
             directory / "account", self.programs.directory, account_id=environment.account, region=environment.region
         )
         self._supervisor = Supervisor(directory)

@@ -22,4 +22,4 @@ def install(account: Account) -> None:
     account.stacks = engine.store
     urls.url_paths = {"{0}/$": response_class(Api(account, engine)).dispatch}
     # Reading the resource database takes a third of a second: done before the first deployment needs it.
-    threading.Thread(target=resource_types, name="resource-types", daemon=True).start()
+    threading.Thread(target=resource_types, args=(account.node_modules,), name="resource-types", daemon=True).start()

@@ -15,7 +15,7 @@ from embedded_account.cloudformation.planning import PropertyChange, property_ch
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
 from embedded_account.cloudformation.templates.dependencies import dependencies
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, as_text
-from embedded_account.cloudformation.templates.resource_types import Replacement, resource_types
+from embedded_account.cloudformation.templates.resource_types import Replacement
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
@@ -67,7 +67,7 @@ class _Comparison:
     def __init__(self, stack: Stack, desired: Desired, lookups: AccountLookups) -> None:
         self._stack = stack
         self._desired = desired
-        self._types = resource_types()
+        self._types = lookups.resource_types
         self._unknown: set[str] = set()
         self._surroundings = _Foresight(lookups, stack.resources, self._unknown)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
@@ -104,7 +104,7 @@ class _Comparison:
         definition = self._live[logical_id]
         existing = self._stack.resources.get(logical_id)
         properties = self._intrinsics.resolve(definition.get("Properties", {}))
-        properties = tagged(definition["Type"], properties, self._desired.tags)
+        properties = tagged(self._types.get(definition["Type"]), properties, self._desired.tags)
         wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
         if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
             return _addition(wanted)

@@ -15,7 +15,6 @@ from embedded_account.cloudformation.stack import Desired, Output, Resource, Sta
 from embedded_account.cloudformation.store import Store
 from embedded_account.cloudformation.templates.dependencies import dependencies, walk
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics, as_text
-from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.errors import ResourceError
 from embedded_account.services.shared.resource_model import REGISTERED
 
@@ -60,7 +59,7 @@ class Deployment:
         self._store = store
         self._creating = creating
         self._delete_retained = retain_except_on_create
-        self._types = resource_types()
+        self._types = lookups.resource_types
         self._lock = threading.Lock()
         self._surroundings = Surroundings(lookups, stack.resources)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
@@ -182,7 +181,7 @@ class Deployment:
             verb = "UPDATE" if failed.handle else "CREATE"
             self._stack.set_resource_status(failed, f"{verb}_FAILED", str(error))
             raise ResourceError(str(error)) from error
-        return tagged(definition["Type"], properties, self._desired.tags)
+        return tagged(self._types.get(definition["Type"]), properties, self._desired.tags)
 
     def _outputs(self) -> tuple[Output, ...]:
         outputs = []

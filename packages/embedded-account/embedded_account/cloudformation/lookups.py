@@ -12,6 +12,7 @@ from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.stack import Resource
 from embedded_account.cloudformation.store import Store
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN
+from embedded_account.cloudformation.templates.resource_types import ResourceTypes, resource_types
 from embedded_account.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
 
 
 class AccountLookups:
-    """What is the same for every template: zones, SSM parameters, secrets, exports of other stacks."""
+    """What is the same for every template: resource types, zones, SSM parameters, secrets, exports of other stacks."""
 
     def __init__(self, account: "Account", store: Store) -> None:
         self._account = account
         self._store = store
+
+    @property
+    def resource_types(self) -> ResourceTypes:
+        """What CloudFormation knows of each resource type."""
+        return resource_types(self._account.node_modules)
 
     def ssm_parameter(self, name: str, version: str | None = None) -> str | None:
         """The value of an SSM parameter; None if there is none."""

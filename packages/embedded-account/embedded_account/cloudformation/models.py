@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
 from embedded_account.cloudformation.stack import Handle
 from embedded_account.cloudformation.templates.physical_names import physical_name
-from embedded_account.cloudformation.templates.resource_types import resource_types
+from embedded_account.cloudformation.templates.resource_types import ResourceType
 from embedded_account.errors import ResourceError, code_of, reason_of
 from embedded_account.services.shared.resource_model import REGISTERED, ResourceModel
 
@@ -144,12 +144,11 @@ def _is_gone(error: Exception) -> bool:
     return "NotFound" in code or "NoSuch" in code
 
 
-def tagged(resource_type: str, properties: Properties, tags: Mapping[str, str]) -> Properties:
+def tagged(known: ResourceType | None, properties: Properties, tags: Mapping[str, str]) -> Properties:
     """Return the properties with the stack's tags added; the resource's own tags win.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
     """
-    known = resource_types().get(resource_type)
     if not tags or known is None or known.tags is None:
         return properties
     name, own = known.tags.name, properties.get(known.tags.name)

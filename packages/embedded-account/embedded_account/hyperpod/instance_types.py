@@ -1,39 +1,83 @@
-"""The instance types that the simulated service knows.
+"""The instance types that the simulated service knows, by EC2's record (DescribeInstanceTypes, which moto carries).
 
-AWS knows its types whatever a project's catalogue says of them. Where the catalogue has no row (an environment then
-states the figures itself), EC2's record answers, by the rules that the catalogue's file names for estimates.
+What EC2 does not say follows from it:
+
+- A HyperPod node has one network interface for pods: its addresses but the first are the pods' (AWS docs,
+  sagemaker-hyperpod-eks-prerequisites, table of pods per instance type), and each further network card takes one
+  address of the subnet (sagemaker-hyperpod-prerequisites: 81 of an ml.p5.48xlarge).
+- EFA's software sets aside 110 pages of 2 MiB per CPU, and one page (bottlerocket-core-kit, corndog;
+  awslabs/libfabric-ci-scripts, efa-check.sh).
 """
 
+from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
+from embedded_account.kubernetes.allocatable import GPU_RESOURCE
+
+NEURON_RESOURCE: Final = "aws.amazon.com/neuron"
+EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+_EFA_PAGES_PER_CPU: Final = 110
+_PAGE_MIB: Final = 2
+# EC2's record of G5 has no ValidThreadsPerCore (EC2 user guide, "CPU options for accelerated computing instances").
+_VALID_THREADS_PER_CORE: Final = {"g5": (1, 2)}
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """One type. `vcpus` are those at the most threads per core; `memory_gib` leaves out a part of a GiB."""
+
+    name: str
+    vcpus: int
+    memory_gib: int
+    threads_per_core: tuple[int, ...]
+    pod_cap: int
+    ips_per_node: int
+    accelerators: int
+    accelerator_resource: str | None
+    efa: int
+    hugepages_mib: int
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether HyperPod offers deep health checks and automatic replacement for it (not for CPU types)."""
+        return self.accelerators > 0
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """Accelerators and EFA interfaces by the names of their Kubernetes resources."""
+        devices = {self.accelerator_resource: self.accelerators, EFA_RESOURCE: self.efa}
+        return {name: count for name, count in devices.items() if name and count}
+
+    def vcpus_at(self, threads_per_core: int) -> int:
+        """CPUs that the operating system sees with the given threads per core."""
+        return self.vcpus * threads_per_core // max(self.threads_per_core)
 
 
 @cache
 def find(name: str) -> InstanceType | None:
     """Return the type `ml.…`; None for one that EC2's record does not have or that is not x86-64 (not simulated)."""
-    if known := catalogue().get(name):
-        return known
-    ec2 = INSTANCE_TYPES.get(name.removeprefix("ml."), {})
+    ec2_name = name.removeprefix("ml.")
+    ec2 = INSTANCE_TYPES.get(ec2_name, {})
     if not name.startswith("ml.") or "x86_64" not in ec2.get("ProcessorInfo", {}).get("SupportedArchitectures", ()):
         return None
     cpu, network = ec2["VCpuInfo"], ec2["NetworkInfo"]
     gpus = sum(each["Count"] for each in ec2.get("GpuInfo", {}).get("Gpus", ()))
     neuron = sum(each["Count"] for each in ec2.get("NeuronInfo", {}).get("NeuronDevices", ()))
     efa = network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
-    addresses = network["Ipv4AddressesPerInterface"]
+    pods = network["Ipv4AddressesPerInterface"] - 1
+    threads = _VALID_THREADS_PER_CORE.get(ec2_name.partition(".")[0], (cpu["DefaultThreadsPerCore"],))
     return InstanceType(
         name=name,
         vcpus=cpu["DefaultVCpus"],
         memory_gib=max(1, ec2["MemoryInfo"]["SizeInMiB"] // 1024),
-        threads_per_core=tuple(cpu.get("ValidThreadsPerCore", (cpu["DefaultThreadsPerCore"],))),
-        pod_cap=addresses - 1,
-        ips_per_node=addresses - 1 + network["MaximumNetworkCards"],
+        threads_per_core=tuple(cpu.get("ValidThreadsPerCore", threads)),
+        pod_cap=pods,
+        ips_per_node=pods + network["MaximumNetworkCards"],
         accelerators=gpus or neuron,
-        accelerator_resource=GPU_RESOURCE if gpus else "aws.amazon.com/neuron" if neuron else None,
+        accelerator_resource=GPU_RESOURCE if gpus else NEURON_RESOURCE if neuron else None,
         efa=efa,
-        hugepages_mib=2 * (110 * cpu["DefaultVCpus"] + 1) if efa else 0,
-        source="EC2 DescribeInstanceTypes",
+        hugepages_mib=_PAGE_MIB * (_EFA_PAGES_PER_CPU * cpu["DefaultVCpus"] + 1) if efa else 0,
     )

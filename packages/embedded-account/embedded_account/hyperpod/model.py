@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from config.facts.instance_types import InstanceType
 from embedded_account.hyperpod import instance_types
+from embedded_account.hyperpod.instance_types import InstanceType
 
 DEFAULT_THREADS_PER_CORE = 1
 """What a group gets whose request has no ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from config.facts.capacity import allocatable
 from embedded_account.hyperpod.model import DeepCheck, Group, Health, HyperPodCluster, Node
+from embedded_account.kubernetes.allocatable import allocatable
 
 PREFIX: Final = "sagemaker.amazonaws.com"
 HEALTH_LABEL: Final = f"{PREFIX}/node-health-status"
@@ -45,15 +45,17 @@ def as_kubernetes(cluster: HyperPodCluster, node: Node) -> KubernetesNode:
 
 def quantities(node: Node) -> dict[str, str]:
     """What pods can have of the node, with its pod cap, as Kubernetes quantities."""
-    offered = allocatable(node.instance_type, node.threads_per_core)
-    resources = {
-        "cpu": f"{offered.cpu_millis}m",
-        "memory": f"{offered.memory_mib}Mi",
-        "pods": str(offered.pods),
-        **{name: str(count) for name, count in offered.devices.items()},
-    }
-    if node.instance_type.hugepages_mib:
-        resources["hugepages-2Mi"] = f"{node.instance_type.hugepages_mib}Mi"
+    kind = node.instance_type
+    offered = allocatable(
+        cpus=kind.vcpus_at(node.threads_per_core),
+        memory_gib=kind.memory_gib,
+        pods=kind.pod_cap,
+        hugepages_mib=kind.hugepages_mib,
+    )
+    devices = {name: str(count) for name, count in kind.devices.items()}
+    resources = offered.quantities | {"pods": str(kind.pod_cap)} | devices
+    if kind.hugepages_mib:
+        resources["hugepages-2Mi"] = f"{kind.hugepages_mib}Mi"
     return resources
 
 

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from config.facts.versions import KUBERNETES_VERSIONS
 from embedded_account.hyperpod import instance_types
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from embedded_account.hyperpod.errors import (
@@ -42,6 +41,8 @@ IMMUTABLE: Final = (
     "CapacityRequirements",
 )
 """Fields of an instance group that UpdateCluster cannot change (AWS docs: UpdateCluster, prerequisites)."""
+KUBERNETES_VERSIONS: Final = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35")
+"""What HyperPod supports, fewer than EKS does (AWS docs: sagemaker-hyperpod-eks-prerequisites)."""
 AUTHENTICATION_MODES: Final = ("API", "API_AND_CONFIG_MAP")
 SUBNETS_NOT_RETRIEVED: Final = (
     "Unable to retrieve subnets. Please ensure that the execution role allows the action sts:AssumeRole for the "
@@ -139,8 +140,8 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
     unknown = [each for each in names_of_types(group) if not instance_types.find(each)]
     if unknown:
         raise ValidationFailedError(
-            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the types of "
-            "config/facts/instance_types.yaml and the x86-64 types of EC2."
+            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the x86-64 types "
+            "of EC2."
         )
     if not continuous:
         only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()

@@ -42,8 +42,9 @@ class Item:
 
 
 def collect(account: Account) -> list[Item]:
-    """Return every resource of the account, sorted by service, type and id."""
-    found = [*found_in_account(), *_of_eks(account), *_stacks(account)]
+    """Return every resource of the account but what it brings itself, sorted by service, type and id."""
+    everything = (*found_in_account(), *_of_eks(account), *_stacks(account))
+    found = [one for one in everything if one.arn not in account.provided]
     owners = _Owners.of(account, found)
     items = [Item(_service(one), one.type, one.id, one.arn, owners.of_resource(one), owners.note(one)) for one in found]
     return sorted(items, key=lambda item: (item.service, item.type, item.id))

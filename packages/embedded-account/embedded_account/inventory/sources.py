@@ -3,15 +3,13 @@
 A source takes one backend (one service, account and region) and yields what exists in it. The type is
 CloudFormation's and the id what `Ref` returns, so that the engine's records can be matched. Parts of a resource
 (routes, rules, associations, versions) are no resources of their own; what AWS itself provides (managed policies,
-managed keys, prefix lists, public images and parameters) and the mark of the embedded account are left out.
+managed keys, prefix lists, public images and parameters) is left out.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from moto.core.base_backend import BackendDict
-
-from config.facts.charts_lock import STAND_IN_MARKER
 
 
 class Found(NamedTuple):
@@ -155,7 +153,7 @@ def _kms(backend: Any) -> Iterator[Found]:
 
 def _ssm(backend: Any) -> Iterator[Found]:
     for name, versions in list(backend._parameters.items()):
-        if versions and name != STAND_IN_MARKER and not name.startswith("/aws/service/"):
+        if versions and not name.startswith("/aws/service/"):
             yield Found("AWS::SSM::Parameter", name, _arn(backend, "ssm", f"parameter/{name.lstrip('/')}"))
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from embedded_account.context import Account
 from embedded_account.lambdas.packages import Package
 from embedded_account.machine.isolation import child_environment, search_path
-from embedded_account.paths import NODE_MODULES
 
 _HERE = Path(__file__).parent
 _LAYER_PROGRAMS = ("bin", "kubectl", "helm", "awscli")
@@ -57,7 +56,7 @@ def configuration_of(
         "PATH": os.pathsep.join([*map(str, programs), search_path()]),
         "PYTHONPATH": os.pathsep.join([str(package.task), str(package.opt / "python")]),
         "NODE_COMPILE_CACHE": str(compiled),
-        "NODE_PATH": os.pathsep.join([str(package.opt / "nodejs" / "node_modules"), str(NODE_MODULES)]),
+        "NODE_PATH": os.pathsep.join([str(package.opt / "nodejs" / "node_modules"), str(account.node_modules)]),
         "AWS_REGION": account.region,
         "AWS_DEFAULT_REGION": account.region,
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{function.run_time}",

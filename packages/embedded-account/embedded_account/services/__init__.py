@@ -21,13 +21,11 @@ SERVICES = (
     "iam.sts",
     "logs",
     "ssm",
-    "stand_in_marker",
     "ecr",
     "cloudtrail",
     "stepfunctions",
     "eks",
     "fsx.driver",
-    "image_builder",
 )
 """In the order of installation."""
 

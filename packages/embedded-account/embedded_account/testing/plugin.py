@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
+from embedded_account.testing.clients import ACCOUNT_ID, NODE_MODULES, REGION, Clients
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -45,6 +45,7 @@ def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Accoun
             port=free_port(),
             directory=directory,
             binaries=directory / "bin",
+            node_modules=NODE_MODULES,
             clock_scale=100.0,
         )
     )

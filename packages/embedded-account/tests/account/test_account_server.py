@@ -8,14 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
 
+from embedded_account import server
+from embedded_account.context import Account
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import free_port
 from embedded_account.run_keys import RunKeys
+from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE
 
 KEYS = RunKeys.issue()
@@ -23,7 +27,8 @@ KEYS = RunKeys.issue()
 
 def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
     argv = [sys.executable, "-m", "embedded_account", "serve", "--port", str(port), "--account-id", "111122223333"]
-    argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory), *more]
+    argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory)]
+    argv += ["--node-modules", str(NODE_MODULES), *more]
     environment = child_environment(directory, region="us-west-2", account_id="111122223333", extra=KEYS.in_environment)
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -63,6 +68,37 @@ def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith("the embedded account could not start: port ")
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("module", ["no.such.module", "json"])
+def test_wrong_extension_ends_with_one_sentence(tmp_path: Path, module: str) -> None:
+    process = start(tmp_path, free_port(), "--extension", module)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert errors.startswith(f"the embedded account could not start: extension {module} is invalid: ")
+    assert "Allowed: a module with install(account)" in errors
+    assert "Traceback" not in errors
+
+
+def test_missing_cdk_ends_with_one_sentence(tmp_path: Path) -> None:
+    process = start(tmp_path, free_port(), "--node-modules", str(tmp_path))
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert errors.startswith(
+        f"the embedded account could not start: node_modules {tmp_path} is invalid: it has no aws-cdk/db.json.gz."
+    )
+    assert "Traceback" not in errors
+
+
+def test_extensions_of_the_caller_are_installed_last(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed: list[str] = []
+
+    def module(name: str) -> SimpleNamespace:
+        return SimpleNamespace(install=lambda _: installed.append(name))
+
+    monkeypatch.setattr(server, "import_module", module)
+    server.install_extensions(account, ["one", "another"])
+    assert installed == [*server.EXTENSIONS, "one", "another"]
 
 
 @pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])

@@ -204,7 +204,6 @@ def test_only_sts_s_question_about_a_token_needs_no_signature(account: Account) 
         "POST authenticate/x/c",
         "POST existing",
         "POST hyperpod/faults",
-        "POST image-build/fault",
     ],
 )
 def test_control_route_asks_for_its_secret(account: Account, route: str, headers: dict[str, str]) -> None:

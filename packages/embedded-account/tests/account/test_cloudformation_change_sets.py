@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from embedded_account.testing.clients import Clients
+from embedded_account.testing.clients import NODE_MODULES, Clients
 from embedded_account.testing.stacks import FakeFunctions, Stacks, Template, att, failing, parameter, ref, topic
 
 
@@ -84,7 +84,7 @@ def test_change_inside_an_object_can_force_a_replacement(stacks: Stacks) -> None
             "AWS::FSx::FileSystem",
             {"LustreConfiguration": before},
             {"LustreConfiguration": {**before, name: after}},
-            resource_types(),
+            resource_types(NODE_MODULES),
         )
         return found.replacement
 

@@ -14,8 +14,8 @@ import pytest
 
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import free_port
-from embedded_account.paths import NODE_MODULES
 from embedded_account.run_keys import RunKeys
+from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE
 
 CLI = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
@@ -100,6 +100,7 @@ def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
     directory, port = tmp_path_factory.mktemp("cli"), free_port()
     argv = [sys.executable, "-m", "embedded_account", "serve", "--port", str(port), "--account-id", ACCOUNT_ID]
     argv += ["--region", REGION, "--directory", str(directory), "--binaries", str(directory)]
+    argv += ["--node-modules", str(NODE_MODULES)]
     keys = RunKeys.issue()
     environment = child_environment(directory, region=REGION, account_id=ACCOUNT_ID, extra=keys.in_environment)
     process = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.shared.resource_model import REGISTERED
-from embedded_account.testing.clients import Clients
+from embedded_account.testing.clients import NODE_MODULES, Clients
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.resources import Resources
 from embedded_account.testing.updates import CASES
@@ -23,14 +23,15 @@ from tests.account.surroundings import Surroundings, state
 
 def may_go(key: str, path: str) -> bool:
     """Whether a template may leave out what the case gives."""
-    case, properties, known = CASES[key], CASES[key].properties, resource_types().get(key.split(maxsplit=1)[0])
+    types, case = resource_types(NODE_MODULES), CASES[key]
+    properties, known = case.properties, types.get(key.split(maxsplit=1)[0])
     assert known
     declared = known.properties
     for name in path.split("."):
         if name not in properties or declared[name].required or path in case.defaults:
             return False
         properties, kind = properties[name], declared[name].type
-        declared = resource_types().definition(kind["reference"]["$ref"]) if kind["type"] == "ref" else {}
+        declared = types.definition(kind["reference"]["$ref"]) if kind["type"] == "ref" else {}
     return True
 
 

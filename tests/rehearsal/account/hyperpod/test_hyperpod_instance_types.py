@@ -1,16 +1,14 @@
-"""Types that the catalogue has no row for are known to the simulated service from EC2's record."""
+"""The simulated service knows instance types from EC2's record, and what AWS documents of them."""
 
 import pytest
+from botocore.loaders import Loader
 
-from config.facts.capacity import allocatable
-from config.facts.instance_types import catalogue
 from embedded_account.hyperpod import instance_types
+from embedded_account.kubernetes.allocatable import allocatable
 
 pytestmark = pytest.mark.product
 
-
-def test_types_of_the_catalogue_are_the_catalogue_s() -> None:
-    assert instance_types.find("ml.p5.48xlarge") is catalogue()["ml.p5.48xlarge"]
+HYPERPOD_TYPES = Loader().load_service_model("sagemaker", "service-2")["shapes"]["ClusterInstanceType"]["enum"]
 
 
 @pytest.mark.parametrize(
@@ -22,11 +20,50 @@ def test_types_of_the_catalogue_are_the_catalogue_s() -> None:
         ("ml.trn2.3xlarge", 12, 14, {"aws.amazon.com/neuron": 1, "vpc.amazonaws.com/efa": 1}),
     ],
 )
-def test_others_are_described_by_ec2(name: str, vcpus: int, pods: int, devices: dict[str, int]) -> None:
+def test_types_are_described_by_ec2(name: str, vcpus: int, pods: int, devices: dict[str, int]) -> None:
     kind = instance_types.find(name)
     assert kind
-    assert (kind.vcpus, kind.pod_cap) == (vcpus, pods)
-    assert allocatable(kind, max(kind.threads_per_core)).devices == devices
+    assert (kind.vcpus, kind.pod_cap, kind.devices) == (vcpus, pods, devices)
+
+
+@pytest.mark.parametrize(
+    ("name", "pods"),
+    [
+        ("ml.g5.2xlarge", 14),
+        ("ml.g5.8xlarge", 29),
+        ("ml.g5.48xlarge", 49),
+        ("ml.p4d.24xlarge", 49),
+        ("ml.p5.48xlarge", 49),
+        ("ml.m5.2xlarge", 14),
+        ("ml.m5.12xlarge", 29),
+        ("ml.t3.medium", 5),
+    ],
+)
+def test_nodes_take_the_pods_that_hyperpod_documents(name: str, pods: int) -> None:
+    kind = instance_types.find(name)
+    assert kind
+    assert kind.pod_cap == pods
+
+
+def test_a_p5_takes_the_addresses_that_hyperpod_documents() -> None:
+    kind = instance_types.find("ml.p5.48xlarge")
+    assert kind
+    assert kind.ips_per_node == 81
+
+
+def test_every_simulated_type_of_the_api_leaves_room_to_pods() -> None:
+    found = [kind for kind in map(instance_types.find, HYPERPOD_TYPES) if kind]
+    assert len(found) > 100
+    for kind in found:
+        for threads in kind.threads_per_core:
+            room = allocatable(
+                cpus=kind.vcpus_at(threads),
+                memory_gib=kind.memory_gib,
+                pods=kind.pod_cap,
+                hugepages_mib=kind.hugepages_mib,
+            )
+            assert room.cpu_millis > 0, kind
+            assert room.memory_mib > 0, kind
 
 
 @pytest.mark.parametrize("name", ["ml.c8g.large", "ml.p6e-gb200.36xlarge", "ml.x9.huge", "m5.large"])

@@ -15,7 +15,6 @@ from embedded_account.cloudformation.stack import Desired, Stack
 from embedded_account.cloudformation.templates import parameters
 from embedded_account.cloudformation.templates.dependencies import dependencies
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics
-from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.cloudformation.templates.template import Template, parse
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
     """
     body = template_body(account, request, stack)
     template = parse(body)
-    types = resource_types()
+    types = lookups.resource_types
     validation.check_types(template, types)
     capabilities = tuple(request.get("Capabilities") or ())
     validation.check_capabilities(template, capabilities)

@@ -11,10 +11,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from embedded_account.paths import NODE_MODULES
-
-DATABASE = NODE_MODULES / "aws-cdk" / "db.json.gz"
-
 Replacement = Literal["no", "maybe", "yes"]
 """Whether a change of a property makes CloudFormation create the resource anew ("maybe": by its value)."""
 
@@ -112,10 +108,12 @@ def _without_documentation(item: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-@lru_cache(maxsize=1)
-def resource_types() -> ResourceTypes:
-    """Return the database; the first call reads it (about half a second).
+def database(node_modules: Path) -> Path:
+    """Return where the CDK CLI keeps its database below the folder that npm made."""
+    return node_modules / "aws-cdk" / "db.json.gz"
 
-    Raises FileNotFoundError when the CDK CLI is not installed.
-    """
-    return ResourceTypes(DATABASE)
+
+@lru_cache(maxsize=1)
+def resource_types(node_modules: Path) -> ResourceTypes:
+    """Return the database; the first call reads it (about half a second)."""
+    return ResourceTypes(database(node_modules))

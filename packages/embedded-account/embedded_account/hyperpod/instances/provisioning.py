@@ -5,7 +5,7 @@ The state of the whole cluster is `state`'s; it is told through `on_change` and 
 
 from collections.abc import Callable
 
-from config.facts.instance_types import InstanceType
+from embedded_account.hyperpod.instance_types import InstanceType
 from embedded_account.hyperpod.instances.checks import InstanceChecks
 from embedded_account.hyperpod.model import (
     JOINED,

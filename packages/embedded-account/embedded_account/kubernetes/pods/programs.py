@@ -48,8 +48,6 @@ class RealRay:
 
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
 _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
-IMAGE_BUILD: Final = r"(^|/)moby/buildkit([:@]|$)"
-"""Image of the image build, whose pods the embedded account's stand-in plays, if there is one."""
 
 
 def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]:
@@ -85,11 +83,6 @@ def runs(programs: Sequence[Program], spec: Mapping[str, Any]) -> bool:
     """Whether a pod with this spec really runs."""
     wants_root = spec.get("securityContext", {}).get("runAsUser") == 0
     return not wants_root and any(program_of(programs, each["image"]) for each in spec["containers"])
-
-
-def is_image_build(spec: Mapping[str, Any]) -> bool:
-    """Whether a pod with this spec builds the Ray image."""
-    return any(re.search(IMAGE_BUILD, each["image"]) for each in spec["containers"])
 
 
 def containers_query(programs: Sequence[Program], others: Sequence[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""The EKS cluster that the environment says exists, as an owner has one, under the names of the environment file.
+"""The EKS cluster that the caller says exists, as an owner has one, under the names that the caller gives.
 
 Simulated: on AWS its owner made it. It has what a strict comparison can miss nothing of: managed add-ons, a node group,
 an owner's access entry, tags, and objects of the owner's own in Kubernetes.
@@ -8,40 +8,30 @@ import json
 import time
 from typing import Any, Final
 
-from config import Environment
 from embedded_account.context import Account
+from embedded_account.existing_description import AddOn, Cluster
 from embedded_account.kubernetes.api import Api, Object
 from embedded_account.services.eks.service import ADMIN_POLICY, Identity, service_of
 from embedded_account.services.iam.access import backend_of
 
 _TAGS: Final = {"owner": "platform-team"}
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
-_ADD_ONS: Final[dict[str, dict[str, str]]] = {
-    # The owner switched network policies on, which Ray's isolation counts on.
-    "vpc-cni": {"configurationValues": '{"enableNetworkPolicy": "true"}'},
-    "kube-proxy": {},
-    "coredns": {},
-    "eks-pod-identity-agent": {},
-}
 _NAMESPACE: Final = "data-team"
 _SETTLED_SECONDS: Final = 180
 
 
-def make(account: Account, environment: Environment) -> None:
-    """Make the cluster of `eks.existing`, in the subnets of `network.existing`, and wait until it is ACTIVE."""
-    existing, network = environment.eks.existing, environment.network.existing
-    if existing is None or network is None:
-        raise ValueError(f"environment {environment.name} names no existing cluster in an existing network")
+def make(account: Account, existing: Cluster) -> None:
+    """Make the cluster, and wait until it is ACTIVE and its pods run."""
     service = service_of(account)
     owner = _make_role(account, f"{existing.name}-owner", {"AWS": account.account_id})
     request = {
         "name": existing.name,
-        "version": environment.eks.version,
+        "version": existing.version,
         "roleArn": _make_role(
             account, f"{existing.name}-control-plane", {"Service": "eks.amazonaws.com"}, "AmazonEKSClusterPolicy"
         ),
         "resourcesVpcConfig": {
-            "subnetIds": [subnet.id for subnet in network.control_plane_subnets],
+            "subnetIds": list(existing.control_plane_subnets),
             "endpointPublicAccess": False,
             "endpointPrivateAccess": True,
         },
@@ -49,17 +39,15 @@ def make(account: Account, environment: Environment) -> None:
         "bootstrapSelfManagedAddons": False,
         "tags": _TAGS,
     }
-    _, issuer_id = existing.oidc_provider_arn.rsplit("/", 1)
-    service.create_cluster(request, None, Identity(issuer_id, existing.security_group))
+    service.create_cluster(request, None, Identity(existing.issuer_id, existing.security_group))
     cluster = service.wait_until_active(existing.name)
     service.entries.create(cluster.name, {"principalArn": owner, "tags": _TAGS})
     service.entries.associate(cluster.name, owner, ADMIN_POLICY, {"type": "cluster"})
     backend_of(account).create_open_id_connect_provider(
         cluster.identity["oidc"]["issuer"], [], ["sts.amazonaws.com"], _listed(_TAGS)
     )
-    stated = {"vpc-cni": {"addonVersion": existing.vpc_cni}}
-    for name, settings in _ADD_ONS.items():
-        service.addons.create(cluster.name, {"addonName": name, "tags": _TAGS, **settings, **stated.get(name, {})})
+    for add_on in existing.add_ons:
+        service.addons.create(cluster.name, _add_on_request(add_on))
     service.node_groups.create(
         cluster.name,
         {
@@ -67,7 +55,7 @@ def make(account: Account, environment: Environment) -> None:
             "nodeRole": _make_role(
                 account, f"{existing.name}-nodes", {"Service": "ec2.amazonaws.com"}, *_NODE_POLICIES
             ),
-            "subnets": [subnet.id for subnet in network.node_subnets],
+            "subnets": list(existing.node_subnets),
             "instanceTypes": ["m5.large"],
             "tags": _TAGS,
         },
@@ -75,6 +63,11 @@ def make(account: Account, environment: Environment) -> None:
     api = account.clusters.get(cluster.name).control_plane.api
     _make_objects(api)
     _settle(api)
+
+
+def _add_on_request(add_on: AddOn) -> dict[str, Any]:
+    stated = {"addonVersion": add_on.version, "configurationValues": add_on.configuration}
+    return {"addonName": add_on.name, "tags": _TAGS, **{key: value for key, value in stated.items() if value}}
 
 
 def _make_role(account: Account, name: str, principal: dict[str, str], *policies: str) -> str:

@@ -8,7 +8,6 @@ from embedded_account.context import Account
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.kubernetes.pods.programs import IMAGE_BUILD
 from embedded_account.kubernetes.running import Plane, RunningCluster
 
 
@@ -27,7 +26,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         name=name,
         authenticator_url=account.authenticator_url(name),
         issuer=issuer,
-        played_elsewhere=(IMAGE_BUILD,),
+        played_elsewhere=account.played_images,
     )
     plane.failed = account.failed
     return plane

@@ -14,9 +14,8 @@ from typing import Any
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from config.facts.capacity import allocatable
-from config.facts.instance_types import GPU_RESOURCE, InstanceType
 from embedded_account.context import Account
+from embedded_account.kubernetes.allocatable import GPU_RESOURCE, allocatable
 from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.eks import launch_templates
 from embedded_account.services.eks.access.entries import AccessEntries
@@ -278,23 +277,10 @@ def _resources(instance_type: str, disk_gib: int) -> tuple[dict[str, str], dict[
     pods = min(pods, _MOST_PODS_LARGE if cpu["DefaultVCpus"] > _LARGE_VCPUS else _MOST_PODS_SMALL)
     memory_gib = max(1, facts["MemoryInfo"]["SizeInMiB"] // 1024)
     gpus = sum(gpu["Count"] for gpu in facts.get("GpuInfo", {}).get("Gpus", []))
-    threads = cpu["DefaultThreadsPerCore"]
-    room = allocatable(
-        InstanceType(
-            name=instance_type,
-            vcpus=cpu["DefaultVCpus"],
-            memory_gib=memory_gib,
-            threads_per_core=(threads,),
-            pod_cap=pods,
-            ips_per_node=pods,
-            accelerators=gpus,
-            accelerator_resource=GPU_RESOURCE if gpus else None,
-        ),
-        threads,
-    )
+    room = allocatable(cpus=cpu["DefaultVCpus"], memory_gib=memory_gib, pods=pods)
     both = {"pods": str(pods)} | ({GPU_RESOURCE: str(gpus)} if gpus else {})
     capacity = {"cpu": str(cpu["DefaultVCpus"]), "memory": f"{memory_gib}Gi", "ephemeral-storage": f"{disk_gib}Gi"}
     # The kubelet keeps 1 GiB for itself and evicts at 10 % free.
     disk = f"{int((disk_gib - 1) * 0.9)}Gi"
-    free = {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi", "ephemeral-storage": disk}
+    free = room.quantities | {"ephemeral-storage": disk}
     return capacity | both, free | both

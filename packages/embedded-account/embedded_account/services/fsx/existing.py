@@ -1,4 +1,4 @@
-"""The file system that the environment says exists, as an owner has one, under the id of the environment file.
+"""The file system that the caller says exists, as an owner has one, under the id that the caller gives.
 
 Simulated: on AWS its owner made it. Its security group lets the VPC in on Lustre's ports.
 """
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from moto.ec2.models import ec2_backends
 
-from config.model import ExistingFileSystem, ExistingVpc
 from embedded_account.context import Account
+from embedded_account.existing_description import FileSystem, Vpc
 from embedded_account.services.fsx.records import Identity
 from embedded_account.services.fsx.service import FsxService
 
@@ -18,8 +18,8 @@ _PORTS: Final = ((988, 988), (1018, 1023))
 _PAUSE: Final = 0.1
 
 
-def make(account: Account, wanted: ExistingFileSystem, vpc: ExistingVpc) -> None:
-    """Make the file system in the first node subnet of the VPC, and wait until it is AVAILABLE."""
+def make(account: Account, wanted: FileSystem, vpc: Vpc) -> None:
+    """Make the file system, and wait until it is AVAILABLE."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     group = ec2.create_security_group("team-file-system", "Lustre clients of the VPC", vpc_id=vpc.id)
     for first, last in _PORTS:
@@ -30,7 +30,7 @@ def make(account: Account, wanted: ExistingFileSystem, vpc: ExistingVpc) -> None
             "FileSystemType": "LUSTRE",
             "FileSystemTypeVersion": "2.15",
             "StorageCapacity": 1200,
-            "SubnetIds": [vpc.node_subnets[0].id],
+            "SubnetIds": [wanted.subnet],
             "SecurityGroupIds": [group.id],
             "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
             "Tags": [{"Key": "owner", "Value": "data-team"}],

@@ -18,6 +18,7 @@ from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine import isolation
 from embedded_account.machine.processes import Supervisor, free_port
 from embedded_account.run_keys import RunKeys
+from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE, wait_until
 from embedded_account.testing.ways_out import give_way_out
 
@@ -58,6 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iter
         "--region": REGION,
         "--directory": directory,
         "--binaries": binaries.directory,
+        "--node-modules": NODE_MODULES,
         "--clock-scale": MINUTES_PER_SECOND * 60,
     }
     given = (str(word) for pair in arguments.items() for word in pair)

@@ -7,8 +7,9 @@ from embedded_account.context import Account
 
 
 def install(account: Account) -> None:
-    """Put the parameter into the account."""
-    ssm_backends[account.account_id][account.region].put_parameter(
+    """Put the parameter into the account, whose own it is: no inventory lists it."""
+    backend = ssm_backends[account.account_id][account.region]
+    backend.put_parameter(
         name=STAND_IN_MARKER,
         description="Lets CloudFormation take templates with stand-in Helm charts",
         value=STAND_IN_MARKER_VALUE,
@@ -21,3 +22,5 @@ def install(account: Account) -> None:
         tier=None,
         policies=None,
     )
+    arn = f"arn:{backend.partition}:ssm:{account.region}:{account.account_id}:parameter/{STAND_IN_MARKER.lstrip('/')}"
+    account.provided.add(arn)

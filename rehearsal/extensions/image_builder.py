@@ -10,6 +10,7 @@ the log's end to S3. A call that the role does not allow fails the pod, as it wo
 import io
 import json
 import logging
+import re
 import threading
 import zipfile
 from collections.abc import Mapping
@@ -24,11 +25,11 @@ from werkzeug.wrappers import Request
 from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
-from embedded_account.kubernetes.pods.programs import is_image_build
 from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
 from embedded_account.services.shared.api_model import client
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 
+_IMAGE: Final = r"(^|/)moby/buildkit([:@]|$)"
 _EVERY: Final = 0.5
 _PODS: Final = f"/api/v1/namespaces/{IMAGE_BUILD_NAMESPACE}/pods"
 _PULL: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 def install(account: Account) -> None:
     """Play the builds of every cluster from now on."""
     builder = ImageBuilder(account)
+    account.played_images.append(_IMAGE)
     account.routes.route("POST", "image-build/fault", lambda request, _: builder.set_fault(request))
     ended = threading.Event()
     account.at_end.callback(ended.set)
@@ -75,7 +77,7 @@ class ImageBuilder:
     def step(self, api: Api) -> None:
         """Bring the build's pods of a cluster on. Raises ApiError."""
         for pod in api.get(_PODS, fieldSelector="spec.nodeName!=")["items"]:
-            if not is_image_build(pod["spec"]):
+            if not _is_build(pod["spec"]):
                 continue
             path = f"{_PODS}/{pod['metadata']['name']}"
             if "deletionTimestamp" in pod["metadata"]:
@@ -160,6 +162,10 @@ class ImageBuilder:
 
     def _record(self, action: str, values: Mapping[str, str], **fields: Any) -> None:
         self._account.journal.record("eks", action=f"image build stand-in {action}", image=values["IMAGE"], **fields)
+
+
+def _is_build(spec: Object) -> bool:
+    return any(re.search(_IMAGE, each["image"]) for each in spec["containers"])
 
 
 def _variables(pod: Object) -> dict[str, str]:
