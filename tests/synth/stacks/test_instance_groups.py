@@ -63,7 +63,7 @@ def test_keys_of_a_group_are_createclusters_fields(cluster: dict[str, Any]) -> N
     }
 
 
-def test_what_a_group_does_not_state_is_not_sent(cluster: dict[str, Any]) -> None:
+def test_unstated_keys_of_a_group_are_not_sent(cluster: dict[str, Any]) -> None:
     head, _ = cluster["InstanceGroups"]
     assert set(head) == {
         "InstanceGroupName",
