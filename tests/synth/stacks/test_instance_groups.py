@@ -7,7 +7,7 @@ import pytest
 
 from config import Environment, load
 from config.model import Taint
-from tests.synth.stacks.test_hyperpod import CLUSTER, UPLOAD, execution_role, policy_of
+from tests.synth.support.hyperpod_template import CLUSTER, UPLOAD, execution_role, policy_of
 from tests.synth.support.synthesis import Assembly, synthesise
 
 TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
