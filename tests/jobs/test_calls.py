@@ -97,7 +97,7 @@ def started(storage: Path) -> int:
 
 @pytest.mark.parametrize("use", FIRST_USES)
 @pytest.mark.parametrize("error", PASSING.values(), ids=PASSING)
-def test_storage_that_fails_for_now_is_worth_another_attempt(
+def test_storage_with_a_transient_error_is_worth_another_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, use: str
 ) -> None:
     fails(monkeypatch, use, error)
@@ -108,7 +108,7 @@ def test_storage_that_fails_for_now_is_worth_another_attempt(
     assert (code, verdict.cause, verdict.again) == (1, Cause.INFRASTRUCTURE, True)
 
 
-def test_data_that_cannot_be_read_for_now_is_worth_another_attempt(
+def test_data_with_a_transient_read_error_is_worth_another_attempt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import fsdp_finetune
@@ -128,7 +128,7 @@ def test_data_that_cannot_be_read_for_now_is_worth_another_attempt(
 
 @pytest.mark.parametrize("use", FIRST_USES)
 @pytest.mark.parametrize("error", LASTING.values(), ids=LASTING)
-def test_storage_that_fails_for_good_is_not_tried_again(
+def test_storage_with_a_permanent_error_is_not_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, use: str
 ) -> None:
     fails(monkeypatch, use, error)
@@ -137,7 +137,7 @@ def test_storage_that_fails_for_good_is_not_tried_again(
 
 
 @pytest.mark.parametrize(("variables", "message"), BAD_VARIABLES.values(), ids=BAD_VARIABLES)
-def test_variable_that_cannot_be_is_named(
+def test_impossible_variable_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
     for name, value in variables.items():
@@ -154,7 +154,7 @@ def test_run_name_in_use_is_refused(tmp_path: Path) -> None:
         run.begin({"steps": 60})
 
 
-def test_variables_go_before_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_override_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_NAME", "supervised")
     monkeypatch.setenv("RUN_ATTEMPT", "3")
     monkeypatch.setenv("RUN_STORAGE", str(tmp_path))

@@ -153,7 +153,7 @@ def assert_resumed(run: Interrupted) -> None:
 
 @pytest.mark.sampled(1, long=8)
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-def test_run_that_everything_happens_to_ends_as_one_that_nothing_happened_to(
+def test_run_with_every_interruption_ends_like_an_undisturbed_run(
     order: Sequence[Interruption],
     nodes: Nodes,
     runs: Runs,

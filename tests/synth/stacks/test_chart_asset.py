@@ -16,7 +16,7 @@ def stack(tmp_path: Path, **context: str) -> cdk.Stack:
     return cdk.Stack(cdk.App(context=named, outdir=str(tmp_path / "cdk.out")), "stack")
 
 
-def test_a_chart_that_is_not_cached_names_the_command_that_brings_it(
+def test_a_chart_that_is_not_cached_names_the_command_that_fetches_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path / "empty"))

@@ -159,7 +159,7 @@ def test_policy_is_what_the_calls_of_the_handler_need_and_no_more(
     assert actions(policy(dev, bench, handler)) == needed_by(handler)
 
 
-def test_policies_suffice_for_every_way_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
+def test_policies_suffice_for_every_path_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
     assert first_failure(dev, cloudformation, client=through_botocore) is None
 
 

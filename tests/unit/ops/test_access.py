@@ -77,12 +77,12 @@ def refusal(*arguments: str) -> str:
     ],
     ids=["other account", "expired", "no EKS cluster", "EKS creating", "denied", "401", "403", "500"],
 )
-def test_what_keeps_one_from_looking_is_said(apis: Apis, broken: Break, message: str) -> None:
+def test_each_obstacle_to_reading_is_reported(apis: Apis, broken: Break, message: str) -> None:
     broken(apis)
     assert refusal("status", "--env", "dev") == message
 
 
-def test_a_wait_does_not_go_on_without_access(apis: Apis) -> None:
+def test_a_wait_ends_without_access(apis: Apis) -> None:
     apis.refuse(401, "Unauthorized")
     assert "the Kubernetes API does not know you (401)" in refusal("wait", "--env", "dev")
 
@@ -113,7 +113,7 @@ def test_a_kubernetes_endpoint_that_does_not_answer_leads_to_the_allow_list(apis
     assert message.endswith("is your address in the VPC, or in eks.public_access_cidrs of the environment?")
 
 
-def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_throttled_call_is_retried(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     ready = apis.aws["DescribeCluster"]
     throttled = aws_error("ThrottlingException", "Rate exceeded")

@@ -73,7 +73,7 @@ def test_resources_of_nobody_are_counted_and_named() -> None:
     assert re.search(r"resources made by nobody 2 .*NetworkInterface.* eni-1 .*FileSystem.* fs-2", text)
 
 
-def test_what_should_be_gone_is_named() -> None:
+def test_resources_that_should_be_gone_are_named() -> None:
     assert re.search(r"left, unexpected .*LogGroup.* rayhp-logs", shown(item("rayhp-dev-ray", id="rayhp-logs")))
 
 

@@ -48,7 +48,7 @@ def test_the_picture_asks_no_host(terminal: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "output", ["", "✔ cdk destroy --all 1 s\n", "resources made by nobody 0\n✔ cdk destroy --all 1 s\n"]
 )
-def test_output_of_no_whole_rehearsal_draws_nothing(terminal: dict[str, Any], output: str) -> None:
+def test_output_of_an_incomplete_rehearsal_draws_nothing(terminal: dict[str, Any], output: str) -> None:
     with pytest.raises(ValueError, match="no whole rehearsal"):
         terminal["draw"](output)
 

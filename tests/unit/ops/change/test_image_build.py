@@ -119,7 +119,7 @@ def test_the_new_job_is_the_deployed_ones_manifest_and_belongs_to_it(failed: Api
     }
 
 
-def test_a_repeated_build_that_failed_is_repeated_again_under_the_deployed_jobs_name(failed: Apis) -> None:
+def test_a_failed_repetition_is_repeated_under_the_deployed_jobs_name(failed: Apis) -> None:
     failed.kubernetes[JOBS] = jobs(
         job(DEPLOYED, "2026-11-01T10:00:00Z", **FAILED), job(AGAIN, "2026-11-01T11:00:00Z", **FAILED)
     )
@@ -149,7 +149,7 @@ def test_json_is_one_object_on_stdout(failed: Apis) -> None:
 
 
 @pytest.mark.parametrize("status", [RUNNING, {}])
-def test_a_build_that_has_not_ended_is_not_repeated(failed: Apis, status: dict[str, Any]) -> None:
+def test_a_running_build_is_not_repeated(failed: Apis, status: dict[str, Any]) -> None:
     failed.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", **status))
     done = build()
     assert (done.exit_code, failed.changes) == (1, [])
@@ -170,7 +170,7 @@ def test_a_complete_build_whose_tag_is_gone_is_repeated(failed: Apis) -> None:
     assert len(failed.changes) == 1
 
 
-def test_a_checkout_that_makes_another_image_is_sent_to_the_deployment(failed: Apis) -> None:
+def test_a_checkout_with_another_image_is_told_to_deploy(failed: Apis) -> None:
     failed.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", tag="0123456789abcdef", **FAILED))
     done = build()
     assert (done.exit_code, failed.changes) == (1, [])
@@ -213,7 +213,7 @@ def test_a_build_that_does_not_end_in_time_continues(failed: Apis) -> None:
     assert f"Job {AGAIN} has not ended after 0 s: building; it continues" in done.stderr
 
 
-def test_a_look_that_gets_no_answer_is_repeated(failed: Apis) -> None:
+def test_a_check_without_an_answer_is_repeated(failed: Apis) -> None:
     looks = failed.kubernetes[f"{JOBS}/{AGAIN}"]
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [(503, {"kind": "Status", "message": "too busy"}), *looks]
     done = build()
@@ -221,7 +221,7 @@ def test_a_look_that_gets_no_answer_is_repeated(failed: Apis) -> None:
     assert "── 0 s: no answer, trying again: the Kubernetes API answers 503" in done.stdout
 
 
-def test_a_silent_build_says_now_and_then_how_long_it_takes(failed: Apis) -> None:
+def test_a_silent_build_regularly_reports_its_elapsed_time(failed: Apis) -> None:
     running = job(AGAIN, "2026-11-01T11:00:00Z", **RUNNING)
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [*[running] * 100, job(AGAIN, "2026-11-01T11:00:00Z", **COMPLETE)]
     failed.kubernetes[BUILD_PODS] = {"items": []}
@@ -229,7 +229,7 @@ def test_a_silent_build_says_now_and_then_how_long_it_takes(failed: Apis) -> Non
     assert said == ["── 0 s: building", "── 1 min 00 s: building", "── 2 min 00 s: building", "── 3 min 00 s: building"]
 
 
-def test_what_is_shown_once_is_not_shown_again_when_the_stream_ends_early(failed: Apis) -> None:
+def test_lines_are_shown_once_when_the_stream_ends_early(failed: Apis) -> None:
     """A silent stream is cut, and the next check reads the log from its first line again."""
     running, complete = ({"startedAt": "2026-11-01T11:00:00Z"}, {"exitCode": 0})
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [
@@ -244,14 +244,14 @@ def test_what_is_shown_once_is_not_shown_again_when_the_stream_ends_early(failed
     assert [line for line in done.stdout.splitlines() if line.startswith("#")] == ["#1 first", "#2 second", "#3 third"]
 
 
-def test_a_simulated_build_is_told_as_such_once(failed: Apis) -> None:
+def test_a_simulated_build_is_reported_as_such_once(failed: Apis) -> None:
     failed.kubernetes[LOG] = (400, f"container build of {SIMULATED}\n")
     done = build()
     assert done.exit_code == 0, done.output
     assert done.stdout.count(f"── container build of {SIMULATED}\n") == 1
 
 
-def test_an_image_that_exists_is_bad_input(failed: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_image_is_bad_input(failed: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
     existing = DEV.image.model_copy(update={"repository": None, "uri": "example.invalid/ray:1"})
     monkeypatch.setattr("ops.commands.image.load", lambda _: DEV.model_copy(update={"image": existing}))
     done = build()

@@ -113,7 +113,7 @@ def test_nodes_leave_in_order_drain_replicas_delete(running: Apis) -> None:
     }
 
 
-def test_replicas_go_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis) -> None:
+def test_replicas_are_removed_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis) -> None:
     run("scale", WORKERS, "2", "--env", "dev", "--yes")
     steps = [body for what, body in running.changes if what == RAYML]
     changed = [
@@ -127,14 +127,14 @@ def test_replicas_go_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis)
     assert tested == [["gpu-group", 4], ["gpu-group", 3]]
 
 
-def test_replicas_whose_pods_found_room_stay(running: Apis) -> None:
+def test_replicas_whose_pods_found_room_are_kept(running: Apis) -> None:
     running.kubernetes[RAY_PODS] = [{"items": []}, {"items": [ray_pod(f"worker-{n}", n) for n in range(1, 5)]}]
     result = run("scale", WORKERS, "2", "--yes")
     assert "gpu-group: 4 replicas stay, their pods found room" in result.stdout
     assert RAYML not in dict(running.changes)
 
 
-def test_an_autoscaled_group_gets_an_upper_bound_and_fewest_replicas_follow(running: Apis) -> None:
+def test_an_autoscaled_group_gets_an_upper_bound_and_min_replicas_follow(running: Apis) -> None:
     spec = running.kubernetes[RAY_CLUSTERS]["items"][0]["spec"]
     spec["enableInTreeAutoscaling"] = True
     spec["workerGroupSpecs"][0]["minReplicas"] = 4
@@ -160,7 +160,7 @@ def test_the_lines_to_change_are_printed_and_the_count_that_hyperpod_has_now(run
         assert f"dev.yaml, line {number}: `{key}: 4` becomes `{key}: 2`" in printed
 
 
-def test_a_dry_run_tells_everything_and_changes_nothing(running: Apis) -> None:
+def test_a_dry_run_shows_everything_and_changes_nothing(running: Apis) -> None:
     result = run("scale", WORKERS, "2", "--env", "dev", "--dry-run")
     assert result.exit_code == 0, result.output
     assert running.changes == []
@@ -169,7 +169,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(running: Apis) -> None:
     assert "dry run: nothing was changed" in result.stdout
 
 
-def test_without_a_yes_nothing_is_changed(running: Apis) -> None:
+def test_without_confirmation_nothing_is_changed(running: Apis) -> None:
     result = CliRunner().invoke(app, ["scale", WORKERS, "2"], input="n\n")
     assert result.exit_code == 1
     assert running.changes == []
@@ -185,7 +185,7 @@ def test_a_running_ray_job_is_named_and_nothing_is_changed(running: Apis) -> Non
     assert running.changes == []
 
 
-def test_a_head_that_does_not_say_what_runs_is_reason_enough(running: Apis) -> None:
+def test_a_head_that_does_not_list_its_jobs_is_a_reason_to_refuse(running: Apis) -> None:
     running.kubernetes[RAY_PODS] = {"items": [ray_pod("rayml-head", 0, "head")]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
@@ -193,7 +193,7 @@ def test_a_head_that_does_not_say_what_runs_is_reason_enough(running: Apis) -> N
     assert running.changes == []
 
 
-def test_force_goes_on_whatever_runs(running: Apis) -> None:
+def test_force_continues_whatever_runs(running: Apis) -> None:
     job = {"metadata": {"name": "train"}, "status": {"rayClusterName": "rayml", "jobStatus": "RUNNING"}}
     running.kubernetes[RAY_JOBS] = {"items": [job]}
     del running.kubernetes[RAY_PODS][0]
@@ -227,7 +227,7 @@ def test_a_node_that_hyperpod_does_not_delete_is_named_with_its_reason(running: 
     assert "HyperPod does not delete i-3: InvalidNodeStatus: The node is SystemUpdating" in result.stderr
 
 
-def test_nothing_is_left_to_do_when_hyperpod_has_the_count_but_the_file_has_not(running: Apis) -> None:
+def test_only_the_file_must_change_when_hyperpod_already_has_the_count(running: Apis) -> None:
     running.aws["DescribeCluster"] = running.aws["DescribeCluster"][1]
     running.aws["ListClusterNodes"] = {"ClusterNodeSummaries": [instance(1), instance(2)]}
     running.kubernetes[ALL_PODS] = {"items": [ray_pod("worker-1", 1), ray_pod("worker-2", 2)]}
@@ -250,7 +250,9 @@ def test_many_nodes_are_deleted_in_slices_that_the_api_takes(running: Apis, monk
         (("nobody", "1"), "dev has no instance group nobody; it has head-group, worker-group-1"),
     ],
 )
-def test_what_is_not_its_own_is_refused_with_advice(running: Apis, arguments: tuple[str, str], told: str) -> None:
+def test_requests_that_scale_cannot_fulfil_are_refused_with_advice(
+    running: Apis, arguments: tuple[str, str], told: str
+) -> None:
     result = run("scale", *arguments)
     assert result.exit_code == 1
     assert told in result.stderr
@@ -264,7 +266,7 @@ def test_nodes_without_which_a_head_could_run_nowhere_stay(running: Apis) -> Non
 
 
 @pytest.mark.parametrize("command", [("scale", WORKERS, "2"), ("update-software",)])
-def test_nothing_is_begun_while_nodes_are_in_deep_health_checks(running: Apis, command: tuple[str, ...]) -> None:
+def test_nothing_starts_while_nodes_are_in_deep_health_checks(running: Apis, command: tuple[str, ...]) -> None:
     checked = instance(1, status="DeepHealthCheckInProgress")
     running.aws["ListClusterNodes"] = {"ClusterNodeSummaries": [checked]}
     result = run(*command, "--yes", "--force")
@@ -274,7 +276,7 @@ def test_nothing_is_begun_while_nodes_are_in_deep_health_checks(running: Apis, c
 
 
 @pytest.mark.parametrize("command", [("scale", WORKERS, "2"), ("update-software",)])
-def test_a_cluster_in_another_change_is_left_alone(running: Apis, command: tuple[str, ...]) -> None:
+def test_a_cluster_that_is_being_changed_is_left_alone(running: Apis, command: tuple[str, ...]) -> None:
     running.aws["DescribeCluster"] = running.aws["DescribeCluster"][0] | {"ClusterStatus": "Updating"}
     result = run(*command, "--yes", "--force")
     assert result.exit_code == 1
@@ -289,7 +291,7 @@ def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> No
         scaling.look(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
 
 
-def test_a_software_update_is_begun_for_the_groups_that_are_named(running: Apis) -> None:
+def test_a_software_update_starts_for_the_named_groups(running: Apis) -> None:
     running.aws["UpdateClusterSoftware"] = {"ClusterArn": "arn"}
     result = run("update-software", "--group", HEAD, "--yes", "--force")
     assert result.exit_code == 0, result.output
@@ -308,7 +310,7 @@ def test_a_software_update_is_refused_while_a_ray_job_runs_on_its_nodes(running:
     assert running.changes == []
 
 
-def test_a_software_update_of_an_unknown_group_names_those_that_there_are(running: Apis) -> None:
+def test_a_software_update_of_an_unknown_group_names_the_existing_ones(running: Apis) -> None:
     result = run("update-software", "--group", "nobody", "--yes")
     assert result.exit_code == 1
     assert "no instance group nobody; it has head-group, worker-group-1" in result.stderr

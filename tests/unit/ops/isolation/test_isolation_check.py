@@ -88,7 +88,7 @@ def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:
     assert "error: pod-elsewhere → rayml-head:8265 is open, and must be closed\n" in done.stderr
 
 
-def test_policies_that_nothing_enforces_are_told_as_such_with_what_the_cni_says(apis: Apis) -> None:
+def test_unenforced_policies_are_reported_with_the_cni_s_state(apis: Apis) -> None:
     answer(apis, lambda _: probe.CONNECTED)
     agent = {"name": "aws-eks-nodeagent", "args": ["--enable-network-policy=false"]}
     spec = {"selector": {}, "template": {"spec": {"containers": [agent]}}}
@@ -99,7 +99,7 @@ def test_policies_that_nothing_enforces_are_told_as_such_with_what_the_cni_says(
     assert "nothing enforces the NetworkPolicies" in done.stderr
 
 
-def test_a_probe_that_breaks_is_no_answer(apis: Apis) -> None:
+def test_a_probe_that_fails_is_no_answer(apis: Apis) -> None:
     answer(apis, lambda connection: 1 if connection.port == 6379 else as_it_must_be(connection))
     done = check()
     assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
@@ -138,7 +138,7 @@ def test_only_the_submitter_carries_a_label_that_a_policy_knows() -> None:
     }
 
 
-def test_containers_are_told_apart_by_what_they_try() -> None:
+def test_containers_are_named_by_what_they_try() -> None:
     for origin in ORIGINS:
         names = [connection.container for connection in origin.connections]
         assert len(set(names)) == len(names)
@@ -175,7 +175,7 @@ def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
     assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}
 
 
-def test_policies_that_nothing_enforces_are_told_beside_what_may_be_open_or_is_missing() -> None:
+def test_unenforced_policies_are_recognised_although_one_port_is_refused() -> None:
     origins = with_aws_ray(hang_detection=True, metrics=True)
     connections = [connection for origin in origins for connection in origin.connections]
     outcomes = [Outcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
@@ -197,7 +197,9 @@ class TestProbe:
             (OSError(113, "No route to host"), probe.NO_WAY),
         ],
     )
-    def test_what_hinders_it_is_told_apart(self, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int) -> None:
+    def test_causes_of_a_failed_connection_are_distinguished(
+        self, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int
+    ) -> None:
         def fail(*_: object, **__: object) -> None:
             raise error
 

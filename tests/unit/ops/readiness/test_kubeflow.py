@@ -55,7 +55,7 @@ def test_every_part_that_is_not_listed_is_named_with_what_shows_it(kubeflow: Api
     assert found(clients, "namespace", "mpi-operator", "training-operator") == []
 
 
-def test_what_our_own_release_brought_is_nobody_elses(apis: Apis, clients: Clients) -> None:
+def test_parts_of_our_own_release_are_not_reported(apis: Apis, clients: Clients) -> None:
     apis.kubernetes[NAMESPACES] = items("kubeflow", "mpi-operator", **OURS)
     own, unmarked = items("mpijobs.kubeflow.org", **OURS), items("pytorchjobs.kubeflow.org")
     apis.kubernetes[KINDS] = {"items": own["items"] + unmarked["items"]}

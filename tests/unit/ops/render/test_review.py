@@ -80,7 +80,7 @@ def run(base: Checkout, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["review", str(base.root), *arguments])
 
 
-def test_changed_new_and_removed_stacks_are_told(base: Checkout, head: Checkout) -> None:
+def test_changed_new_and_removed_stacks_are_reported(base: Checkout, head: Checkout) -> None:
     base.environment("dev", network={"a": 1}, storage={"a": 1}, old={"a": 1})
     head.environment("dev", network={"a": 2}, storage={"a": 1}, new={"a": 1})
     result = run(base)
@@ -100,7 +100,7 @@ def hyperpod(**counts: int) -> dict[str, Any]:
     return {"Resources": {"Cluster": {"Type": "Custom::HyperPodCluster", "Properties": {"InstanceGroups": groups}}}}
 
 
-def test_fewer_nodes_are_warned_of_with_the_command_that_drains_them(base: Checkout, head: Checkout) -> None:
+def test_removing_nodes_is_warned_of_with_the_command_that_drains_them(base: Checkout, head: Checkout) -> None:
     base.environment("dev", hyperpod=hyperpod(head=1, workers=4, spare=2))
     head.environment("dev", hyperpod=hyperpod(head=1, workers=2))
     text = run(base).stdout
@@ -138,7 +138,7 @@ def test_a_file_system_that_would_be_replaced_is_warned_of_with_what_replaces_it
     assert text.count("[!WARNING]") == 1
 
 
-def test_efa_of_a_file_system_that_exists_is_warned_of(base: Checkout, head: Checkout) -> None:
+def test_efa_of_an_existing_file_system_is_warned_of(base: Checkout, head: Checkout) -> None:
     base.environment("dev", storage=storage())
     head.environment("dev", storage=storage(EfaEnabled=True))
     text = run(base).stdout
@@ -165,7 +165,7 @@ def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> 
     assert "-kind: Job" in text
 
 
-def test_environments_that_come_and_go_are_told(base: Checkout, head: Checkout) -> None:
+def test_added_and_removed_environments_are_reported(base: Checkout, head: Checkout) -> None:
     base.environment("old", network={})
     head.environment("new", network={})
     text = run(base).stdout
