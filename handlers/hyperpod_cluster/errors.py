@@ -1,4 +1,4 @@
-"""What can go wrong, and whether waiting helps."""
+"""Errors of AWS's APIs, and whether a retry helps."""
 
 from http.client import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS
 
@@ -18,34 +18,34 @@ _TRANSIENT = frozenset(
         "TooManyRequestsException",
     }
 )
-# What CreateCluster says while the execution role's policy has not reached every region's IAM yet.
+# CreateCluster's messages while the execution role's policy has not reached IAM in every region yet.
 _PROPAGATION = ("sts:AssumeRole", "could not assume role", "cannot be assumed", "Unable to retrieve subnets")
 
 
 class RefusedRequestError(Exception):
-    """The request cannot be carried out; the text says why and what to do instead."""
+    """The request cannot be carried out; the text says why, and what to do instead."""
 
 
 class TransientError(Exception):
-    """The API could not answer now: throttled, unreachable, or an internal error of the service."""
+    """The API could not answer now: throttling, no connection, or an internal error of the service."""
 
 
 def code(error: ClientError) -> str:
-    """The service's error code, such as ResourceNotFound."""
+    """Return the service's error code, such as ResourceNotFound."""
     return error.response["Error"]["Code"]
 
 
 def is_transient(error: ClientError | BotoCoreError) -> bool:
-    """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
+    """Return whether the same call may succeed later: throttling, no connection, an internal error."""
     if isinstance(error, ClientError):
-        # A load balancer in between names no code of the service's.
+        # A load balancer in between answers without an error code of the service.
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return code(error) in _TRANSIENT or status == TOO_MANY_REQUESTS or status >= INTERNAL_SERVER_ERROR
     return isinstance(error, (ConnectionError, HTTPClientError))
 
 
 def is_propagation(error: ClientError | BotoCoreError) -> bool:
-    """Whether IAM may merely not know a new role or policy yet; IAM is eventually consistent."""
+    """Return whether the cause may be a new role or policy that IAM, eventually consistent, does not know yet."""
     if not isinstance(error, ClientError):
         return False
     if code(error) in {"AccessDenied", "AccessDeniedException"}:
@@ -55,7 +55,7 @@ def is_propagation(error: ClientError | BotoCoreError) -> bool:
 
 
 def in_words(operation: str, error: ClientError | BotoCoreError) -> RefusedRequestError | TransientError:
-    """The error in words that name the call; TransientError when the same call may succeed later."""
+    """Return an error whose text names the call: TransientError if the same call may succeed later."""
     if isinstance(error, ClientError):
         text = f"{operation} failed ({code(error)}): {error.response['Error'].get('Message', 'no message')}"
     else:

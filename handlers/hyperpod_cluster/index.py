@@ -1,7 +1,7 @@
 """Entry points of the two Lambda functions behind CDK's provider framework.
 
-An exception's text is what CloudFormation shows: its first line is short and says what to do, and the whole stays
-below the 4,096 bytes that a response may have (the framework appends where the logs are).
+CloudFormation shows the text of an exception. The first line is short and says what to do. The whole text stays below
+the 4,096 bytes of a response, to which the framework adds the place of the logs.
 """
 
 import logging
@@ -20,10 +20,13 @@ CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"
 MESSAGE_BYTES = 2000
 FIRST_LINE = 240
-"""Characters of a message's first line: what fits beside a resource's name in CloudFormation's events."""
+"""Maximum length of a message's first line, which fits beside a resource's name in CloudFormation's events."""
 PATIENCE_SECONDS = 3000
-"""How long a request may take after `on_event`. CloudFormation waits 3,600 seconds from before it, the framework's
-time-out says nothing but "Operation timed out", and the last look may take as long as its function."""
+"""How long a request may take after `on_event`.
+
+It is less than the 3,600 seconds that CloudFormation waits, counted from before `on_event`: the framework's timeout
+says only "Operation timed out", and the last check may take as long as its function may run.
+"""
 
 Answer = dict[str, Any]
 Verb = Callable[[Request, HyperPod], Answer]
@@ -46,28 +49,32 @@ _log = logging.getLogger(__name__)
 
 
 class LambdaContext(Protocol):
-    """What the handlers need of Lambda's context object."""
+    """The part of Lambda's context object that the handlers use."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until Lambda ends this invocation."""
+        """Return the milliseconds until Lambda ends this invocation."""
 
 
 def on_event(event: Mapping[str, Any], context: LambdaContext) -> Answer:
-    """Start what CloudFormation asks for; return at least the physical id (the cluster's name)."""
+    """Start what CloudFormation requests; return at least the physical id (the cluster's name)."""
     start, _ = _VERBS[event["ResourceType"]][event["RequestType"]]
     hyperpod = _hyperpod(context)
     return _run(start, Request.from_event(event), hyperpod) | {"AcceptedAt": hyperpod.now()}
 
 
 def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
-    """Say whether that is done. A passing fault of the API is "not yet": the framework asks again, up to a point."""
+    """Return whether the request is complete; after a transient error of the API the framework asks again.
+
+    Raises:
+        RefusedRequestError: the request failed or took longer than PATIENCE_SECONDS.
+    """
     _, check = _VERBS[event["ResourceType"]][event["RequestType"]]
     request, hyperpod = Request.from_event(event), _hyperpod(context)
     try:
         answer = _run(check, request, hyperpod)
     except TransientError as fault:
         answer = {"IsComplete": False, "Waiting": str(fault)}
-    # Without a moment it was started by a version of this code that told none.
+    # Without `accepted_at` the request was started by an earlier version of this code, which did not return it.
     if not answer["IsComplete"] and request.accepted_at and hyperpod.now() - request.accepted_at > PATIENCE_SECONDS:
         raise RefusedRequestError(
             _shortened(
@@ -81,7 +88,7 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
 
 
 def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
-    """Call the verb; turn what it raises into one readable message."""
+    """Call the verb and return its answer; turn an exception into one readable message."""
     _log.info("%s %s of %s", request.type, request.physical_id or "", request.logical_id)
     try:
         return verb(request, hyperpod)
@@ -93,7 +100,7 @@ def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
 
 
 def _shortened(text: str) -> str:
-    """At most MESSAGE_BYTES, the first line at most FIRST_LINE; what that line leaves out follows below."""
+    """Return the text in MESSAGE_BYTES at most; what does not fit into the first line (FIRST_LINE) follows below it."""
     first, _, rest = text.partition("\n")
     if len(first) > FIRST_LINE:
         cut = first.rfind(" ", 0, FIRST_LINE - 2)
@@ -113,5 +120,5 @@ def _hyperpod(context: LambdaContext) -> HyperPod:
     )
 
 
-# Made once per execution environment: parsing the service model takes longer than most calls.
+# Created once per execution environment: parsing the service model takes longer than most calls.
 _client = cache(make_client)

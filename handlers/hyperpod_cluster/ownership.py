@@ -1,8 +1,8 @@
-"""What a cluster's tags tell a stack.
+"""The tags by which a stack recognises its cluster, and the groups that a rollback may remove.
 
-Two, written in the same call that creates it, name the stack and the resource in it. A third names the groups that
-updates added since the stack was stable: when it is rolled back, those may go without confirmation, and nobody else's.
-Where it is lost, they stay.
+Two tags name the stack and the resource in it; the call that creates the cluster also writes them. A third tag names
+the groups that updates added since the stack was stable: a rollback may remove only these without confirmation. If the
+third tag is lost, the groups stay.
 """
 
 import textwrap
@@ -29,34 +29,34 @@ class Owner:
 
     @classmethod
     def of(cls, request: Request) -> Self:
-        """The resource that the request is about."""
+        """Return the resource that the request is about."""
         return cls(request.stack_id, request.logical_id)
 
     @classmethod
     def named_by(cls, tags: Mapping[str, str]) -> Self | None:
-        """The owner that a cluster's tags name; None when no stack made it with this resource."""
+        """Return the owner that a cluster's tags name; None if no stack created the cluster with this resource."""
         if STACK_TAG not in tags:
             return None
         return cls(tags[STACK_TAG], tags.get(RESOURCE_TAG, ""))
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags that name this owner."""
+        """Return the tags that name this owner."""
         return {STACK_TAG: self.stack_id, RESOURCE_TAG: self.logical_id}
 
 
 def note(request: Request, added: Collection[str]) -> dict[str, str]:
-    """The tag for the groups that a request adds. Names that a tag has no room for are left out, whole."""
+    """Return the tag for the groups that a request adds. Names that exceed a tag's length are left out whole."""
     return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *sorted(added)]), _LONGEST_VALUE, placeholder="")}
 
 
 def added_groups(tags: Mapping[str, str]) -> set[str]:
-    """The groups that a rollback may remove, as far as the note tells."""
+    """Return the groups that a rollback may remove, according to the third tag."""
     return set(_noted(tags)[1:])
 
 
 def noted_by(tags: Mapping[str, str]) -> str:
-    """The id of the request that wrote the note; "" without one."""
+    """Return the id of the request that wrote the third tag; "" without this tag."""
     return next(iter(_noted(tags)), "")
 
 

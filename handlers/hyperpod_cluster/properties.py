@@ -1,4 +1,4 @@
-"""From CloudFormation's strings to the types of the API, by the shapes of botocore's service model."""
+"""Convert CloudFormation's strings to the API's types, by the shapes of botocore's service model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,15 +7,16 @@ from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureSh
 
 from .errors import RefusedRequestError
 
-# Restricted groups (Amazon Nova) have their own update rules, which this resource does not know.
+# Restricted groups (Amazon Nova) have update rules of their own, which this resource does not implement.
 UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig"})
 
 
 def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[str, Any]:
     """Return the properties as CreateCluster's request.
 
-    Raises RefusedRequestError for a field that the request does not have, a value of another type, a cluster or a group
-    without a name, and a group without ThreadsPerCore: an UpdateCluster without it would reset it, so it must be known.
+    Raises:
+        RefusedRequestError: a field is unknown, a value has another type, a cluster or group has no name, or a group
+            has no ThreadsPerCore. An UpdateCluster without ThreadsPerCore would reset it, so it must be given.
     """
     shape = model.operation_model("CreateCluster").input_shape
     unsupported = UNSUPPORTED & properties.keys()

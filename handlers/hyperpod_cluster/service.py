@@ -1,4 +1,4 @@
-"""The AWS APIs as far as these resources use them: every call they make stands here, nothing else does."""
+"""The AWS API calls of these resources: all of them, and nothing else."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +18,8 @@ MODELS = Path(__file__).with_name("models")
 CONNECT_SECONDS, READ_SECONDS = 5, 20
 RETRY_SECONDS = 5.0
 RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
-"""No attempt when less than this is left of the invocation: the call may take as long as the SDK's time-outs, and a
-function that Lambda ends in the middle of a call tells nobody why."""
+"""Minimum time left of the invocation for an attempt: a call may take as long as the SDK's timeouts, and a function
+that Lambda ends during a call reports no reason."""
 
 _CHANGES = frozenset({"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"})
 
@@ -27,10 +27,10 @@ Shape = dict[str, Any]
 
 
 def make_client(service: str) -> Any:
-    """A client that knows the service model packed beside this file, whatever botocore runs it.
+    """Return a client with the service model that is packed beside this file, for any version of botocore.
 
-    `data_path` is botocore's own setting (AWS_DATA_PATH); what lies there goes before botocore's copy. Repeating is
-    HyperPod's business, which knows how much time is left: the SDK tries once.
+    botocore prefers models below its setting `data_path` (AWS_DATA_PATH) to its own copy. The SDK tries once only:
+    HyperPod retries, because it knows how much time is left.
     """
     session = botocore.session.Session()
     session.set_config_variable("data_path", str(MODELS))
@@ -44,11 +44,11 @@ def make_client(service: str) -> Any:
 
 
 class HyperPod:
-    """The API with patience: what passes by itself is tried again as long as the invocation's time allows.
+    """The API with retries: transient errors are retried as long as the invocation's time allows.
 
-    `client` is a boto3 SageMaker client, `cloudformation` makes one of CloudFormation when it is needed; `now` is in
-    seconds since the epoch, `time_left` and `sleep` in seconds. `before_change` is called before each attempt of a call
-    that changes something: minutes may have passed since the one before, and what it raises ends the call.
+    `client` is a boto3 SageMaker client; `cloudformation` creates a CloudFormation client when it is needed. `now` is
+    in seconds since the epoch, `time_left` and `sleep` are in seconds. `before_change` is called before each attempt
+    of a changing call, because minutes may have passed since the last attempt; an exception from it ends the call.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class HyperPod:
 
     @property
     def model(self) -> ServiceModel:
-        """The service model that the client works with."""
+        """Return the client's service model."""
         model: ServiceModel = self._client.meta.service_model
         return model
 
     def pause(self) -> bool:
-        """Wait a moment before a call is repeated; False when the invocation has no time left for that."""
+        """Wait for RETRY_SECONDS before a retry; return False at once if the invocation has no time for it."""
         if self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
             return False
         self.sleep(RETRY_SECONDS)
@@ -89,7 +89,7 @@ class HyperPod:
         self._call("UpdateCluster", **request)
 
     def delete(self, cluster: str) -> bool:
-        """DeleteCluster, by name or ARN; False when the cluster is busy and the call must come again."""
+        """DeleteCluster, by name or ARN; return False if the cluster is busy and the call must be repeated."""
         try:
             self._call("DeleteCluster", ClusterName=cluster)
         except ClientError as error:
@@ -100,7 +100,7 @@ class HyperPod:
         return True
 
     def find(self, name: str) -> Shape | None:
-        """DescribeCluster; None when there is no such cluster."""
+        """DescribeCluster; return None if there is no such cluster."""
         try:
             return self._call("DescribeCluster", ClusterName=name)
         except ClientError as error:
@@ -109,17 +109,17 @@ class HyperPod:
             raise
 
     def clusters(self) -> Iterator[Shape]:
-        """The summaries of all clusters of the account in this region."""
+        """Return the summaries of all clusters of the account in this region."""
         return self._pages("ListClusters", "ClusterSummaries")
 
     def nodes(self, name: str) -> Iterator[Shape]:
-        """The summaries of a cluster's nodes."""
+        """Return the summaries of a cluster's nodes."""
         return self._pages("ListClusterNodes", "ClusterNodeSummaries", ClusterName=name)
 
     def tags(self, arn: str) -> dict[str, str] | None:
-        """The tags of a cluster; None when the service knows no such cluster.
+        """Return the tags of a cluster; None if there is no such cluster.
 
-        ListTags has no error of its own for that in the service model: DescribeCluster has.
+        The service model has no error of ListTags for a missing cluster, so DescribeCluster is asked.
         """
         try:
             return {tag["Key"]: tag["Value"] for tag in self._pages("ListTags", "Tags", ResourceArn=arn)}
@@ -137,7 +137,7 @@ class HyperPod:
         self._call("DeleteTags", ResourceArn=arn, TagKeys=keys)
 
     def newest_events(self, name: str, count: int) -> list[Shape]:
-        """Summaries of the newest events, newest first; they exist under continuous provisioning only."""
+        """Return summaries of the newest events, newest first; only continuous provisioning has events."""
         answer = self._call(
             "ListClusterEvents", ClusterName=name, SortBy="EventTime", SortOrder="Descending", MaxResults=count
         )
@@ -145,18 +145,18 @@ class HyperPod:
         return events
 
     def event(self, name: str, event_id: str) -> Shape:
-        """DescribeClusterEvent: the only place where failure messages of groups and instances stand."""
+        """DescribeClusterEvent: the only source of failure messages of groups and instances."""
         details: Shape = self._call("DescribeClusterEvent", ClusterName=name, EventId=event_id)["EventDetails"]
         return details
 
     def stack_status(self, stack_id: str) -> str:
-        """DescribeStacks: the status of one stack, which may have been deleted."""
+        """DescribeStacks: return the status of one stack, which may have been deleted."""
         answer = self._call("DescribeStacks", client=self._cloudformation(), StackName=stack_id)
         status: str = answer["Stacks"][0]["StackStatus"]
         return status
 
     def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
-        # By hand: an older botocore has no paginator for the newer lists.
+        # No paginator: an older botocore has none for the newer lists.
         while True:
             page = self._call(operation, **request)
             yield from page.get(items, [])
@@ -165,7 +165,12 @@ class HyperPod:
             request["NextToken"] = page["NextToken"]
 
     def _call(self, operation: str, *, client: Any = None, **request: Any) -> Shape:
-        """Raises ClientError, which callers may understand; TransientError or RefusedRequestError without an answer."""
+        """Call the API, with retries, and return its answer.
+
+        Raises:
+            ClientError: the API refused the call; callers may handle it.
+            TransientError, RefusedRequestError: the API gave no answer.
+        """
         method = getattr(client or self._client, xform_name(operation))
         while True:
             if operation in _CHANGES:

@@ -1,10 +1,11 @@
-"""The verbs of Custom::HyperPodClusterTeardown: on its Delete, no cluster of this stack is left.
+"""The verbs of Custom::HyperPodClusterTeardown: its Delete removes all clusters that this stack has left.
 
-The resource is created before the cluster and so deleted after it. A handler that was killed between CreateCluster
-and its answer leaves a cluster whose Delete CloudFormation never sends; this Delete finds it by its tag.
+The resource is created before the cluster and therefore deleted after it. A handler that is killed between
+CreateCluster and its answer leaves a cluster for which CloudFormation never sends a Delete. This resource's Delete
+finds that cluster by its tag.
 
-It acts only while the whole stack goes (ADR 33). During an update its Delete means that the resource got another
-logical id, or was added by an update that is rolled back: the cluster lives on.
+It acts only while the whole stack is deleted (ADR 33). During an update its Delete means that the resource got another
+logical id, or was added by an update that is rolled back: then the cluster stays.
 """
 
 import logging
@@ -24,17 +25,17 @@ Answer = dict[str, Any]
 
 
 def keep(request: Request, _: HyperPod) -> Answer:
-    """Do nothing on Create and Update: the resource is there for its Delete."""
+    """Do nothing on Create and Update; only the Delete acts."""
     return {"PhysicalResourceId": request.physical_id or f"teardown-{request.logical_id}"}
 
 
 def is_kept(_: Request, __: HyperPod) -> Answer:
-    """Done at once."""
+    """Return that Create and Update are complete."""
     return {"IsComplete": True}
 
 
 def delete(request: Request, hyperpod: HyperPod) -> Answer:
-    """Delete every cluster that carries this stack's tag, if the stack goes."""
+    """Delete every cluster that carries this stack's tag, if the whole stack is deleted."""
     answer = {"PhysicalResourceId": request.physical_id}
     status = hyperpod.stack_status(request.stack_id)
     if status not in _THE_STACK_GOES:
@@ -49,7 +50,7 @@ def delete(request: Request, hyperpod: HyperPod) -> Answer:
 
 
 def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
-    """Done when no such cluster is left, or the stack stays; one that was busy meanwhile is deleted now."""
+    """Return whether no such cluster is left or the stack stays; delete a cluster that was busy before."""
     if hyperpod.stack_status(request.stack_id) not in _THE_STACK_GOES:
         return {"IsComplete": True}
     left = _delete_leftovers(request, hyperpod)
@@ -57,13 +58,13 @@ def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
 
 
 def _delete_leftovers(request: Request, hyperpod: HyperPod) -> list[str]:
-    """Ask for the deletion of what is left; return it with its status, also what is being deleted already."""
+    """Delete the remaining clusters; return a phrase for each with its status, also if it is already being deleted."""
     left = list(_left(request, hyperpod))
     for cluster in left:
         if cluster["ClusterStatus"] != "Deleting":
             _log.warning("deleting cluster %s, which its own resource left", cluster["ClusterName"])
             hyperpod.delete(cluster["ClusterArn"])
-    # Summaries have no message of a failure.
+    # Summaries have no failure message.
     described = [hyperpod.find(cluster["ClusterArn"]) or cluster for cluster in left]
     return [f"HyperPod cluster {cluster['ClusterName']} ({state_of(cluster)})" for cluster in described]
 

@@ -23,9 +23,9 @@ BAD_STORAGE = {
         "/proc/runs",
         "storage path '/proc/runs' cannot be written: No such file or directory",
     ),
-    "a relative path": ("runs", "storage path 'runs': an absolute path that every node sees"),
+    "a relative path": ("runs", "storage path 'runs' is invalid. Allowed: an absolute path that every node sees"),
     "another scheme": ("gs://bucket/runs", "an absolute path that every node sees"),
-    "nothing": (None, "no storage path: give --storage or RUN_STORAGE"),
+    "nothing": (None, "no storage path is given. Allowed: a path that every node sees, or s3://bucket/prefix"),
 }
 # Errors of a Lustre client that its server has evicted, and of pyarrow when the network is down.
 PASSING = {
@@ -45,22 +45,22 @@ LASTING = {
 # The operations with which an attempt first uses its storage, in this order.
 FIRST_USES = ("names", "put", "read")
 BAD_VARIABLES = {
-    "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b': at most 63"),
+    "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b' is invalid. Allowed: at most 63"),
     "name that climbs": ({"RUN_NAME": ".."}, "run name '..'"),
     "name that is too long": ({"RUN_NAME": "a" * 64}, "at most 63"),
-    "attempt that is no number": ({"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two': a whole number from 1 on"),
-    "attempt zero": ({"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0': a whole number from 1 on"),
+    "attempt that is no number": ({"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two' is invalid. Allowed: whole numbers"),
+    "attempt zero": ({"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0' is invalid. Allowed: whole numbers from 1"),
 }
 BAD_ARGUMENTS = {
-    "workers": (["--workers", "0"], "'0': a whole number from 1 on"),
+    "workers": (["--workers", "0"], "'0' is invalid. Allowed: whole numbers from 1"),
     "missing data": (["--data", "/nowhere.tsv"], "data file /nowhere.tsv: No such file or directory"),
-    "data of another form": (["--data", "{tmp}/other.tsv"], "line 2: label (0, 1, …), tab, text is expected"),
+    "data of another form": (["--data", "{tmp}/other.tsv"], "line 2 is invalid. Allowed: label (0, 1, …), tab, text"),
     "missing model": (
         ["--data", "{tmp}/good.tsv", "--model", "/nowhere"],
         "model folder /nowhere: there is no config.json",
     ),
     "model without data": (["--model", "/nowhere"], "--model needs --data"),
-    "no storage": ([], "no storage path: give --storage or RUN_STORAGE"),
+    "no storage": ([], "Fix: set --storage or RUN_STORAGE"),
 }
 
 

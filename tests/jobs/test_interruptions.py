@@ -112,7 +112,7 @@ def hang(run: Interrupted, stretch: range) -> None:
     """Make a worker hang: the attempt ends with its workers."""
     assert run.attempt.wait() == 1
     assert "job: attempt" in run.attempt.output
-    assert "stood still" in run.attempt.output
+    assert "stalled: no workers began" in run.attempt.output
     wait_until(lambda: not run.runs.workers(), "the end of the workers")
     run.note()
     run.next_attempt()

@@ -68,7 +68,7 @@ def test_stalled_attempt_ends_with_1_and_a_line(look: str) -> None:
     assert ended.returncode == 1
     assert ended.stdout == "said before\n"
     (line,) = ended.stderr.splitlines()
-    assert line.startswith("job: attempt 1 stood still: ")
+    assert line.startswith("job: attempt 1 stalled: ")
     assert " for 1 s" in line
 
 

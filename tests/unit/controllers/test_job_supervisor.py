@@ -51,7 +51,7 @@ def test_bug_in_the_code_ends_with_the_jobs_exit_code_and_no_second_attempt(run:
     submitted(ray, "train-1").end("FAILED", 3, "Job entrypoint command failed with exit code 3")
     assert run.exit_code() == 3
     assert ray.submissions == ["train-1"]
-    assert "came no further" in run.state["reason"]
+    assert "it made no progress" in run.state["reason"]
 
 
 @pytest.mark.parametrize(("of_the_job", "noted"), [(-9, 137), (75, 75)])
@@ -256,7 +256,7 @@ def test_run_ends_after_its_limit_of_failures_without_progress(run: Supervised, 
         submitted(ray, f"train-{number}").end("FAILED", None, "Unexpected error occurred: the actor died")
     assert run.exit_code() == 1
     assert ray.submissions == ["train-1", "train-2"]
-    assert "2 in a row without progress" in run.state["reason"]
+    assert "2 failures in a row without progress" in run.state["reason"]
 
 
 def test_name_that_somebody_else_uses_is_refused_and_nothing_submitted(run: Supervised, ray: FakeRay) -> None:
@@ -265,7 +265,7 @@ def test_name_that_somebody_else_uses_is_refused_and_nothing_submitted(run: Supe
     run.start()
     assert run.exit_code() == 2
     assert (ray.submissions, ray.stops) == ([], [])
-    assert "take another name" in run.state["reason"]
+    assert "choose another name" in run.state["reason"]
 
 
 def test_request_that_ray_refuses_ends_the_run_with_its_words(run: Supervised, ray: FakeRay) -> None:

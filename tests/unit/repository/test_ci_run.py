@@ -88,7 +88,7 @@ def test_after_a_failure_nothing_starts_and_running_tiers_finish(
     assert "\nends well\n" in output
     assert "\nnever\n" not in output
     assert "FAILED" in rows(output)["fails"]
-    assert rows(output)["later"] == "not begun"
+    assert rows(output)["later"] == "not started"
     assert "error: fails failed with exit code 7; its output is above" in output
 
 
