@@ -265,7 +265,7 @@ def list_images(
 
     Examples:
     - `ops images --env closed`
-    - `ops images --env closed --plain | xargs -L 1 crane copy`
+    - `ops images --env closed --plain`
     """
     from ops.render import images  # noqa: PLC0415
 
