@@ -73,8 +73,8 @@ def submit(
     the job keeps running.
 
     Exit codes:
-    - the job's own exit code
-    - 1: refused
+    - the job's own exit code; 0 with `--detach`
+    - 1: refused, such as a run name in use
     - 2: bad input or no access
     - 130: detached
 
@@ -116,7 +116,7 @@ def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = Fa
 
     Exit codes:
     - 0: listed
-    - 1: refused
+    - 1: refused, such as `--direct` without a running head
     - 2: bad input or no access
 
     Example:
@@ -138,7 +138,7 @@ def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: D
 
     Exit codes:
     - the job's own exit code
-    - 1: refused
+    - 1: refused, such as an unknown run
     - 2: bad input or no access
     - 130: detached
 
