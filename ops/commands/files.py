@@ -102,7 +102,9 @@ def _shown(environment: Environment, warnings: list[Finding]) -> None:
 
 @app.command()
 def explain(
-    rule: Annotated[str | None, typer.Argument(help="Rule id, such as V55. Default: list all rules.")] = None,
+    rule: Annotated[
+        str | None, typer.Argument(metavar="RULE", help="Rule id, such as V55. Default: list all rules.")
+    ] = None,
 ) -> None:
     """Explain a rule: what it demands, why, its source and an example. Each finding ends with its rule's id.
 
@@ -128,7 +130,7 @@ def explain(
 
 @app.command("new")
 def new_environment(
-    name: Annotated[str, typer.Argument(help="Name of the environment and of its file.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment and of its file.")],
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
@@ -159,7 +161,9 @@ def new_environment(
 
 @app.command("import")
 def import_cluster(
-    file: Annotated[Path, typer.Argument(help="JSON file that was given to `aws sagemaker create-cluster`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON file that was given to `aws sagemaker create-cluster`.")
+    ],
     name: Annotated[str, typer.Option(help="Name of the environment and of its file.")],
     account: NewAccount = None,
     region: NewRegion = None,
@@ -306,7 +310,9 @@ def fetch_charts(
 
 @app.command()
 def review(
-    base: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Checkout to compare this one with.")],
+    base: Annotated[
+        Path, typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with.")
+    ],
     context: Annotated[
         list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
     ] = None,

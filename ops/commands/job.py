@@ -25,7 +25,7 @@ _WORDS: Final = "ops.job.words"
 # A Job's pods have its name and a suffix of six characters; a label value has at most 63.
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
 
-RunName = Annotated[str, typer.Argument(help="Name of the run.")]
+RunName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the run.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="RayCluster. Needed only if there are several.")]
 Direct = Annotated[bool, typer.Option("--direct", help="The job was submitted with --direct: ask Ray's own API.")]
 
@@ -43,7 +43,7 @@ class _WithWords(TyperCommand):
 @job_app.command(cls=_WithWords)
 def submit(
     context: typer.Context,
-    job: Annotated[str | None, typer.Argument(help="Python file: one of ray_jobs/ or your own.")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Python file: one of ray_jobs/ or your own.")] = None,
     *,
     env: EnvName = "dev",
     name: Annotated[str | None, typer.Option(help="Name of the run. Default: the file's name and the time.")] = None,

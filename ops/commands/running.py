@@ -100,8 +100,8 @@ def status(env: EnvName = "dev") -> None:
 
 @app.command()
 def scale(
-    group: Annotated[str, typer.Argument(help="HyperPod instance group.")],
-    count: Annotated[int, typer.Argument(min=0, help="New number of nodes, lower than now.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="HyperPod instance group.")],
+    count: Annotated[int, typer.Argument(metavar="COUNT", min=0, help="New number of nodes, lower than now.")],
     *,
     env: EnvName = "dev",
     yes: Yes = False,
@@ -134,7 +134,7 @@ def scale(
 @app.command()
 def rollout(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="[RAYCLUSTER]", help="Only this RayCluster. Default: all.")
+        str | None, typer.Argument(metavar="RAYCLUSTER", help="Only this RayCluster. Default: all.")
     ] = None,
     *,
     env: EnvName = "dev",
