@@ -1,4 +1,4 @@
-"""Draws docs/rehearsal.svg, the end of a rehearsal in a terminal, from its saved output: `make picture`.
+"""Draw docs/rehearsal.svg, the end of a rehearsal in a terminal, from its saved output: `make picture`.
 
 Usage: python docs/terminal.py < OUTPUT
 """
@@ -21,7 +21,7 @@ _FONT_FACES: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def end(output: str) -> str:
-    """Return what a rehearsal's output ends with: from its `cdk destroy --all` to the last row of the verdict.
+    """Return the end of a rehearsal's output: from its `cdk destroy --all` to the last row of the verdict.
 
     Raises ValueError where the output is not that of a whole rehearsal.
     """

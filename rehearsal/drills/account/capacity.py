@@ -25,7 +25,7 @@ def play(context: DrillContext) -> None:
     for what, words in {
         "how many nodes there are": f"{available} of {group.count} nodes",
         "why the others are not": SHORTAGE,
-        "how to go on": "goes on where this stopped",
+        "how to resume": "rerun `ops wait",
     }.items():
         if words not in printed:
             raise RehearsalError(f"`ops wait` must say {what} ({words!r})")

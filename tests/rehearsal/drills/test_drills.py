@@ -38,7 +38,7 @@ Logs:
 """
 QUOTA = CHART_IS_MISSING.replace("ValidationException", "ResourceLimitExceeded")
 SHORTAGE = "… instance group worker-group-1: 3 of 4 nodes; We currently do not have sufficient ml.p5.48xlarge capacity"
-WAITED = f"{SHORTAGE}\nerror: dev is not ready; `ops wait --env dev` goes on where this stopped"
+WAITED = f"{SHORTAGE}\nerror: dev is not ready; rerun `ops wait --env dev` to resume"
 LOG_GROUP = {"type": "AWS::Logs::LogGroup", "id": "/aws/lambda/f", "owner": "background:f", "note": "its maker is gone"}
 FAILED_STACK = {"type": "AWS::CloudFormation::Stack", "id": "rayhp-dev-hyperpod", "owner": "nobody", "note": ""}
 ROLE = {"type": "AWS::IAM::Role", "id": "forgotten", "owner": "nobody", "note": ""}
@@ -171,7 +171,7 @@ def test_a_shortage_that_fails_the_deployment_breaks_the_promise(context: FakeSt
     assert "a shortage must not fail the deployment" in context.printed
 
 
-@pytest.mark.parametrize("missing", ["3 of 4 nodes", "do not have sufficient", "goes on where this stopped"])
+@pytest.mark.parametrize("missing", ["3 of 4 nodes", "do not have sufficient", "rerun `ops wait"])
 def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(context: FakeStage, missing: str) -> None:
     context.status, context.waits[0] = "CREATE_COMPLETE", WAITED.replace(missing, "")
     assert not played(capacity.DRILL, context)

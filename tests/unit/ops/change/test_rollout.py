@@ -86,11 +86,11 @@ def test_every_pod_is_replaced_by_suspending_and_resuming(changed: Apis) -> None
     assert result.exit_code == 0, result.output
     assert changed.changes == [SUSPEND, RESUME]
     assert [line.strip() for line in result.stdout.splitlines()] == [
-        "RayCluster ray/rayml: 5 pods of an old template",
-        "RayCluster ray/rayml: suspend until its 5 pods are gone, resume: jobs that run there end",
+        "RayCluster ray/rayml: 5 pods with an old template",
+        "RayCluster ray/rayml: suspend until its 5 pods are gone, then resume; its jobs end",
         "RayCluster ray/rayml: suspended",
-        "1 pod still ending",
-        "its operator has not seen yet that all pods are gone",
+        "1 pod still terminating",
+        "KubeRay's operator has not yet noticed that all pods are gone",
         "RayCluster ray/rayml: resumed",
         "0 of 5 pods are ready",
         "RayCluster ray/rayml: every pod is ready and has the current template",
@@ -119,14 +119,14 @@ def test_a_second_rollout_has_nothing_to_do(apis: Apis) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": NEW}}
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
-    assert "no pod has an old template, none a group that is gone" in result.stdout
+    assert "no pod has an old template or a removed group" in result.stdout
     assert apis.changes == []
 
 
 def test_a_dry_run_shows_everything_and_changes_nothing(changed: Apis) -> None:
     result = run("rayml", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "suspend until its 5 pods are gone, resume" in result.stdout
+    assert "suspend until its 5 pods are gone, then resume" in result.stdout
     assert "dry run: nothing was changed" in result.stdout
     assert changed.changes == []
 
@@ -154,7 +154,7 @@ def test_a_running_job_is_named_and_nothing_is_changed(changed: Apis) -> None:
     changed.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("rayml", "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml runs RayJob train" in result.stderr
     assert changed.changes == []
 
 
@@ -170,7 +170,7 @@ def test_running_pods_are_kept_until_the_new_image_is_built(changed: Apis) -> No
     changed.kubernetes[JOBS] = {"items": [job(active=1)]}
     result = run("rayml", "--yes")
     assert result.exit_code == 1
-    assert "the Ray image aws-ray-custom is not there (building), and new pods could not start" in result.stderr
+    assert "the Ray image aws-ray-custom is missing (building): new pods could not start" in result.stderr
     assert changed.changes == []
 
 
@@ -207,7 +207,7 @@ def test_what_an_interrupted_run_left_suspended_is_resumed(changed: Apis) -> Non
     changed.kubernetes[RAY_CLUSTER].insert(0, changed.kubernetes[RAY_CLUSTER][0])
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
-    assert "is suspended; it will be resumed" in result.stdout
+    assert "is suspended and will be resumed" in result.stdout
     assert changed.changes[-1] == RESUME
 
 
@@ -220,8 +220,8 @@ def test_an_interruption_warns_of_a_suspended_cluster_and_says_how_to_resume(
     monkeypatch.setattr("time.sleep", interrupt)
     result = run("rayml", "--yes")
     assert result.exit_code == 130
-    assert "RayCluster ray/rayml may be suspended now" in result.stdout
-    assert "interrupted; `ops rollout rayml --env dev` goes on where this stopped" in result.stderr
+    assert "RayCluster ray/rayml may still be suspended" in result.stdout
+    assert "interrupted; rerun `ops rollout rayml --env dev` to resume" in result.stderr
     assert changed.changes == [SUSPEND]
 
 
@@ -229,7 +229,8 @@ def test_pods_that_do_not_end_in_time_are_counted_and_it_is_not_resumed(changed:
     changed.kubernetes[PODS] = listed(OLD, NO_HEAD, ENDING)
     result = run("rayml", "--yes", "--timeout", "0")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml: 1 pod still ending; does KubeRay's operator run?" in result.stderr
+    told = "RayCluster ray/rayml: 1 pod still terminating. Fix: check that KubeRay's operator is running"
+    assert told in result.stderr
     assert changed.changes == [SUSPEND]
 
 
@@ -238,7 +239,7 @@ def test_pods_that_are_not_ready_in_time_are_counted(changed: Apis) -> None:
     changed.kubernetes[RAY_CLUSTER] = [ray_cluster(), ray_cluster("suspended", suspend=True), ray_cluster("suspended")]
     result = run("rayml", "--yes", "--timeout", "0")
     assert result.exit_code == 1
-    assert "0 of 5 pods are ready, which needs nothing more of this command: `ops wait`" in result.stderr
+    assert "0 of 5 pods are ready. The rollout needs no further command: `ops wait`" in result.stderr
     assert changed.changes == [SUSPEND, RESUME]
 
 
@@ -247,7 +248,7 @@ def test_an_api_server_that_does_not_answer_for_a_while_is_asked_again(changed: 
     changed.kubernetes[PODS][2:2] = [gone]
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
-    assert "no answer, trying again" in result.stdout
+    assert "no answer, retrying" in result.stdout
     assert changed.changes == [SUSPEND, RESUME]
 
 
@@ -257,7 +258,7 @@ def test_without_outdated_pods_only_orphans_are_deleted_and_nothing_is_suspended
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
     assert [what for what, _ in apis.changes] == [f"DELETE {PODS}/orphan-{n}" for n in range(2)]
-    assert "1 pod of a group that is gone still ending" in result.stdout
+    assert "1 pod of a removed group still terminating" in result.stdout
 
 
 def test_an_orphan_that_is_gone_already_is_no_error(apis: Apis) -> None:
@@ -281,7 +282,7 @@ def test_status_counts_outdated_pods_and_names_the_command_that_replaces_them(ap
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": pods("worker1")}}
     item = rayml(clients)
     assert item.state is State.READY, "the cluster works: `ops wait` must not wait for a rollout"
-    told = "ready, 4 of 4 workers; 4 pods of an old template: `ops rollout rayml --env dev`"
+    told = "ready, 4 of 4 workers; 4 pods with an old template: `ops rollout rayml --env dev`"
     assert item.detail == told
 
 
@@ -290,7 +291,7 @@ def test_status_counts_no_orphan_as_a_worker_and_names_its_group(apis: Apis, cli
     item = rayml(clients)
     assert item.state is State.READY
     assert item.detail == (
-        "ready, 4 of 4 workers; 2 pods of a group that is gone (removed-group): `ops rollout rayml --env dev`"
+        "ready, 4 of 4 workers; 2 pods of a removed group (removed-group): `ops rollout rayml --env dev`"
     )
 
 

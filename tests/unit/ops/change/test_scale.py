@@ -130,7 +130,7 @@ def test_replicas_are_removed_one_by_one_each_with_a_pod_that_runs_nowhere(runni
 def test_replicas_whose_pods_found_room_are_kept(running: Apis) -> None:
     running.kubernetes[RAY_PODS] = [{"items": []}, {"items": [ray_pod(f"worker-{n}", n) for n in range(1, 5)]}]
     result = run("scale", WORKERS, "2", "--yes")
-    assert "gpu-group: 4 replicas stay, their pods found room" in result.stdout
+    assert "gpu-group: keeps 4 replicas: all their pods found a node" in result.stdout
     assert RAYML not in dict(running.changes)
 
 
@@ -147,7 +147,7 @@ def test_a_ray_cluster_that_somebody_else_changes_is_left_alone(running: Apis) -
     running.kubernetes[RAYML] = (422, {"kind": "Status", "message": "testing value failed"})
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml, gpu-group was changed meanwhile" in result.stderr
+    assert "RayCluster ray/rayml, gpu-group was changed by somebody else meanwhile" in result.stderr
     assert "BatchDeleteClusterNodes" not in dict(running.changes)
 
 
@@ -164,7 +164,7 @@ def test_a_dry_run_shows_everything_and_changes_nothing(running: Apis) -> None:
     result = run("scale", WORKERS, "2", "--env", "dev", "--dry-run")
     assert result.exit_code == 0, result.output
     assert running.changes == []
-    assert "RayCluster ray/rayml, gpu-group: 4 replicas become 2" in result.stdout
+    assert "RayCluster ray/rayml, gpu-group: from 4 to 2 replicas" in result.stdout
     assert f"node hyperpod-i-{4:017}: cordon, drain, delete (worker worker-4)" in result.stdout
     assert "dry run: nothing was changed" in result.stdout
 
@@ -180,7 +180,7 @@ def test_a_running_ray_job_is_named_and_nothing_is_changed(running: Apis) -> Non
     running.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml runs RayJob train" in result.stderr
     assert "--force" in result.stderr
     assert running.changes == []
 
@@ -207,7 +207,7 @@ def test_a_disruption_budget_is_waited_for(running: Apis) -> None:
     running.kubernetes[ALL_PODS][2:2] = [running.kubernetes[ALL_PODS][1]]
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 0, result.output
-    assert "ray/worker-4 is held by a PodDisruptionBudget" in result.stdout
+    assert "ray/worker-4 is protected by a PodDisruptionBudget" in result.stdout
     assert [what for what, _ in running.changes].count(worker) == 2
 
 
@@ -224,7 +224,7 @@ def test_a_node_that_hyperpod_does_not_delete_is_named_with_its_reason(running: 
     running.aws["BatchDeleteClusterNodes"] = {"Failed": [failed]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "HyperPod does not delete i-3: InvalidNodeStatus: The node is SystemUpdating" in result.stderr
+    assert "HyperPod refuses to delete i-3: InvalidNodeStatus: The node is SystemUpdating" in result.stderr
 
 
 def test_only_the_file_must_change_when_hyperpod_already_has_the_count(running: Apis) -> None:
@@ -246,7 +246,7 @@ def test_many_nodes_are_deleted_in_slices_that_the_api_takes(running: Apis, monk
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((WORKERS, "5"), "worker-group-1 has 4 nodes: to have more is the deployment's. Raise its count in"),
+        ((WORKERS, "5"), "worker-group-1 has 4 nodes, fewer than 5. To add nodes, raise `count` in"),
         (("nobody", "1"), "dev has no instance group nobody; it has head-group, worker-group-1"),
     ],
 )
@@ -262,7 +262,7 @@ def test_nodes_without_which_a_head_could_run_nowhere_stay(running: Apis) -> Non
     running.kubernetes[ALL_PODS] = {"items": [ray_pod("rayml-head", 0, "head")]}
     result = run("scale", HEAD, "0", "--yes", "--force")
     assert result.exit_code == 1
-    assert "head-group runs rayml-head, and a head could run nowhere else" in result.stderr
+    assert "head-group runs rayml-head, and these heads could run nowhere else" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("scale", WORKERS, "2"), ("update-software",)])
@@ -298,7 +298,7 @@ def test_a_software_update_starts_for_the_named_groups(running: Apis) -> None:
     groups = [{"InstanceGroupName": HEAD}]
     assert running.changes == [("UpdateClusterSoftware", {"ClusterName": "ml-cluster", "InstanceGroups": groups})]
     assert "1 nodes of head-group in ml-cluster" in result.stdout
-    assert "`ops wait --env dev` follows it" in result.stdout
+    assert "`ops wait --env dev` shows its progress" in result.stdout
 
 
 def test_a_software_update_is_refused_while_a_ray_job_runs_on_its_nodes(running: Apis) -> None:

@@ -152,7 +152,7 @@ class TestEntry:
             entry(str(script), [], other, ())
 
     def test_script_that_is_excluded_is_reported(self, script: Path) -> None:
-        with pytest.raises(EntryError, match=r"leaves train\.py itself out"):
+        with pytest.raises(EntryError, match=r"--exclude matches train\.py itself"):
             entry(str(script), [], None, ["*.py"])
 
 
@@ -179,19 +179,19 @@ def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(
         (
             {RAY_CLUSTERS: {"items": [{"metadata": {"name": name}} for name in ("b", "a")]}},
             (),
-            "there are several RayClusters, choose one: --cluster a | b",
+            "there are several RayClusters. Fix: choose one with --cluster a | b",
         ),
-        ({}, ("--cluster", "other"), "there is no RayCluster other in namespace ray; there: rayml"),
+        ({}, ("--cluster", "other"), "namespace ray has no RayCluster other. Allowed: rayml"),
         ({TEMPLATE: (404, {})}, (), "the environment has no job supervisor: deploy the ray stack, or use --direct"),
         ({f"{JOBS}/train": a_run("train")}, (), "the run train is in use (starting): `ops job logs train` shows it"),
         (
             {f"{JOBS}/train": a_run("train", condition="Failed")},
             (),
-            "the run train is over (failed): --again goes on with it, or choose another --name",
+            "the run train has ended (failed): resume it with --again, or choose another --name",
         ),
         ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use: choose another with --name"),
-        ({}, ("--in-head",), "RayCluster rayml has no head that runs; `ops status` shows why"),
-        ({}, ("--direct",), "RayCluster rayml has no head that runs; `ops status` shows why"),
+        ({}, ("--in-head",), "RayCluster rayml has no running head; `ops status` shows why"),
+        ({}, ("--direct",), "RayCluster rayml has no running head; `ops status` shows why"),
     ],
 )
 def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
@@ -209,8 +209,8 @@ def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
             ("nothing.py",),
             "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
         ),
-        (("--name", "Train", "--", "true"), "--name Train: small letters, digits and dashes"),
-        (("--direct", "--in-head", "--", "true"), "--direct and --in-head are two ways: choose one"),
+        (("--name", "Train", "--", "true"), "--name Train is invalid. Allowed: 1 to 52 of a-z, 0-9 and -"),
+        (("--direct", "--in-head", "--", "true"), "--direct and --in-head exclude each other: choose one"),
         (("--working-dir", "/nowhere", "--", "true"), "--working-dir /nowhere: there is no such folder"),
         (("--env", "nowhere", "--", "true"), "nowhere"),
     ],
@@ -224,7 +224,7 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
 
 def test_role_that_may_not_submit_is_told_the_key_that_must_list_it(cluster: Apis, script: Path) -> None:
     cluster.refuse(403, "rayclusters is forbidden")
-    assert "your IAM role must be under access.submitters" in refused("submit", str(script), code=2)
+    assert "list your IAM role under access.submitters" in refused("submit", str(script), code=2)
 
 
 def test_ctrl_c_detaches_and_says_how_to_return(cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_ctrl_c_detaches_and_says_how_to_return(cluster: Apis, script: Path, mon
 
     monkeypatch.setattr(follow, "follow", interrupted)
     message = refused("submit", str(script), "--name", "train", code=130)
-    assert "the job goes on" in message
+    assert "the job keeps running" in message
     assert "`ops job logs train --env dev`" in message
     assert not [change for change, _ in cluster.changes if change.startswith(("DELETE", "PATCH"))]
 
@@ -281,12 +281,12 @@ def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:
 
 @pytest.mark.parametrize("command", ["logs", "stop"])
 def test_unknown_run_is_reported(cluster: Apis, command: str) -> None:
-    assert "there is no run nothing in namespace ray" in refused(command, "nothing", code=1)
+    assert "namespace ray has no run nothing" in refused(command, "nothing", code=1)
 
 
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
-    assert refused("stop", "train", code=1) == "the run train is over"
+    assert refused("stop", "train", code=1) == "the run train has already ended"
 
 
 def test_a_misspelt_job_gets_a_suggestion_among_the_jobs_only() -> None:

@@ -48,10 +48,10 @@ def test_every_part_that_is_not_listed_is_named_with_what_shows_it(kubeflow: Api
     name = "EKS cluster shared-platform has"
     assert found(clients) == [
         f"{name} namespace kubeflow",
-        f"{name} namespace mpi-operator, kind mpijobs.kubeflow.org",
-        f"{name} kind tfjobs.kubeflow.org",
+        f"{name} namespace mpi-operator, CRD mpijobs.kubeflow.org",
+        f"{name} CRD tfjobs.kubeflow.org",
     ]
-    assert found(clients, "namespace", "mpi-operator") == [f"{name} kind tfjobs.kubeflow.org"]
+    assert found(clients, "namespace", "mpi-operator") == [f"{name} CRD tfjobs.kubeflow.org"]
     assert found(clients, "namespace", "mpi-operator", "training-operator") == []
 
 

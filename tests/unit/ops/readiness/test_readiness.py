@@ -264,11 +264,12 @@ def test_a_lost_node_says_who_replaces_it_and_by_which_command(look: Look, apis:
     lost = usable_node(ready=False)
     apis.kubernetes[NODES] = [nodes(lost), nodes(*[usable_node()] * 3, lost)]
     items = look()
-    replace = "batch-replace-cluster-nodes --cluster-name ml-cluster --node-ids i-0123456789abcdef0`"
+    replace = "batch-replace-cluster-nodes --cluster-name ml-cluster --node-ids i-0123456789abcdef0"
+    now = f"to replace it now: `aws sagemaker {replace}`"
     said = {name: items["Kubernetes nodes", name].detail.split("; ")[1:] for name in (HEAD, WORKERS)}
     assert said == {
-        HEAD: ["1 not Ready", f"HyperPod does not replace it by itself: `aws sagemaker {replace}"],
-        WORKERS: ["1 not Ready", f"HyperPod replaces it by itself, or at once: `aws sagemaker {replace}"],
+        HEAD: ["1 not Ready", "HyperPod does not replace it automatically", now],
+        WORKERS: ["1 not Ready", "HyperPod replaces it automatically", now],
     }
 
 
@@ -279,7 +280,7 @@ def test_a_running_image_build_is_waited_for(look: Look, apis: Apis) -> None:
     apis.kubernetes[JOBS] = {"items": [job(active=1, failed=1)]}
     item = look()["Ray image", "aws-ray-custom"]
     assert item.state is State.WAITING
-    assert item.detail.startswith("building; 1 failed before, see `kubectl logs -n image-build job/ray-image-1")
+    assert item.detail.startswith("building; failed attempts: 1, see `kubectl logs -n image-build job/ray-image-1")
 
 
 def test_a_failed_image_build_shows_the_job_s_message_and_the_end_of_its_log(look: Look, apis: Apis) -> None:
@@ -350,7 +351,7 @@ def test_a_directory_whose_job_waits_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[DIRECTORY_PODS] = {"items": [claim_unbound("ray-directory-1-x")]}
     item = look()["directory", "/fsx/ray"]
     assert item.state is State.WAITING
-    assert item.detail == "its Job runs; ray-directory-1-x: pod has unbound immediate PersistentVolumeClaims"
+    assert item.detail == "its Job is running; ray-directory-1-x: pod has unbound immediate PersistentVolumeClaims"
 
 
 def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:

@@ -64,7 +64,7 @@ def test_an_altered_chart_is_refused(cache: Path, lock: Callable[..., None], mir
     result = fetch("--mirror", mirror.as_uri())
     assert result.exit_code == 2
     other = hashlib.sha256(b"something else").hexdigest()
-    says = f"kuberay-operator: what the host sent is {other}, and the lock says {CHART.sha256}: not taken\n"
+    says = f"kuberay-operator: the download has digest {other}, but the lock says {CHART.sha256}: rejected\n"
     assert result.stderr.endswith(says)
     assert list(cache.iterdir()) == []
 
@@ -94,8 +94,8 @@ def test_without_a_network_the_host_and_the_way_out_are_named(
     result = fetch()
     assert result.exit_code == 2
     assert result.stderr.endswith(
-        f"kuberay-operator: cannot fetch it from charts.example.com ({CHART.url}): {reason}; "
-        "give a mirror with --mirror, or try again with a network\n"
+        f"kuberay-operator: cannot fetch it from charts.example.com ({CHART.url}): {reason}. "
+        "Fix: give a mirror with --mirror, or retry with a network\n"
     )
     assert len(result.stderr.splitlines()) == 1
     assert list(cache.iterdir()) == []
