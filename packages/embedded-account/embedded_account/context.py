@@ -1,4 +1,4 @@
-"""What every part of the embedded account shares: its identity, its clock, its journal and its neighbours."""
+"""Hold what all parts of the embedded account share: its identity, clock, journal and extensions."""
 
 import json
 import logging
@@ -28,19 +28,19 @@ JournalKind = str
 
 
 class Clock:
-    """Real time, with simulated waits shortened.
+    """A clock in real time that shortens simulated waits.
 
-    `scale` is simulated seconds per real second: at 60 a simulated minute of HyperPod's provisioning takes one
-    second. Only `sleep` is scaled; `now` is the wall clock, because clients compare it with their own.
+    `scale` is simulated seconds per real second: at 60, a simulated minute of HyperPod's provisioning takes one second.
+    Only `sleep` is scaled. `now` is the wall clock, because clients compare it with their own clocks.
     """
 
     def __init__(self, scale: float = 1.0) -> None:
         if scale <= 0:
-            raise ValueError(f"clock scale must be positive, not {scale}")
+            raise ValueError(f"clock scale {scale} is invalid. Allowed: a number above 0")
         self.scale = scale
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
@@ -49,9 +49,10 @@ class Clock:
 
 
 class Journal:
-    """Append-only record of what the account did, in memory and as one JSON object per line in a file.
+    """An append-only record of what the account did, kept in memory and in a file with one JSON object per line.
 
-    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`; the rest is the recorder's.
+    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`. The caller of `record` chooses the
+    other fields.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -62,7 +63,7 @@ class Journal:
         self._entries: list[dict[str, Any]] = []
 
     def record(self, kind: JournalKind, **fields: Any) -> dict[str, Any]:
-        """Append one entry and return it. Values that JSON does not know are written as text."""
+        """Append one entry and return it. Values without a JSON form are written as text."""
         with self._lock:
             entry = {
                 "seq": len(self._entries) + 1,
@@ -75,7 +76,7 @@ class Journal:
         return entry
 
     def entries(self, since: int = 0, kind: JournalKind | None = None) -> list[dict[str, Any]]:
-        """Return the entries whose `seq` is above `since`, of one kind if given."""
+        """Return the entries whose `seq` is above `since`; with `kind`, only the entries of that kind."""
         with self._lock:
             later = self._entries[since:]
         return [entry for entry in later if kind is None or entry["kind"] == kind]
@@ -87,7 +88,7 @@ class Journal:
 
 
 class InvokeResult(Protocol):
-    """The outcome of one synchronous function invocation."""
+    """The outcome of one synchronous invocation of a function."""
 
     payload: bytes
     error: bool
@@ -95,21 +96,21 @@ class InvokeResult(Protocol):
 
 
 class FunctionRuntime(Protocol):
-    """Runs a deployed Lambda function; `embedded_account.lambdas.runtime` is one."""
+    """The runtime of deployed Lambda functions, implemented in `embedded_account.lambdas.runtime`."""
 
     def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvokeResult:
-        """Run the function and wait for it; a raised error of the function is a result with `error` set."""
+        """Run the function and wait for it. An error that the function raises is a result with `error` set."""
 
 
 @dataclass
 class Account:
-    """The embedded account. Made once by the server, handed to every extension's `install`.
+    """The embedded account. The server creates it once and passes it to `install` of every extension.
 
-    Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `stacks` by
-    cloudformation, `background` by embedded_account.background, `clusters` by services.eks, `functions` by
-    lambdas. `existing` holds the ids of what was there before the environment. What an extension starts it ends with
-    `account.at_end.callback(stop)`; the last registered goes first. `failed` is told when a program of a control plane
-    has ended by itself.
+    The fields that the constructor does not take are set by their owners: `routes` by the server, `stacks` by
+    cloudformation, `background` by embedded_account.background, `clusters` by services.eks, `functions` by lambdas.
+    `existing` holds the ids of the resources that existed before the environment. An extension registers with
+    `account.at_end.callback(stop)` how to stop what it starts; the last registered stops first. `failed` is called when
+    a program of a control plane has ended on its own.
     """
 
     account_id: str
@@ -132,19 +133,25 @@ class Account:
 
     @property
     def endpoint(self) -> str:
-        """The AWS endpoint for children (the number: JavaScript's S3 client would put a bucket before a name)."""
+        """Return the AWS endpoint for children.
+
+        The host is a number, because JavaScript's S3 client would put a bucket's name before a host name.
+        """
         return f"http://127.0.0.1:{self.port}"
 
     def authenticator_url(self, cluster: str) -> str:
-        """Where a cluster's API server asks whose a token is: a secret, for over HTTP it sends no credentials."""
+        """Return the URL at which a cluster's API server asks for the owner of a token.
+
+        The URL contains a secret, because the API server sends no credentials over HTTP.
+        """
         return f"{self.endpoint}/_rehearsal/authenticate/{self.authenticator_secret}/{cluster}"
 
     @property
     def response_url(self) -> str:
-        """Base of the ResponseURL of custom resources; a request's own URL is this plus "/" plus its token.
+        """Return the base of the ResponseURL of custom resources: a request's URL is this base, "/" and its token.
 
-        CDK's provider framework always answers over https to a host without a port, so functions on Node get
-        the base `NODE_RESPONSE_URL` instead, and the Node runner sends what is meant for that host here.
+        CDK's provider framework always answers over https to a host without a port. Functions on Node therefore get the
+        base `NODE_RESPONSE_URL`, and the Node runner sends to this URL what is meant for that host.
         """
         return f"{self.endpoint}/_rehearsal/cfn-response"
 

@@ -38,7 +38,12 @@ Logs:
 QUOTA = CHART_IS_MISSING.replace("ValidationException", "ResourceLimitExceeded")
 SHORTAGE = "… instance group worker-group-1: 3 of 4 nodes; We currently do not have sufficient ml.p5.48xlarge capacity"
 WAITED = f"{SHORTAGE}\nerror: dev is not ready; `ops wait --env dev` goes on where this stopped"
-LOG_GROUP = {"type": "AWS::Logs::LogGroup", "id": "/aws/lambda/f", "owner": "background:f", "note": "its maker is gone"}
+LOG_GROUP = {
+    "type": "AWS::Logs::LogGroup",
+    "id": "/aws/lambda/f",
+    "owner": "background:f",
+    "note": "its creator is gone",
+}
 FAILED_STACK = {"type": "AWS::CloudFormation::Stack", "id": "rayhp-dev-hyperpod", "owner": "nobody", "note": ""}
 ROLE = {"type": "AWS::IAM::Role", "id": "forgotten", "owner": "nobody", "note": ""}
 
