@@ -33,12 +33,12 @@ def run(
     ] = False,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
-    from rehearsal.run.rehearse import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.run.rehearse import rehearse  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly():
         _require_rehearsable(env)
         with _alone(run_directory(env)):
-            code = tell(env, console, keep=keep)
+            code = rehearse(env, console, keep=keep)
     raise typer.Exit(code)
 
 

@@ -10,7 +10,7 @@ from config import Environment
 from rehearsal.watch import Watch
 
 
-class Playground(Protocol):
+class Context(Protocol):
     """The context of drills, which the drills of one call share, one after another."""
 
     console: Console
@@ -38,7 +38,7 @@ class Playground(Protocol):
         """Wait for work that outlives the drills, and show their common results."""
 
 
-S = TypeVar("S", bound=Playground)
+S = TypeVar("S", bound=Context)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _DETECTION_SECONDS: Final = 40
 """As on EKS. With the other drills' eight seconds, a thousand nodes would renew 500 leases a second, some too late."""
 
 
-class ThousandStage:
+class ThousandContext:
     """A control plane with 1,000 nodes, and the environment's first RayCluster with as many workers."""
 
     REAL = "control plane, KubeRay, scheduling, the environment's manifests and values"
@@ -87,9 +87,9 @@ class ThousandStage:
             wait(f"{subject.name}, gone", lambda: not subject.pods(), timeout=_PATIENCE)
 
 
-def play(context: ThousandStage) -> None:
+def play(context: ThousandContext) -> None:
     """Take turns, so that other load on the machine affects both."""
-    own = context.cluster.own_side()
+    own = context.cluster.own_subject()
     stock = Subject(STOCK, objects.STOCK_NAMESPACE, "thousand", WORKERS, context.cluster.world, own.zone)
     manifest = objects.stock_cluster(context.cluster.manifest, stock.name, same_nodes=True)
     for _ in range(TURNS):
@@ -113,5 +113,5 @@ DRILL: Final = Drill(
     promise=f"{WORKERS} workers on {WORKERS} nodes are complete in at most {MOST} x the time of the stock manifest "
     f"(median of {TURNS}; eight minutes).",
     play=play,
-    context=ThousandStage,
+    context=ThousandContext,
 )

@@ -107,7 +107,7 @@ class JobRehearsal:
         self._supervisor = Supervisor(directory)
         self._cluster = DrillCluster(self._environment, plane.directory, console, plane)
         self.watch = self._cluster.watch
-        self._narrator = self._cluster.progress
+        self._progress = self._cluster.progress
         self._runs = _folder_of_claim(self._cluster) / RAY_DIRECTORY / "runs"
         self._marks: list[tuple[float, str]] = []
 
@@ -115,15 +115,15 @@ class JobRehearsal:
 
     def set_up(self) -> None:
         """Start everything except the job."""
-        with self._narrator.step("embedded account"):
+        with self._progress.step("embedded account"):
             self._account.start()
         self._cluster.start(workers=_NODES)
         # On a real file system a Job with root rights creates this folder; a rehearsal has no root rights.
         self._runs.parent.mkdir(parents=True)
-        with self._narrator.step("EKS cluster and the submitter's access entry"):
+        with self._progress.step("EKS cluster and the submitter's access entry"):
             self._account.adopt(self._cluster.plane)
-        with self._narrator.step("RayCluster of real Ray processes") as step:
-            self._ray = self._cluster.own_side()
+        with self._progress.step("RayCluster of real Ray processes") as step:
+            self._ray = self._cluster.own_subject()
             began = time.time()
             self._cluster.kubectl.apply([self._cluster.manifest])
             wait("the complete RayCluster", self._ray.is_whole, timeout=_PATIENCE)
@@ -132,7 +132,7 @@ class JobRehearsal:
     def submit(self) -> None:
         """Submit the run with `ops job submit`, and wait for its first checkpoint."""
         words = ["job", "submit", _JOB, "--env", _ENVIRONMENT, "--name", RUN, "--", *_JOB_WORDS]
-        with self._narrator.step(f"ops {' '.join(words)}") as step:
+        with self._progress.step(f"ops {' '.join(words)}") as step:
             self._began = time.time()
             self._mark("`ops job submit`")
             self._submitting = self._ops(RUN, words)
@@ -145,7 +145,7 @@ class JobRehearsal:
         before = names(self._ray.pods())
         lost = self._ray.a("worker")
         node = lost["spec"]["nodeName"]
-        with self._narrator.step(f"node {node} and its pod {lost['metadata']['name']} are lost") as step:
+        with self._progress.step(f"node {node} and its pod {lost['metadata']['name']} are lost") as step:
             self._saved = max(self._checkpoints())
             self._mark(f"node {node} is lost")
             self._cluster.nodes.stop_heartbeat(node)
@@ -155,7 +155,7 @@ class JobRehearsal:
 
     def see_it_end(self) -> None:
         """Wait for the end of `ops job submit`. Raises RehearsalError unless every promise was kept."""
-        with self._narrator.step("the run resumes and succeeds") as step:
+        with self._progress.step("the run resumes and succeeds") as step:
             wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit` ends with {self._submitting.returncode}")
             if self._submitting.returncode:
@@ -183,7 +183,7 @@ class JobRehearsal:
     def _submit_script(self, script: str, way: list[str]) -> None:
         name = "".join(["squares", *way]).replace("--", "-")
         words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
-        with self._narrator.step(f"ops {' '.join(words)}") as step:
+        with self._progress.step(f"ops {' '.join(words)}") as step:
             submitting = self._ops(name, words)
             wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit {' '.join([*way, script])}` ends with {submitting.returncode}")

@@ -10,7 +10,7 @@ from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import Rehearsal, RehearsalError
 
 
-def tell(environment_name: str, console: Console, *, keep: bool) -> int:
+def rehearse(environment_name: str, console: Console, *, keep: bool) -> int:
     """Run the whole rehearsal; return the exit code (0: everything was as expected)."""
     environment = config.load(environment_name)
     rehearsal = Rehearsal(environment, console)

@@ -74,7 +74,7 @@ class DrillCluster:
             step.see(f"KubeRay {self.environment.kuberay.version} with the environment's Helm values")
             step.see("reaper: all replicas have the rights that they need")
 
-    def own_side(self) -> Subject:
+    def own_subject(self) -> Subject:
         """Return the environment's RayCluster, which `manifest` creates."""
         metadata, zone = self.manifest["metadata"], self.environment.network.node_zones[0]
         replicas = self.environment.ray.clusters[0].workers[0].replicas

@@ -48,7 +48,7 @@ class ClusterDrillContext:
         self._drill = ""
         self._began = 0.0
         self._marks: list[Line] = []
-        self._sides: list[Subject] = []
+        self._subjects: list[Subject] = []
 
     # -- the context of a drill
 
@@ -57,7 +57,7 @@ class ClusterDrillContext:
         cluster = self.cluster
         replicas = cluster.environment.ray.clusters[0].workers[0].replicas
         cluster.start(workers=2 * replicas + SPARE_WORKERS)
-        self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_side()
+        self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_subject()
         with cluster.progress.step(f"RayCluster {self.here.name}") as step:
             cluster.kubectl.apply([objects.STOCK, cluster.manifest])
             wait("the RayCluster, complete", self.here.is_settled)
@@ -72,7 +72,7 @@ class ClusterDrillContext:
         self._drill = drill
         self._began = time.time()
         self._marks = []
-        self._sides = [self.here]
+        self._subjects = [self.here]
         self.cluster.auditor.begin(self._began)
         wait("the RayCluster, complete before the drill", self.here.is_whole)
 
@@ -85,7 +85,7 @@ class ClusterDrillContext:
     def show(self) -> None:
         """Print the drill's timeline as far as it is known, from the first action on."""
         began = min((mark.at for mark in self._marks), default=self._began)
-        told = lines(list(self.world.since(began)), self._sides, self.cluster.auditor.deleters())
+        told = lines(list(self.world.since(began)), self._subjects, self.cluster.auditor.deleters())
         self.console.print(timeline([*self._marks, *told], began))
 
     def finish(self) -> None:
@@ -117,7 +117,7 @@ class ClusterDrillContext:
         subject = Subject(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
         settled = wait(f"RayCluster {name}, complete", subject.is_settled)
         self.cluster.auditor.permit(OPERATOR, lambda each: subject.owns(each) and each.at <= settled)
-        self._sides.append(subject)
+        self._subjects.append(subject)
         return subject
 
     def lose_nodes_of(self, pods: Mapping[Subject, Object], *, limit: float) -> None:

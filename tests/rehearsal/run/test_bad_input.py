@@ -43,7 +43,7 @@ def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
     """A directory of environments in the place of the committed ones, which holds `small`; nothing may be begun."""
     shutil.copy2(DIRECTORY / "small.yaml", tmp_path)
     read_from(tmp_path, monkeypatch)
-    for what in ("rehearsal.run.rehearse.tell", "rehearsal.drills.perform.perform"):
+    for what in ("rehearsal.run.rehearse.rehearse", "rehearsal.drills.perform.perform"):
         monkeypatch.setattr(what, lambda *_, **__: pytest.fail("begun in spite of the mistake"))
     handler = signal.getsignal(signal.SIGTERM)
     yield tmp_path
