@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from embedded_account.processes import ProcessError, is_alive, stop_recorded
+from embedded_account.machine.processes import ProcessError, is_alive, stop_recorded
 from rehearsal import paths
 
 _ORDERLY_SECONDS: Final = 60.0
@@ -115,7 +115,7 @@ def end_all(folders: Iterable[Path]) -> dict[int, str]:
 
 
 def living(directory: Path) -> dict[int, str]:
-    """Return the processes of a run, pid → name: those whose home is below its folder (embedded_account/isolation.py).
+    """Return the processes of a run, pid → name: those whose home is below its folder (machine/isolation.py).
 
     A shell into which someone pasted the commands of a kept rehearsal keeps its own home.
     """

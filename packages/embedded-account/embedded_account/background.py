@@ -8,15 +8,14 @@ import ipaddress
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.security_groups import SecurityGroup
 from moto.logs.models import logs_backends
 
-if TYPE_CHECKING:
-    from embedded_account.context import Account, Journal
+from embedded_account.journal import Journal
 
 RESERVED_ADDRESSES_AT_START = 4
 """How many addresses AWS reserves at the start of a subnet.
@@ -44,7 +43,7 @@ class Made:
 class Background:
     """The record of what services created on their own, and the methods that create it. Thread-safe."""
 
-    def __init__(self, account_id: str, region: str, journal: "Journal") -> None:
+    def __init__(self, account_id: str, region: str, journal: Journal) -> None:
         self._account_id = account_id
         self._region = region
         self._journal = journal
@@ -231,8 +230,3 @@ def free_addresses(ec2: Any, subnet: Any, count: int) -> list[str]:
             f"The specified subnet does not have enough free addresses to satisfy the request. ({subnet.id})",
         )
     return found
-
-
-def install(account: "Account") -> None:
-    """Set `account.background`."""
-    account.background = Background(account.account_id, account.region, account.journal)

@@ -1,4 +1,4 @@
-"""Handle resources with the account's own models (services/resource_model.py), not with moto's.
+"""Handle resources with the account's own models (services/shared/resource_model.py), not with moto's.
 
 moto's models drop properties that they do not know, and their updates change little: a stack would report what did not
 happen. Beyond `ResourceModel` the engine honours:
@@ -15,17 +15,14 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from moto.core.common_models import CloudFormationModel
-
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
-from embedded_account.cloudformation.physical_names import physical_name
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.stack import Handle
+from embedded_account.cloudformation.templates.physical_names import physical_name
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.errors import ResourceError, code_of, reason_of
-from embedded_account.services.resource_model import ResourceModel
+from embedded_account.services.shared.resource_model import REGISTERED, ResourceModel
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -37,13 +34,6 @@ DEPENDENCY_PATIENCE = 300.0
 """How many simulated seconds a deletion is retried while another resource uses this one, as in CloudFormation."""
 
 _DEPENDENCY_POLL = 5.0
-
-
-@cache
-def models() -> Mapping[str, Any]:
-    """Return the account's own model classes by resource type."""
-    every = CloudFormationModel.__subclasses__()
-    return {model.cloudformation_type(): model for model in every if issubclass(model, ResourceModel)}
 
 
 class ModelHandle:
@@ -75,7 +65,7 @@ class ModelHandler:
         self._lock = threading.RLock()
 
     def create(self, target: Target, properties: Properties) -> Handle:
-        model_class = models()[target.type]
+        model_class = REGISTERED[target.type]
         name = properties.get(model_class.cloudformation_name_type()) or physical_name(
             target.type, target.stack_name, target.logical_id
         )
@@ -95,7 +85,7 @@ class ModelHandler:
 
     def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:  # noqa: ARG002
         handle = _model_handle(handle)
-        model_class = models()[target.type]
+        model_class = REGISTERED[target.type]
         name = new.get(model_class.cloudformation_name_type()) or handle.name
         with self._guard(model_class):
             model = model_class.update_from_cloudformation_json(

@@ -1,0 +1,1 @@
+"""Admit callers of the account: the keys of a run, signatures, and the middleware that verifies them."""

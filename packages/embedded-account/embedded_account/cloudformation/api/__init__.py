@@ -1,0 +1,1 @@
+"""Answer CloudFormation's API: requests, answers and error codes."""

@@ -1,0 +1,1 @@
+"""Read and validate templates: syntax, intrinsic functions, parameters, resource types."""

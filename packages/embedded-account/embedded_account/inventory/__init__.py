@@ -1,0 +1,1 @@
+"""List everything that exists in the account, with the stack that owns it."""

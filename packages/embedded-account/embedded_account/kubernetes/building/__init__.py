@@ -1,0 +1,1 @@
+"""Build the control plane's programs once from Go modules, and cache them."""

