@@ -20,7 +20,7 @@ ADDRESS: Final = "127.0.0.1"
 
 @dataclass(frozen=True)
 class ContainerRecord:
-    """How to read and enter a container."""
+    """What podserver needs to read and enter a container."""
 
     log: str
     running: bool
@@ -32,7 +32,7 @@ class ContainerRecord:
 
 @dataclass(frozen=True)
 class PodRecord:
-    """How to reach the containers of a pod."""
+    """What podserver needs to reach the containers of a pod."""
 
     containers: Mapping[str, ContainerRecord]
     dial: Sequence[str]
