@@ -15,7 +15,7 @@ from rich.text import Text
 
 FILE: Final = Path(__file__).with_name("rehearsal.svg")
 _FIRST: Final = "✔ cdk destroy"
-_LAST: Final = "resources made by nobody"
+_LAST: Final = "resources without an owner"
 # The template of rich names fonts on a host of others; a page that shows the picture need not ask it.
 _FONT_FACES: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 

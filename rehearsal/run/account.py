@@ -1,4 +1,4 @@
-"""The embedded account's process, seen from outside: started, asked, ended."""
+"""Start, call and stop the embedded account's process."""
 
 import json
 import sys
@@ -16,15 +16,15 @@ from embedded_account.machine.processes import Child, Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal.paths import REPOSITORY
 
-# A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
-# rehearsal.
+# A simulated minute takes 0.2 s. Otherwise FSx's ten minutes and HyperPod's deep health checks of an hour would
+# dominate the rehearsal.
 _CLOCK_SCALE: Final = 300
-# A control plane is started in answer to one request.
+# One request starts a whole control plane.
 _PATIENCE_SECONDS: Final = 300
 
 
 class EmbeddedAccount:
-    """One AWS account on localhost. `endpoint` uses the word `localhost`, which the CDK CLI needs."""
+    """One AWS account on localhost. `endpoint` uses the name `localhost`, which the CDK CLI needs."""
 
     def __init__(self, directory: Path, binaries: Path, *, account_id: str, region: str) -> None:
         self.directory = directory
@@ -37,7 +37,7 @@ class EmbeddedAccount:
         self._child: Child | None = None
 
     def start(self, supervisor: Supervisor, *, survives_parent: bool = False) -> None:
-        """Start the account; it ends with this process, unless it is to be looked at later."""
+        """Start the account; it ends with this process unless it `survives_parent`."""
         argv = [sys.executable, "-m", "embedded_account"]
         for option, value in {
             "--port": self.port,
@@ -62,7 +62,7 @@ class EmbeddedAccount:
         )
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
-        """A boto3 client of the account, by default as its root-like owner."""
+        """Return a boto3 client of the account, by default with its root keys."""
         own = {"AccessKeyId": self.keys.access_key_id, "SecretAccessKey": self.keys.secret_access_key}
         keys = credentials or own
         session: Any = boto3.Session(
@@ -74,29 +74,29 @@ class EmbeddedAccount:
         return session.client(service, endpoint_url=self.endpoint)
 
     def admin_kubeconfig(self, cluster: str) -> Path:
-        """Kubeconfig of an EKS cluster's control plane, as its administrator: for looking, not for deploying."""
+        """Return the administrator's kubeconfig of an EKS cluster: for inspection, not for deployments."""
         return self.directory / "clusters" / cluster / "admin.kubeconfig"
 
     def inventory(self) -> list[dict[str, Any]]:
-        """Every resource that exists, with who made it."""
+        """Return all existing resources with their owners."""
         items: list[dict[str, Any]] = self._call("/_rehearsal/inventory")
         return items
 
     def journal(self) -> list[dict[str, Any]]:
-        """Everything that happened in the account, in order."""
+        """Return the journal of the account, in order."""
         entries: list[dict[str, Any]] = self._call("/_rehearsal/journal")
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
+        """Inject faults into HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, environment: Environment) -> None:
-        """Make what the environment says exists (embedded_account/existing.py)."""
+        """Create the existing infrastructure that the environment names (embedded_account/existing.py)."""
         self._call("/_rehearsal/existing", environment.model_dump_json().encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
-        """GET one of the account's own routes, or POST a body to it."""
+        """GET one of the account's own routes, or POST a body to it; return the parsed answer."""
         request = urllib.request.Request(self.endpoint + path, body, self.keys.control_headers)
         with urllib.request.urlopen(request, timeout=timeout) as response:
             return json.load(response)

@@ -1,1 +1,1 @@
-"""An AWS account inside one process: moto's services, an own strict CloudFormation, Lambda, EKS and HyperPod."""
+"""An embedded AWS account in one process: moto's services, a strict CloudFormation engine, Lambda, EKS and HyperPod."""

@@ -1,4 +1,4 @@
-"""`python -m embedded_account`: run the embedded AWS account until SIGTERM or SIGINT."""
+"""Run the embedded AWS account until SIGTERM or SIGINT: `python -m embedded_account`."""
 
 import gc
 import sys
@@ -6,7 +6,8 @@ import sys
 
 def run() -> int:
     """Load and serve the account; return its exit code."""
-    # Nearly all that is loaded now stays: looking through it for garbage again and again costs half of the start.
+    # Nearly all objects loaded here live as long as the process. Collecting garbage meanwhile takes half of the
+    # start-up time.
     gc.disable()
     from embedded_account.server import main  # noqa: PLC0415 - not before
 

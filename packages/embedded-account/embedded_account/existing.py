@@ -1,7 +1,7 @@
-"""What the environment says exists already: a VPC with its subnets, an EKS cluster, a file system.
+"""Create the infrastructure that an environment reuses: a VPC with its subnets, an EKS cluster, a file system.
 
-Simulated: on AWS their owner made them, here the rehearsal does, before the bootstrap and under the ids of the
-environment file. Whatever is in the account when this is done belongs to "existing" in the inventory.
+Simulated: on AWS their owner created them; here the rehearsal does, before the bootstrap and with the ids of the
+environment file. In the inventory, everything that is in the account afterwards belongs to "existing".
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 def install(account: "Account") -> None:
-    """Answer POST /_rehearsal/existing, whose body is an environment; returns the ids of all that is there then."""
+    """Answer POST /_rehearsal/existing, whose body is an environment, with the ids of everything in the account."""
 
     def make_all(request: Request, _rest: str) -> list[str]:
         make(account, Environment.model_validate_json(request.get_data()))
@@ -36,7 +36,7 @@ def install(account: "Account") -> None:
 
 
 def make(account: "Account", environment: Environment) -> None:
-    """Make what the environment says exists, and record whose it is."""
+    """Create the existing infrastructure that the environment names, and record its owner."""
     if environment.network.existing:
         _make_vpc(account, environment.network.existing)
     if environment.eks.existing:
@@ -48,13 +48,13 @@ def make(account: "Account", environment: Environment) -> None:
 
 @contextmanager
 def given_id(function: str, identifier: str) -> Iterator[None]:
-    """Let moto's `function` (its dotted name), which invents an id, return this one."""
+    """Make moto's `function` (a dotted name), which generates an id, return this id."""
     with patch(function, return_value=identifier):
         yield
 
 
 def _make_vpc(account: "Account", wanted: ExistingVpc) -> None:
-    """A VPC as owners have it: private subnets with a NAT gateway, an S3 endpoint, DNS names."""
+    """Create a typical VPC: private subnets with a NAT gateway, an S3 endpoint, DNS names."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     with given_id("moto.ec2.models.vpcs.random_vpc_id", wanted.id):
         ec2.create_vpc(str(wanted.cidr))
@@ -70,7 +70,7 @@ def _make_vpc(account: "Account", wanted: ExistingVpc) -> None:
 
 
 def _nat_gateway(ec2: Any, wanted: ExistingVpc) -> str:
-    """Return the id of a NAT gateway in a public subnet of its own."""
+    """Create a NAT gateway in a new public subnet; return its id."""
     internet = ec2.create_internet_gateway().id
     ec2.attach_internet_gateway(internet, wanted.id)
     public = ec2.create_subnet(wanted.id, str(_free_block(wanted)), availability_zone_id=wanted.node_subnets[0].zone)
@@ -82,7 +82,7 @@ def _nat_gateway(ec2: Any, wanted: ExistingVpc) -> str:
 
 
 def _free_block(wanted: ExistingVpc) -> IPv4Network:
-    """Return the first /28 of the VPC that no subnet of the environment touches."""
+    """Return the first /28 of the VPC that overlaps no subnet of the environment."""
     subnets: tuple[ExistingSubnet, ...] = (*wanted.node_subnets, *wanted.control_plane_subnets)
     blocks = wanted.cidr.subnets(new_prefix=28)
     return next(block for block in blocks if not any(block.overlaps(subnet.cidr) for subnet in subnets))

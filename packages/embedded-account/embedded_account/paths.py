@@ -1,4 +1,4 @@
-"""Where the package finds what npm installed for the workspace."""
+"""The path of the packages that npm installed for the workspace."""
 
 from pathlib import Path
 from typing import Final
