@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from . import cluster, teardown
+from .cluster import ClusterHandler
 from .errors import RefusedRequestError, TransientError, in_words
 from .request import Request
 from .service import HyperPod, make_client
+from .teardown import TeardownHandler
 
 CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"
@@ -26,19 +27,11 @@ PATIENCE_SECONDS = 3000
 time-out says nothing but "Operation timed out", and the last look may take as long as its function."""
 
 Answer = dict[str, Any]
-Verb = Callable[[Request, HyperPod], Answer]
+Verb = Callable[[], Answer]
 
-_VERBS: Mapping[str, Mapping[str, tuple[Verb, Verb]]] = {
-    CLUSTER: {
-        "Create": (cluster.create, cluster.is_created),
-        "Update": (cluster.update, cluster.is_updated),
-        "Delete": (cluster.delete, cluster.is_deleted),
-    },
-    TEARDOWN: {
-        "Create": (teardown.keep, teardown.is_kept),
-        "Update": (teardown.keep, teardown.is_kept),
-        "Delete": (teardown.delete, teardown.is_deleted),
-    },
+_HANDLERS: Mapping[str, type[ClusterHandler] | type[TeardownHandler]] = {
+    CLUSTER: ClusterHandler,
+    TEARDOWN: TeardownHandler,
 }
 
 logging.getLogger().setLevel(logging.INFO)
@@ -54,17 +47,17 @@ class LambdaContext(Protocol):
 
 def on_event(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     """Start what CloudFormation asks for; return at least the physical id (the cluster's name)."""
-    start, _ = _VERBS[event["ResourceType"]][event["RequestType"]]
-    hyperpod = _hyperpod(context)
-    return _run(start, Request.from_event(event), hyperpod) | {"AcceptedAt": hyperpod.now()}
+    request, hyperpod = Request.from_event(event), _hyperpod(context)
+    start, _ = _verbs(event["ResourceType"], request, hyperpod)
+    return _run(start, request) | {"AcceptedAt": hyperpod.now()}
 
 
 def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     """Say whether that is done. A passing fault of the API is "not yet": the framework asks again, up to a point."""
-    _, check = _VERBS[event["ResourceType"]][event["RequestType"]]
     request, hyperpod = Request.from_event(event), _hyperpod(context)
+    _, check = _verbs(event["ResourceType"], request, hyperpod)
     try:
-        answer = _run(check, request, hyperpod)
+        answer = _run(check, request)
     except TransientError as fault:
         answer = {"IsComplete": False, "Waiting": str(fault)}
     # Without a moment it was started by a version of this code that told none.
@@ -80,11 +73,21 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     return answer
 
 
-def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
+def _verbs(resource_type: str, request: Request, hyperpod: HyperPod) -> tuple[Verb, Verb]:
+    """Return what starts the request and what checks whether it is done."""
+    handler = _HANDLERS[resource_type](request, hyperpod)
+    return {
+        "Create": (handler.create, handler.is_created),
+        "Update": (handler.update, handler.is_updated),
+        "Delete": (handler.delete, handler.is_deleted),
+    }[request.type]
+
+
+def _run(verb: Verb, request: Request) -> Answer:
     """Call the verb; turn what it raises into one readable message."""
     _log.info("%s %s of %s", request.type, request.physical_id or "", request.logical_id)
     try:
-        return verb(request, hyperpod)
+        return verb()
     except (RefusedRequestError, TransientError) as refusal:
         raise type(refusal)(_shortened(str(refusal))) from None
     except ClientError as error:

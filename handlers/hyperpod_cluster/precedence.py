@@ -25,7 +25,7 @@ class SupersededError(RefusedRequestError):
 
 
 class Precedence:
-    """Guards every call of one invocation that changes something, each repetition too.
+    """Guards every call of one invocation that changes something: `verify` runs before it, and before each retry.
 
     A request keeps its direction: one that went forward never takes the liberties of a rollback, whatever its stack
     does by now.
@@ -39,7 +39,6 @@ class Precedence:
         self._arn = ""
         self._newest_before = request.newest_before
         self._verified_at = float("-inf")
-        hyperpod.before_change = self._verify
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -71,7 +70,7 @@ class Precedence:
         """Watch the cluster on which `on_event` registered the request."""
         self._arn = arn
 
-    def _verify(self) -> None:
+    def verify(self) -> None:
         """Raise SupersededError unless the request still counts; what was found a moment ago is not asked again."""
         if self._hyperpod.now() - self._verified_at < RETRY_SECONDS:
             return

@@ -46,7 +46,7 @@ _OPERATION = (
 )
 _LEFT = "return bool(live) and _holds(_as_text(before), _as_text(live))"
 _ADDED = "added = (noted & present) | (wanted - present)"
-_UNSETTLED = "unsettled = not change.in_service or precedence.goes_back()"
+_UNSETTLED = "unsettled = not change.in_service or self._precedence.goes_back()"
 
 MENDS: Final = (
     Mend("a request writes nothing after a newer one", _NEWEST),
@@ -65,8 +65,12 @@ MENDS: Final = (
     Mend(
         "the guard acts only while its stack goes",
         (
-            Edit("teardown.py", "    if status not in _THE_STACK_GOES:", "    if False:"),
-            Edit("teardown.py", "if hyperpod.stack_status(request.stack_id) not in _THE_STACK_GOES:", "if False:"),
+            Edit("teardown.py", "if status not in _THE_STACK_GOES:", "if False:"),
+            Edit(
+                "teardown.py",
+                "if self._hyperpod.stack_status(self._request.stack_id) not in _THE_STACK_GOES:",
+                "if False:",
+            ),
         ),
     ),
     Mend(
@@ -74,27 +78,26 @@ MENDS: Final = (
         (
             Edit(
                 "cluster.py",
-                "    precedence = Precedence(request, hyperpod)\n    differs = False\n",
-                "    precedence = Precedence(request, hyperpod)\n    differs = False\n"
-                "    hyperpod.before_change = lambda: None\n",
+                'if request.type != "Delete":',
+                'if request.type == "Update":',
             ),
         ),
     ),
     Mend(
         "a cluster is taken over when it becomes known",
-        (Edit("cluster.py", "if not (lags and hyperpod.pause()):", "if True:"),),
+        (Edit("cluster.py", "if not (lags and self._hyperpod.pause()):", "if True:"),),
     ),
     Mend(
         "a creation that is delivered again keeps what was changed by hand",
-        (Edit("cluster.py", "differs = not created_by(request, tags_before)", "differs = True"),),
+        (Edit("cluster.py", "differs = not created_by(self._request, tags_before)", "differs = True"),),
     ),
     Mend(
         "the guard looks twice",
         (
             Edit(
                 "teardown.py",
-                "        hyperpod.sleep(LOOK_AGAIN_SECONDS)\n        _delete_leftovers(request, hyperpod)\n",
-                "        pass\n",
+                "            self._hyperpod.sleep(LOOK_AGAIN_SECONDS)\n            self._delete_leftovers()\n",
+                "            pass\n",
             ),
         ),
     ),
@@ -115,7 +118,7 @@ MENDS: Final = (
     ),
     Mend(
         "an update that meets another one is sent later",
-        (Edit("cluster.py", _UNSETTLED, "unsettled = precedence.goes_back()"),),
+        (Edit("cluster.py", _UNSETTLED, "unsettled = self._precedence.goes_back()"),),
     ),
     Mend(
         "a chain of updates notes what each of them added",
@@ -138,7 +141,7 @@ MENDS: Final = (
     ),
     Mend(
         "the note of added groups goes with the rollback",
-        (Edit("cluster.py", "        change.forget_added()\n", ""),),
+        (Edit("cluster.py", "            change.forget_added()\n", ""),),
     ),
     Mend(
         "a cluster that just went has no tags",
