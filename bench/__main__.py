@@ -10,8 +10,8 @@ from rich.table import Table
 
 from bench import commands, noticing, synthesis
 from config.facts import charts_lock
+from embedded_account.kubernetes import binaries
 from rehearsal import stand_ins
-from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, ROOT
 from rehearsal.run import report
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from config import naming
+from embedded_account.kubernetes.api import Api
 from rehearsal.drills.cluster.auditor import DEPLOYMENTS
 from rehearsal.drills.cluster.cluster import OPERATOR
 from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
-from rehearsal.kubernetes.api import Api
 from rehearsal.run.project import Document
 from rehearsal.run.steps import RehearsalError
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rehearsal import cache_folders
-from rehearsal.isolation import search_path
+from embedded_account import cache_folders
+from embedded_account.isolation import search_path
+from embedded_account.processes import Child, ProcessError, Supervisor, end_with_parent
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
-from rehearsal.processes import Child, ProcessError, Supervisor, end_with_parent
 from rehearsal.run.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"

@@ -16,11 +16,11 @@ import config
 from config import Environment, naming
 from config.facts import charts_lock
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from rehearsal import isolation
-from rehearsal.isolation import child_environment
-from rehearsal.kubernetes import binaries
+from embedded_account import isolation
+from embedded_account.isolation import child_environment
+from embedded_account.kubernetes import binaries
+from embedded_account.processes import LOG_LINES, Supervisor
 from rehearsal.paths import BINARIES, run_directory
-from rehearsal.processes import LOG_LINES, Supervisor
 from rehearsal.run import access, breakdown, existing, file_system, image_sources, owner, report, timeline, verdict
 from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run

@@ -13,7 +13,7 @@ from typing import Any, Self
 from ray._private.services import write_node_ip_address
 from ray.cluster_utils import Cluster
 
-from rehearsal.processes import free_port
+from embedded_account.processes import free_port
 from tests.waiting import PATIENCE
 
 # Ray's own patience with a silent node is half a minute, with a lost head one minute.

@@ -19,8 +19,8 @@ from zipfile import ZipFile
 import pytest
 
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
-from rehearsal.kubernetes import pki
-from rehearsal.processes import free_port
+from embedded_account.kubernetes import pki
+from embedded_account.processes import free_port
 from tests.unit.controllers.fake_kubernetes import serve
 from tests.unit.controllers.supervised import Supervised
 from tests.waiting import wait_until

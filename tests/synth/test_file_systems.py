@@ -6,7 +6,7 @@ import pytest
 
 from config import Environment, load
 from config.model import ExistingFileSystem, Fsx
-from rehearsal.account.hyperpod.policies import Decision, evaluate
+from embedded_account.hyperpod.policies import Decision, evaluate
 from tests.synth.kubernetes import Object, id_of, needs, objects, release_id
 from tests.synth.synthesis import Assembly, synthesise
 

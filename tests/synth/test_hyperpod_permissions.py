@@ -12,9 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.policies import Decision, Policy, evaluate
 from handlers.hyperpod_cluster import index
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.policies import Decision, Policy, evaluate
 from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, DirectClient, Properties, Response, Stacks
 from tests.synth.synthesis import Assembly
 

@@ -8,11 +8,11 @@ import yaml
 
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
+from embedded_account.hyperpod.policies import Decision, evaluate
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.ray_objects import image_build
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER, REAPER_CODE
 from ops.render.manifests import render
-from rehearsal.account.hyperpod.policies import Decision, evaluate
 from tests.synth.kubernetes import Object, id_of, needs, objects, release_id, released, trust
 from tests.synth.synthesis import Assembly, Template, synthesise
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from config import available
-from rehearsal.account.cloudformation.custom_resources import is_custom
-from rehearsal.account.cloudformation.resource_types import METADATA_TYPE, Property, resource_types
+from embedded_account.cloudformation.custom_resources import is_custom
+from embedded_account.cloudformation.resource_types import METADATA_TYPE, Property, resource_types
 from tests.rehearsal.account.updates import CASES
 from tests.synth.conftest import Assemblies
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bench.checkout import checkout
 from config import load
+from embedded_account.cloudformation.resource_types import resource_types
 from ops.render import manifests
 from ops.render.losses import losses
-from rehearsal.account.cloudformation.resource_types import resource_types
 from tests.synth.synthesis import Assembly, write_empty_charts
 from tests.waiting import REHEARSAL_PATIENCE
 

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 
 from config.facts import charts_lock, versions
 from config.facts.charts_lock import Archive, ChartError, GitFolder
+from embedded_account.kubernetes import kubectl_layer
 from ops.render import charts
-from rehearsal.kubernetes import kubectl_layer
 
 # Of a sub-chart in both forms: what each renders.
 AS_FOLDER, AS_ARCHIVE = "the folder", "the stale archive"

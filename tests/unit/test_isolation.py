@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.isolation import child_environment
+from embedded_account.isolation import child_environment
 from tests.waiting import PATIENCE
 
 CALLER = {

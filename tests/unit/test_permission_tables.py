@@ -1,8 +1,8 @@
 """The project's table of HyperPod's permissions against the simulated service's own: a slip in one shows."""
 
 from config.facts.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
-from rehearsal.account.hyperpod import required_permissions
-from rehearsal.account.hyperpod.required_permissions import REQUIRED
+from embedded_account.hyperpod import required_permissions
+from embedded_account.hyperpod.required_permissions import REQUIRED
 
 OF_OTHER_SERVICES = {"DescribeStacks"}
 

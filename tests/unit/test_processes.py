@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
+from embedded_account.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
 from tests.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
@@ -47,7 +47,7 @@ def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from rehearsal.processes import Supervisor\n"
+        "import sys, time; from pathlib import Path; from embedded_account.processes import Supervisor\n"
         f"print(Supervisor(Path({str(tmp_path)!r})).start('child', {SLEEP!r}, {ENV!r}).pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:

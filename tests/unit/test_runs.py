@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from embedded_account.processes import Supervisor, is_alive
 from rehearsal import __main__, disk, paths, runs
-from rehearsal.processes import Supervisor, is_alive
 from tests.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]

@@ -30,7 +30,7 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
         (["tests/environments/dev.yaml"], Scope.PRODUCT),
         (["docs/explain/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
         (["tests/charts/conftest.py"], Scope.PRODUCT),
-        (["k8s_charts/controllers/reaper.py", "rehearsal/processes.py"], Scope.ALL),
+        (["k8s_charts/controllers/reaper.py", "packages/embedded-account/embedded_account/processes.py"], Scope.ALL),
         (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
         (["tests/waiting.py"], Scope.ALL),
         (["requirements.txt"], Scope.ALL),

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rehearsal.processes import ProgramEndedError
+from embedded_account.processes import ProgramEndedError
 from rehearsal.watch import Watch
 from tests.waiting import PATIENCE
 

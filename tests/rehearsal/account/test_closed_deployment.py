@@ -7,9 +7,9 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from config import load
-from rehearsal.account.context import Account
-from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
-from rehearsal.account.services.eks.host import ClusterHost
+from embedded_account.context import Account
+from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.eks.host import ClusterHost
 from stacks.network.endpoints import INTERFACE_ENDPOINTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import NODE_POLICIES, Eks

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import requests
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.stacks import FakeFunctions, Stacks, Template, att, failing, parameter, respond
 from tests.waiting import PATIENCE
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.account.cloudformation import models
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError
-from rehearsal.account.services.resource_model import Declaration, ResourceModel
+from embedded_account.cloudformation import models
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.services.resource_model import Declaration, ResourceModel
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.stacks import (
     FakeFunctions,
@@ -103,7 +103,7 @@ class Removed:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
-    from rehearsal.account.services.resource_model import cloudformation_model
+    from embedded_account.services.resource_model import cloudformation_model
 
     model: type[Slow] = cloudformation_model("AWS::GameLift::Fleet", name_property="Name")(
         type("Fleet", (Slow,), {"broken": False})

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.account.services.refusal import Refusal
-from rehearsal.processes import ProcessError
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.processes import ProcessError
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.refusal import Refusal
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import Eks, set_up
 from tests.rehearsal.account.fake_cluster import FakePlane

@@ -7,9 +7,9 @@ import requests
 
 import config
 from config import Environment
-from rehearsal.account import existing
-from rehearsal.account.context import Account
-from rehearsal.account.inventory import collect
+from embedded_account import existing
+from embedded_account.context import Account
+from embedded_account.inventory import collect
 from tests.rehearsal.account.conftest import Clients
 from tests.waiting import PATIENCE
 

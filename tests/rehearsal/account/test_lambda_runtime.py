@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.account.context import Account
-from rehearsal.account.lambdas.packages import PackageStore
+from embedded_account.context import Account
+from embedded_account.lambdas.packages import PackageStore
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, upload, zipped
 from tests.rehearsal.account.resources import Resources

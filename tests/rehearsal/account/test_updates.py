@@ -8,11 +8,11 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.exceptions import ServiceException
 
-from rehearsal.account.cloudformation.models import models
-from rehearsal.account.cloudformation.resource_types import resource_types
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError
-from rehearsal.account.services.eks.host import ClusterHost
+from embedded_account.cloudformation.models import models
+from embedded_account.cloudformation.resource_types import resource_types
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.services.eks.host import ClusterHost
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.resources import Resources
@@ -80,7 +80,7 @@ def updated(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
     monkeypatch.setattr(account.clock, "scale", 5000.0)
     yield lambda kind: Updated(account, clients, kind)
-    from rehearsal.account.services.eks.service import service_of
+    from embedded_account.services.eks.service import service_of
 
     service = service_of(account)
     for name, cluster in list(service.backend.clusters.items()):

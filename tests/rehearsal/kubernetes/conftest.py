@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from embedded_account.kubernetes import binaries as built
+from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from rehearsal import paths
-from rehearsal.kubernetes import binaries as built
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import (
     ACCELERATED,
     GENERAL,

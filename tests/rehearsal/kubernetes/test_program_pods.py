@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.processes import is_alive
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, operator_pod, process_of
 from tests.waiting import KUBECTL_PATIENCE, wait_until
 

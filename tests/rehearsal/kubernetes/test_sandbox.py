@@ -9,11 +9,11 @@ import pytest
 import urllib3
 
 from config.facts.versions import PYTHON_IMAGE
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.kubernetes.programs import RealRay
-from rehearsal.processes import is_alive
+from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.kubernetes.programs import RealRay
+from embedded_account.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod
 from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 

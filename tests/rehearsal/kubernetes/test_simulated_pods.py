@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import kubernetes
 import pytest
 
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from ops.jobs import direct
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.runs import Request, RunError
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, pod
 from tests.waiting import KUBECTL_PATIENCE
 

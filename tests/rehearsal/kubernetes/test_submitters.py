@@ -19,6 +19,9 @@ from rich.console import Console
 
 from config import labels
 from config.facts.versions import PYTHON_IMAGE
+from embedded_account.kubernetes.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.controllers.code import RELEASE, ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RUN_LABEL, submitters_group
@@ -27,9 +30,6 @@ from ops.jobs import direct, follow
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.package import Package
 from ops.jobs.runs import Request, RunError, Runs, as_submitter
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, helm, install_objects, pod, ray_cluster
 from tests.unit.controllers.fake_ray import FakeRay, serve
 from tests.waiting import KUBECTL_PATIENCE, wait_until

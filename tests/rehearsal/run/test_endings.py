@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.binaries import Binaries
 from rehearsal.paths import BINARIES
 from tests.rehearsal.run import cluster_app
 from tests.rehearsal.run.checkout import (

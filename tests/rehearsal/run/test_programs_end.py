@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.processes import is_alive
 from rehearsal.paths import REPOSITORY
-from rehearsal.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import COMPONENTS
 from tests.rehearsal.run import short_run
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, eventually_none_below, rehearsal

@@ -10,9 +10,9 @@ import pytest
 import config
 from config import Environment
 from config.facts import charts_lock
+from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.processes import Supervisor
 from rehearsal import stand_ins
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.processes import Supervisor
 from rehearsal.run import owner
 from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.verdict import sort_leftovers

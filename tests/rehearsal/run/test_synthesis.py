@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.isolation import child_environment
-from rehearsal.processes import Supervisor
+from embedded_account.isolation import child_environment
+from embedded_account.processes import Supervisor
 from rehearsal.run.breakdown import Spans
 from rehearsal.run.cdk import Cdk, CommandError, Synthesis
 

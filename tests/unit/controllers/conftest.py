@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes import pki
+from embedded_account.kubernetes import pki
 from tests.unit.controllers.fake_kubernetes import FakeKubernetes, serve
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from controllers.kubernetes_api import ApiServer
-from rehearsal.kubernetes.pki import Pki
+from embedded_account.kubernetes.pki import Pki
 
 Object = dict[str, Any]
 
