@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.changing import edited
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import CloudFormation, Properties
-from tests.handlers.judging import Deeds, Judge
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.edits import edited
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import Properties
+from tests.handlers.support.judging import Deeds, Judge
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from embedded_account.hyperpod.model import Outdated
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from tests.handlers.framework import MARKER, NO_RETRIES, OTHER_STACK, STACK_ID, CloudFormation, Properties
+from tests.handlers.support.clients import NO_RETRIES
+from tests.handlers.support.cloudformation import OTHER_STACK, STACK_ID, CloudFormation
+from tests.handlers.support.framework import MARKER, Properties
 
 
 def test_cluster_is_in_service_and_its_name_is_the_physical_id(

@@ -9,7 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.errors import is_transient
-from tests.handlers.framework import CloudFormation, Interruption, Properties
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.framework import Interruption, Properties
 
 CALLS = {
     "Create": ["CreateCluster", "DescribeCluster"],

@@ -7,10 +7,12 @@ import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from tests.handlers.changing import edited
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import MARKER, REGISTRATION, CloudFormation, Properties
-from tests.handlers.judging import clusters, live
+from tests.handlers.support.clients import REGISTRATION
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.edits import edited
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import MARKER, Properties
+from tests.handlers.support.judging import clusters, live
 
 NOT_CONSISTENT = {
     "error": "ValidationException",

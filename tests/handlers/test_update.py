@@ -12,7 +12,8 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster.changes import update_request
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from tests.handlers.framework import CloudFormation, Properties, Response
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.framework import Properties, Response
 
 Change = Callable[[Properties], Any]
 CONFIRMED_WORKERS = {"ConfirmGroupRemoval": ["worker-group-1"]}

@@ -2,12 +2,12 @@
 
 from embedded_account.hyperpod.model import ClusterStatus, Group
 from handlers.hyperpod_cluster import index
-from tests.handlers.engine import Deployments
-from tests.handlers.judging import NAME, Deeds, Judge
+from tests.handlers.support.cloudformation import OTHER_STACK
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.judging import NAME, Deeds, Judge
 
 UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
 FINAL = {"DELETE_COMPLETE", "ROLLBACK_COMPLETE"}
-OTHER_STACK = "arn:aws:cloudformation:us-west-2:111122223333:stack/another/0b1f6c1a-0000-0000-0000-000000000009"
 
 
 class Invariants:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import Properties
+from tests.handlers.support.framework import Properties
 
 WORKERS = "worker-group-1"
 BY_HAND = ("by-hand", "more", "another")

@@ -13,12 +13,12 @@ from embedded_account.hyperpod.rules import SUBNETS_NOT_RETRIEVED
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.precedence import created_by
 from handlers.hyperpod_cluster.request import Request
-from tests.handlers import steps
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import Event, Killed
-from tests.handlers.invariants import Invariants
-from tests.handlers.judging import Deeds
-from tests.handlers.steps import Mishap
+from tests.handlers.support import steps
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import Event, Killed
+from tests.handlers.support.invariants import Invariants
+from tests.handlers.support.judging import Deeds
+from tests.handlers.support.steps import Mishap
 
 _ROLE_UNKNOWN = {"error": "ValidationException", "message": SUBNETS_NOT_RETRIEVED, "times": 3}
 _FAULTS: dict[str, dict[str, Any]] = {

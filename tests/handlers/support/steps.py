@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.handlers.changing import EDITS, NEVER
+from tests.handlers.support.edits import EDITS, NEVER
 
 CHANGES = ("CreateCluster", "UpdateCluster", "DeleteCluster")
 TWICE = "delivered twice"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = Path("handlers/hyperpod_cluster")
 
 

@@ -12,8 +12,10 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
-from tests.handlers.causes import justified, others
-from tests.handlers.framework import HANDLERS_TAGS, Event, Properties, Response, strings
+from tests.handlers.support.causes import justified, others
+from tests.handlers.support.clients import HANDLERS_TAGS
+from tests.handlers.support.cloudformation import strings
+from tests.handlers.support.framework import Event, Properties, Response
 
 NAME = "ml-cluster"
 MOST_UPDATES = 3

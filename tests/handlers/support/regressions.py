@@ -6,9 +6,9 @@ Each is what people, AWS and chance do; what must hold is judged as in every oth
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.handlers import steps
-from tests.handlers.sequences import Sequences
-from tests.handlers.steps import CHANGES, Deploying, Mishap
+from tests.handlers.support import steps
+from tests.handlers.support.sequences import Sequences
+from tests.handlers.support.steps import CHANGES, Deploying, Mishap
 
 Sequence = Callable[[Sequences], object]
 

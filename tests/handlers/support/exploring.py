@@ -1,8 +1,8 @@
 """Runs sequences: those that are written down, and random ones.
 
-`python -m tests.handlers.exploring` runs the sequences of a usual run until an invariant breaks, `… SEED` those of a
-seed: what breaks there is a defect of the handler, of the simulator or of an invariant, and its sequence belongs into
-regressions.py with the mend.
+`python -m tests.handlers.support.exploring` runs the sequences of a usual run until an invariant breaks, `… SEED` those
+of a seed: what breaks there is a defect of the handler, of the simulator or of an invariant, and its sequence belongs
+into regressions.py with the mend.
 """
 
 import logging
@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.regressions import REGRESSIONS, Sequence
-from tests.handlers.sequences import Sequences
+from tests.handlers.support.regressions import REGRESSIONS, Sequence
+from tests.handlers.support.sequences import Sequences
 
 USUAL: dict[str, Any] = {"examples": 150, "steps": 8, "derandomize": True}
 """What a usual run explores: always the same sequences."""

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.handlers.framework import Event, Properties
+from tests.handlers.support.framework import Event, Properties
 
 if TYPE_CHECKING:
-    from tests.handlers.judging import Judge
+    from tests.handlers.support.judging import Judge
 
 
 def justified(judge: "Judge", event: Event, reason: str) -> bool:

@@ -1,9 +1,9 @@
-"""CDK's provider framework as the handlers meet it, over the HyperPod simulator and its clock; and a CloudFormation.
+"""CDK's provider framework as the handlers meet it, over the HyperPod simulator and its clock.
 
 `Framework` follows `custom-resources/lib/provider-framework` of aws-cdk-lib 2.275.0: what on_event returns is merged
 into is_complete's event; an error in on_event of a Create leaves a marker id whose Delete never reaches the handler;
 an error in is_complete answers with the real id; a function that Lambda ends is an error as any other.
-`CloudFormation` sends it single requests; `engine` puts it behind the embedded account's CloudFormation.
+`cloudformation` sends it single requests; `engine` puts it behind the embedded account's CloudFormation.
 """
 
 import itertools
@@ -14,34 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ReadTimeoutError
 
 from config.facts.hyperpod_permissions import HANDLER_CALLS
-from embedded_account import isolation
-from embedded_account.hyperpod.api import HyperPodApi
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.errors import ApiError
 from handlers.hyperpod_cluster import index
-from handlers.hyperpod_cluster.ownership import ADDED_TAG
-from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
+from tests.handlers.support.clients import Client, DirectClient, Stacks
 
-REGISTRATION = "AddTags (its own)"
-"""How `calls` lists an AddTags that writes nothing but what the handlers must know later."""
 MARKER = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
-HANDLERS_TAGS = {ADDED_TAG, REQUESTS_TAG}
-"""The tags in which the handlers keep what they need to know later."""
-STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/rayhp-dev-hyperpod/0b1f6c1a-0000-0000-0000-000000000001"
-OTHER_STACK = STACK_ID[:-1] + "2"
 POLLS = 240
 POLL_SECONDS = 15.0
 RESPONSE_BYTES = 4096
 CLOUDFORMATION_SECONDS = 3600.0
 INVOCATION_SECONDS = {"on_event": 180.0, "is_complete": 120.0}
 """Lambda's limits of one invocation (stacks/hyperpod/provider.py)."""
-# The SDK's own retries sleep for real; the handlers' are what is tested.
-NO_RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 1})
 
 Properties = dict[str, Any]
 Event = dict[str, Any]
@@ -64,61 +51,6 @@ class Response:
 
 Interruption = Callable[[str, bool], None]
 """Called with the operation before (False) and after (True) a call was carried out; what it raises ends the call."""
-
-
-class DirectClient:
-    """A SageMaker client that asks the simulator itself: a hundred times faster than through botocore and moto."""
-
-    def __init__(self, bench: HyperPodBench, access_key: str = isolation.DUMMY_ACCESS_KEY) -> None:
-        self._api = HyperPodApi(bench.hyperpod)
-        self._access_key = access_key
-        self.meta = bench.client("sagemaker").meta
-
-    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        operation = self.meta.method_to_api_mapping[name]
-
-        def call(**request: Any) -> dict[str, Any]:
-            try:
-                return self._api.answer(operation, request, self._access_key)
-            except ApiError as error:
-                raise ClientError({"Error": {"Code": error.code, "Message": error.message}}, operation) from None
-
-        return call
-
-
-class Client:
-    """A boto3 client that tells who watches of each call."""
-
-    def __init__(self, client: Any, framework: "Framework") -> None:
-        self._client = client
-        self._framework = framework
-        self.meta = client.meta
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._client, name)
-        operation: str = self._client.meta.method_to_api_mapping[name]
-
-        def call(**request: Any) -> Any:
-            own = operation == "AddTags" and {tag["Key"] for tag in request["Tags"]} <= HANDLERS_TAGS
-            self._framework.watch(operation, after=False, listed=REGISTRATION if own else operation)
-            answer = method(**request)
-            self._framework.watch(operation, after=True)
-            return answer
-
-        return call
-
-
-class Stacks:
-    """CloudFormation's client in front of one stack: its status, told by whoever plays CloudFormation."""
-
-    class meta:
-        method_to_api_mapping = {"describe_stacks": "DescribeStacks"}
-
-    def __init__(self, status: Callable[[str], str]) -> None:
-        self._status = status
-
-    def describe_stacks(self, **request: str) -> dict[str, Any]:
-        return {"Stacks": [{"StackStatus": self._status(request["StackName"])}]}
 
 
 Pause = Callable[[], None]
@@ -281,81 +213,9 @@ class Framework:
 
     def _hyperpod(self, _: object) -> HyperPod:
         return HyperPod(
-            Client(self._clients[self.running], self),
-            cloudformation=lambda: Client(self._stacks, self),
+            Client(self._clients[self.running], self.watch),
+            cloudformation=lambda: Client(self._stacks, self.watch),
             time_left=lambda: self._seconds_left,
             now=self.now,
             sleep=self.sleep,
         )
-
-
-_DURING = {"Create": "CREATE_IN_PROGRESS", "Update": "UPDATE_IN_PROGRESS", "Delete": "DELETE_IN_PROGRESS"}
-
-
-class CloudFormation:
-    """Sends requests for the resources of one stack; `stack_status` is what DescribeStacks tells meanwhile."""
-
-    def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bench = bench
-        self.stack_status = "REVIEW_IN_PROGRESS"
-        self.framework = Framework(bench, self.status, monkeypatch)
-        self.calls = self.framework.calls
-        self._requests = itertools.count(1)
-
-    def status(self, stack_id: str) -> str:
-        """The status that DescribeStacks tells."""
-        assert stack_id in {STACK_ID, OTHER_STACK}
-        return self.stack_status
-
-    def kill(self, operation: str, *, after: bool = True) -> None:
-        """Let Lambda end the handler right after (or before) its next call of this operation."""
-
-        def interrupt(called: str, carried_out: bool) -> None:
-            if (called, carried_out) == (operation, after):
-                self.framework.interruptions.remove(interrupt)
-                raise Killed("Task timed out after 120.00 seconds")
-
-        self.framework.interruptions.append(interrupt)
-
-    def create(self, properties: Properties, **changes: str) -> Response:
-        return self.send("Create", properties, "", **changes)
-
-    def update(self, physical_id: str, properties: Properties, old: Properties, **changes: Any) -> Response:
-        return self.send("Update", properties, physical_id, OldResourceProperties=strings(old), **changes)
-
-    def roll_back(self, physical_id: str, properties: Properties, old: Properties) -> Response:
-        """The Update with which CloudFormation takes a failed update back to `properties`."""
-        return self.update(physical_id, properties, old, during="UPDATE_ROLLBACK_IN_PROGRESS")
-
-    def delete(self, physical_id: str, properties: Properties | None = None, **changes: Any) -> Response:
-        return self.send("Delete", properties or {}, physical_id, **changes)
-
-    def send(
-        self, request_type: str, properties: Properties, physical_id: str, *, during: str = "", **changes: Any
-    ) -> Response:
-        """Send a request while the stack is in the status that it has then, or in `during`."""
-        self.stack_status = during or _DURING[request_type]
-        return self.framework.handle(self.event(request_type, properties, physical_id, **changes))
-
-    def event(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Event:
-        """The request as CloudFormation sends it."""
-        event: Event = {
-            "RequestType": request_type,
-            "ResourceType": index.CLUSTER,
-            "StackId": STACK_ID,
-            "LogicalResourceId": "Cluster",
-            "RequestId": f"00000000-0000-0000-0000-{next(self._requests):012}",
-            "ResponseURL": "https://localhost/response",
-            "ResourceProperties": strings(properties | {"ServiceToken": "arn:aws:lambda:us-west-2:1:function:f"}),
-            **changes,
-        }
-        return event | ({"PhysicalResourceId": physical_id} if physical_id else {})
-
-
-def strings(value: Any) -> Any:
-    """CloudFormation makes a string of every scalar."""
-    if isinstance(value, dict):
-        return {key: strings(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [strings(item) for item in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)

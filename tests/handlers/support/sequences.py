@@ -22,14 +22,16 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.required_permissions import REQUIRED
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
-from tests.handlers import steps
-from tests.handlers.changing import BY_HAND, edited
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import NO_RETRIES, Event
-from tests.handlers.invariants import OTHER_STACK, UPDATABLE, Invariants
-from tests.handlers.judging import NAME, Deeds, Judge
-from tests.handlers.mishaps import Mishaps
-from tests.handlers.steps import Deploying, Mishap
+from tests.handlers.support import steps
+from tests.handlers.support.clients import NO_RETRIES
+from tests.handlers.support.cloudformation import OTHER_STACK
+from tests.handlers.support.edits import BY_HAND, edited
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import Event
+from tests.handlers.support.invariants import UPDATABLE, Invariants
+from tests.handlers.support.judging import NAME, Deeds, Judge
+from tests.handlers.support.mishaps import Mishaps
+from tests.handlers.support.steps import Deploying, Mishap
 
 # Fields of a group whose absence a request can say.
 OMITTABLE = ("ImageId", "InstanceStorageConfigs", "KubernetesConfig", "MinInstanceCount")

@@ -27,7 +27,7 @@ from embedded_account.control_routes import ControlRoutes
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.services import sns  # noqa: F401 - its import makes the model of topics known
 from handlers.hyperpod_cluster import index
-from tests.handlers.framework import Event, Framework, Properties, Response
+from tests.handlers.support.framework import Event, Framework, Properties, Response
 from tests.rehearsal.account.stacks import Result, failing
 
 SERVICE_TOKEN = f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:framework-onEvent"
