@@ -1,11 +1,12 @@
-"""The verbs of Custom::HyperPodCluster. Physical id: the cluster's name.
+"""Create, update and delete Custom::HyperPodCluster. Its physical id is the cluster's name.
 
-Create makes one CreateCluster call, and nothing after it may raise: the framework forgets the id of a create that
-fails, and its Delete then never comes (aws/aws-cdk#5525). What is lost that way, ClusterTeardown removes.
-"Created" means accepted and InService. Nodes, deep health checks and capacity are not waited for: under continuous
-provisioning they come and go by themselves, and a wait longer than CloudFormation's hour would delete a good cluster.
+Create makes one CreateCluster call, and nothing after that call may raise: when `on_event` of a Create fails, the
+framework forgets the physical id and never sends the Delete (aws/aws-cdk#5525). ClusterTeardown removes a cluster that
+is lost this way. "Created" means that the service accepted the cluster and that it is InService. The handler does not
+wait for nodes, deep health checks or capacity: under continuous provisioning nodes come and go without a request, and a
+wait longer than CloudFormation's hour would delete a good cluster.
 
-An answer that is not complete says in `Waiting` what for; nobody but `index` reads it.
+An answer that is not complete gives its reason in `Waiting`, which only `index` reads.
 """
 
 import logging
@@ -24,10 +25,10 @@ from .service import HyperPod
 from .update import ClusterUpdate, gone, no_owner, wanted_tags
 
 CONSISTENCY_SECONDS = 300
-"""How long DescribeCluster may not know a cluster whose creation was accepted."""
+"""How long DescribeCluster may fail to find a cluster after CreateCluster was accepted."""
 
 LOOK_AGAIN_SECONDS = 30
-"""How long after a look that found nothing the next one comes, where a cluster may be too new to be seen."""
+"""How long to wait before looking again for a cluster or an update that may be too new to be visible."""
 
 # CreateCluster, ClusterName.
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -38,18 +39,18 @@ Answer = dict[str, Any]
 
 
 class ClusterHandler:
-    """One invocation for one request of the cluster: what it is given, and the guard of all that it changes."""
+    """Handles one invocation for one request; `Precedence` guards every call that changes the cluster."""
 
     def __init__(self, request: Request, hyperpod: HyperPod) -> None:
         self._request = request
         self._hyperpod = hyperpod
         self._precedence = Precedence(request, hyperpod)
         if request.type != "Delete":
-            # After a Delete nothing comes that it could disturb.
+            # No later request can follow a Delete, so a Delete needs no guard.
             hyperpod.before_change = self._precedence.verify
 
     def create(self) -> Answer:
-        """Create the cluster, or take over the one that this very resource created in an earlier delivery."""
+        """Create the cluster, or adopt the one that an earlier delivery created for the same resource."""
         wanted = create_request(self._request.properties, self._hyperpod.model)
         tags = wanted_tags(wanted, self._request) | requests_tag(self._request.id)
         wanted["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
@@ -61,12 +62,15 @@ class ClusterHandler:
             tags_before = self._adopted(name) if code(error) == "ResourceInUse" else None
             if tags_before is None:
                 raise
-            # What this very request has created is as it asks for; what differs by now was changed by hand.
+            # A cluster that this request created matched its properties; any difference was made by hand since.
             differs = not created_by(self._request, tags_before)
         return {"PhysicalResourceId": name, "UpdateDeferred": differs} | self._precedence.answer
 
     def is_created(self) -> Answer:
-        """Done when InService, and as desired if it was taken over; raises when the cluster failed or is gone."""
+        """Return whether the cluster is InService and, if adopted, as desired.
+
+        Raises RefusedRequestError when the cluster failed or was deleted.
+        """
         name = self._request.physical_id
         cluster = self._hyperpod.find(name)
         if cluster is None:
@@ -83,21 +87,24 @@ class ClusterHandler:
         return answer if missing is None else _sent(missing, change)
 
     def update(self) -> Answer:
-        """Send one UpdateCluster if the live cluster differs; leave it to is_updated while the cluster is busy."""
+        """Send one UpdateCluster if the live cluster differs; leave it to `is_updated` while the cluster is busy."""
         change = self._change(self._existing())
         tags = change.own_tags()
         change.register(tags)
         missing = change.missing()
         busy = "" if missing is None else change.send(missing)
         change.apply_tags(tags)
-        # What another update makes of a cluster that is as desired now, nobody knows before that one has ended; and the
-        # one that is taken back may have been accepted seconds ago.
+        # `is_updated` must compare again: an update that is still running can change a cluster that is as desired now,
+        # and the update that a rollback reverts may be too new to be visible.
         unsettled = not change.in_service or self._precedence.goes_back()
         deferred = bool(busy) or (missing is None and unsettled)
         return {"PhysicalResourceId": self._request.physical_id, "UpdateDeferred": deferred} | self._precedence.answer
 
     def is_updated(self) -> Answer:
-        """Done when the cluster is InService and as desired; raises when the service took the update back."""
+        """Return whether the cluster is InService and as desired.
+
+        Raises RefusedRequestError when the service reverted the update.
+        """
         cluster = self._existing()
         if cluster["ClusterStatus"] == "RollingBack":
             return _waiting("it is RollingBack")
@@ -109,7 +116,7 @@ class ClusterHandler:
         age = self._hyperpod.now() - self._request.accepted_at
         if missing is None:
             if self._request.goes_back and self._request.deferred and age < LOOK_AGAIN_SECONDS:
-                return _waiting("what is taken back may not be seen yet")
+                return _waiting("the update that is rolled back may not be visible yet")
             change.forget_added()
             return answer
         if self._request.deferred:
@@ -119,26 +126,30 @@ class ClusterHandler:
         return _waiting("it does not show the update yet")
 
     def delete(self) -> Answer:
-        """Delete the cluster if it exists and is this resource's; the properties are not read, they may be old."""
+        """Delete the cluster if it exists and belongs to this resource.
+
+        The properties are not read: they can be of an older version of the template.
+        """
         self._remove(twice=True)
         return {"PhysicalResourceId": self._request.physical_id}
 
     def is_deleted(self) -> Answer:
-        """Done when the cluster is not found; asks for the deletion again where the first call met a busy cluster."""
+        """Return whether the cluster is gone; delete it now if it was busy before."""
         status = self._remove(twice=False)
         return _waiting(f"it is {status}") if status else {"IsComplete": True}
 
     def _adopted(self, name: str) -> dict[str, str] | None:
-        """Take over this resource's own cluster of that name; return its tags before, None when the name is not in use.
+        """Adopt this resource's own cluster; return the tags it had, or None if no cluster has that name.
 
-        It may be from an earlier deployment, whose create failed and was not rolled back, and not be as wanted now.
+        The cluster can be from a deployment that failed and was not rolled back, and can differ from the properties.
+        Raises RefusedRequestError if the cluster belongs to somebody else.
         """
         existing, tags = self._known(name)
         if existing is None:
             return None
         owner = Owner.named_by(tags)
         if owner == Owner.of(self._request):
-            _log.info("cluster %s is this resource's own, from an earlier request", name)
+            _log.info("adopting cluster %s, which an earlier request of this resource created", name)
             self._precedence.register(existing["ClusterArn"], tags, {})
             self._change(existing).apply_tags(tags)
             return tags
@@ -149,9 +160,9 @@ class ClusterHandler:
         )
 
     def _known(self, name: str) -> tuple[dict[str, Any] | None, dict[str, str]]:
-        """Return the cluster of this name with its tags, None where it is not known while the invocation has time.
+        """Return the cluster and its tags; None and no tags if it is not found before the invocation's time ends.
 
-        Reads lag behind a creation: a cluster that is new, or not known yet, may be the one whose answer was lost.
+        Reads lag behind a creation: CreateCluster may have created this cluster although its answer was lost.
         """
         while True:
             cluster = self._hyperpod.find(name)
@@ -168,19 +179,19 @@ class ClusterHandler:
         return ClusterUpdate(cluster, self._request, self._hyperpod, self._precedence)
 
     def _begun(self, cluster: dict[str, Any]) -> ClusterUpdate:
-        """Return the update that `on_event` began."""
+        """Return the update that `on_event` registered."""
         self._precedence.follow(cluster["ClusterArn"])
         return self._change(cluster)
 
     def _remove(self, *, twice: bool) -> str:
-        """Ask for the deletion of this resource's cluster; returns its state before, "" when it is gone.
+        """Delete this resource's cluster; return the state it was in, or "" if nothing is left to delete.
 
-        It is gone also when the name is now another's cluster. With `twice`, a cluster that is not found is looked for
-        again: a creation that failed a moment ago may not be known yet.
+        Nothing is left either when another owner's cluster has the name now. With `twice`, look again for a cluster
+        that is not found: a creation that failed a moment ago may not be visible yet.
         """
         name = self._request.physical_id
         if not _NAME.fullmatch(name):
-            # An id that CloudFormation or the framework made up for a create that never reached the API.
+            # CloudFormation or the framework generated this id for a Create that never reached the API.
             return ""
         cluster = self._hyperpod.find(name)
         if cluster is None and twice:
@@ -194,12 +205,12 @@ class ClusterHandler:
         tags = self._hyperpod.tags(cluster["ClusterArn"])
         owner = Owner.named_by(tags or {})
         if tags is None or (owner is None and self._is_new(cluster)):
-            # It went between the two calls, or is too new for ListTags: the next look tells.
+            # It was deleted between the two calls, or is too new for ListTags: decide at the next poll.
             return state
         if owner is None:
             raise no_owner(self._request)
         if owner != Owner.of(self._request):
-            _log.warning("cluster %s belongs to %s; it stays", name, owner)
+            _log.warning("cluster %s belongs to %s; not deleting it", name, owner)
             return ""
         self._hyperpod.delete(cluster["ClusterArn"])
         return state
@@ -221,7 +232,7 @@ class ClusterHandler:
 
 
 def _sent(missing: dict[str, Any], change: ClusterUpdate) -> Answer:
-    """Send the update that `on_event` could not send, or need not have known of."""
+    """Send the update that `on_event` could not send, or could not see the need for."""
     change.own_tags()
     return _waiting(change.send(missing) or "the update was sent")
 

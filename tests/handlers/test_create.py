@@ -167,10 +167,18 @@ def test_shortage_of_capacity_does_not_fail_the_cluster(
     [
         (["NodeRecover"], "Automatic", "CreateCluster: unknown field 'NodeRecover'; allowed: ClusterName, "),
         (["InstanceGroups", 0, "Count"], 1, "InstanceGroups[0]: unknown field 'Count'; allowed: InstanceCount, "),
-        (["InstanceGroups", 0, "InstanceCount"], "four", "InstanceGroups[0].InstanceCount: 'four' is no integer"),
-        (["InstanceGroups", 0, "InstanceCount"], None, "InstanceGroups[0].InstanceCount: 'None' is no integer"),
-        (["VpcConfig"], "subnet-1", "VpcConfig: 'subnet-1' is no structure"),
-        (["VpcConfig", "Subnets"], "subnet-1", "VpcConfig.Subnets: 'subnet-1' is no list"),
+        (
+            ["InstanceGroups", 0, "InstanceCount"],
+            "four",
+            "InstanceGroups[0].InstanceCount: 'four' is not of type integer",
+        ),
+        (
+            ["InstanceGroups", 0, "InstanceCount"],
+            None,
+            "InstanceGroups[0].InstanceCount: 'None' is not of type integer",
+        ),
+        (["VpcConfig"], "subnet-1", "VpcConfig: 'subnet-1' is not of type structure"),
+        (["VpcConfig", "Subnets"], "subnet-1", "VpcConfig.Subnets: 'subnet-1' is not of type list"),
         (["RestrictedInstanceGroups"], [], "RestrictedInstanceGroups: not supported by this resource"),
     ],
 )

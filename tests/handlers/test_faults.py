@@ -70,7 +70,7 @@ def test_call_that_is_always_throttled_is_no_success(
     assert not response.succeeded
     assert f"{call} failed (ThrottlingException): " in response.reason
     if response.polls:
-        assert "has not ended after 50 minutes, and CloudFormation waits no longer: " in response.reason
+        assert "has not ended after 50 minutes, and CloudFormation's one-hour limit is near: " in response.reason
 
 
 @pytest.mark.parametrize(("verb", "call"), PAIRS)
@@ -147,8 +147,8 @@ def test_cluster_that_stays_busy_is_told_before_cloudformation_gives_up(
     fault = {"error": "ConflictException", "message": "It is busy."}
     response = carry_out("Update", cloudformation, properties, UpdateCluster=fault)
     assert response.reason == (
-        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation waits no longer: "
-        "it takes no update now: It is busy. Try again when that is over"
+        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation's one-hour limit is near: "
+        "it takes no update now: It is busy. Try again afterwards"
     )
 
 

@@ -162,8 +162,8 @@ def test_rollback_that_the_checks_outlast_says_so_and_can_be_continued(
     assert running.continue_rollback() == "UPDATE_ROLLBACK_FAILED"
     [reason] = [reason for reason in running.reasons() if "has not ended" in reason]
     assert (
-        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation waits no longer: "
-        "1 of its nodes are in deep health checks (checked). Try again when that is over"
+        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation's one-hour limit is near: "
+        "1 of its nodes are in deep health checks (checked). Try again afterwards"
     ) in reason
     bench.advance(30)
     assert running.continue_rollback() == "UPDATE_ROLLBACK_COMPLETE"
