@@ -139,6 +139,11 @@ class Deployments:
         """The stack's status; "" before the first."""
         return self.stack.status if self.stack else ""
 
+    @property
+    def properties(self) -> Properties:
+        """The cluster's properties that the stack believes in."""
+        return self._living().resources["Cluster"].properties
+
     def reasons(self) -> list[str]:
         """The reasons of all failures in the stack's events, the oldest first."""
         return [event.reason or "" for event in self._living().events if event.status.endswith("_FAILED")]

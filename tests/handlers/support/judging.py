@@ -51,8 +51,9 @@ class Deeds:
     `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that somebody
     changed more than groups and counts; `raised` are the counts that somebody gave groups, `by_hand` names of groups
     that somebody made, `went` clusters that went between two calls; `taken_back` says that the service took an update
-    back that it had accepted. `unknown_fields` are those that only an earlier one of several updates without rollback
-    gave: no request names them. `adopted` says that a creation was delivered again.
+    back that it had accepted. `unknown_fields` are the fields that only earlier templates of a chain of updates without
+    rollback gave, or the template before the chain: a request carries its own template and the one before it, no
+    others. `adopted` says that a creation was delivered again.
     """
 
     errors: set[tuple[str, str]] = field(default_factory=set)
@@ -160,7 +161,10 @@ class Judge:
             assert wanted.items() <= found.items(), "a group is not as desired"
             left = found.keys() - group.keys() - self._deeds.unknown_fields
             assert self._deeds.drift or not left, "a field that is no longer given is there"
-        assert self._deeds.drift or not live.keys() - self._deeds.by_hand, "there are groups that nobody wants"
+        # The note of the groups that a rollback may remove is a tag of the cluster: it went with the cluster (ADR 22).
+        noteless = self._deeds.removed_by_hand and self.rolls_back()
+        surplus = live.keys() - self._deeds.by_hand
+        assert self._deeds.drift or noteless or not surplus, "there are groups that nobody wants"
         assert not live.keys() & {*desired.get("ConfirmGroupRemoval", [])}, "a confirmed removal did not happen"
         recovery = desired.get("NodeRecovery", "Automatic")
         known = not self._deeds.drift and "NodeRecovery" not in self._deeds.unknown_fields

@@ -170,6 +170,19 @@ def update_delivered_again_as_its_rollback_begins(state: Sequences) -> None:
     state.update_stack(how=deploying("new group", mishaps=[*killed, *before(steps.OLDER, position=7, which=1)]))
 
 
+def template_of_a_chain_that_leaves_out_what_the_one_before_it_gave(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying("own network"))
+    state.update_in_a_chain(chain=[deploying(), deploying("new group")], mishaps=[])
+
+
+def cluster_that_goes_and_is_created_again_while_a_group_is_added(state: Sequences) -> None:
+    state.start(state="running")
+    # The creation comes at the update's UpdateCluster; the cluster goes at the creation's first call.
+    mishaps = [*before(steps.OLDER, *CHANGES), *before(steps.GOES, position=6)]
+    state.update_in_a_chain(chain=[deploying("new group", mishaps=mishaps)], mishaps=[])
+
+
 REGRESSIONS: Final[tuple[Sequence, ...]] = (
     older_update_during_a_newer_one,
     creation_given_up_while_its_role_is_unknown,
@@ -193,4 +206,6 @@ REGRESSIONS: Final[tuple[Sequence, ...]] = (
     update_cancelled_at_once_while_reads_lag,
     creation_delivered_again_after_counts_were_raised,
     update_delivered_again_as_its_rollback_begins,
+    template_of_a_chain_that_leaves_out_what_the_one_before_it_gave,
+    cluster_that_goes_and_is_created_again_while_a_group_is_added,
 )

@@ -66,7 +66,7 @@ class Sequences(RuleBasedStateMachine):
         self.must_hold = Invariants(self.stacks, self.judge, self.deeds)
         self.foreign = self.must_hold.foreign
         self.mishaps = Mishaps(self.bench, self.stacks, self.deeds, self.must_hold, self.seen)
-        self.attempted: dict[str, Any] = {}
+        self.templates: list[dict[str, Any]] = []
         self.named: set[str] = set()
         self.operator: Any = self.bench.client("sagemaker", config=NO_RETRIES)
 
@@ -194,9 +194,11 @@ class Sequences(RuleBasedStateMachine):
         self.named = set() if self.stacks.status in UPDATABLE else self.named
         self.named |= {group["InstanceGroupName"] for group in properties["InstanceGroups"]}
         if self.stacks.status in {"CREATE_FAILED", "UPDATE_FAILED"}:
-            fields = [self.attempted, *self.attempted["InstanceGroups"]]
+            fields = [each for template in self.templates for each in (template, *template["InstanceGroups"])]
             self.deeds.unknown_fields |= {name for each in fields for name in each}
-        self.attempted = properties
+        else:
+            self.templates = [self.stacks.properties] if self.stacks.living else []
+        self.templates.append(properties)
         if how.trouble:
             self.mishaps.trouble(how.trouble)
         if how.by_hand_first and self.must_hold.in_service():
