@@ -1,1 +1,1 @@
-"""What the tests of the cluster's handlers run them with: CDK's framework, CloudFormation, sequences, judges."""
+"""Helpers of the handlers' tests: a double of CDK's framework, CloudFormation, sequences, and judges of answers."""

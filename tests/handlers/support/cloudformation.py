@@ -1,4 +1,4 @@
-"""A CloudFormation that sends the handlers single requests for the resources of one stack."""
+"""Send the handlers single requests of CloudFormation, for the resources of one stack."""
 
 import itertools
 from typing import Any
@@ -16,7 +16,7 @@ _DURING = {"Create": "CREATE_IN_PROGRESS", "Update": "UPDATE_IN_PROGRESS", "Dele
 
 
 class CloudFormation:
-    """Sends requests for the resources of one stack; `stack_status` is what DescribeStacks tells meanwhile."""
+    """Sends requests for the resources of one stack; `stack_status` is the status that DescribeStacks shows."""
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bench = bench
@@ -26,7 +26,7 @@ class CloudFormation:
         self._requests = itertools.count(1)
 
     def status(self, stack_id: str) -> str:
-        """The status that DescribeStacks tells."""
+        """Return the status that DescribeStacks shows."""
         assert stack_id in {STACK_ID, OTHER_STACK}
         return self.stack_status
 
@@ -47,7 +47,7 @@ class CloudFormation:
         return self.send("Update", properties, physical_id, OldResourceProperties=strings(old), **changes)
 
     def roll_back(self, physical_id: str, properties: Properties, old: Properties) -> Response:
-        """The Update with which CloudFormation takes a failed update back to `properties`."""
+        """Send the Update with which CloudFormation rolls a failed update back to `properties`."""
         return self.update(physical_id, properties, old, during="UPDATE_ROLLBACK_IN_PROGRESS")
 
     def delete(self, physical_id: str, properties: Properties | None = None, **changes: Any) -> Response:
@@ -56,12 +56,12 @@ class CloudFormation:
     def send(
         self, request_type: str, properties: Properties, physical_id: str, *, during: str = "", **changes: Any
     ) -> Response:
-        """Send a request while the stack is in the status that it has then, or in `during`."""
+        """Send a request while the stack is in the usual status for it, or in the status `during`."""
         self.stack_status = during or _DURING[request_type]
         return self.framework.handle(self.event(request_type, properties, physical_id, **changes))
 
     def event(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Event:
-        """The request as CloudFormation sends it."""
+        """Return the request as CloudFormation sends it."""
         event: Event = {
             "RequestType": request_type,
             "ResourceType": index.CLUSTER,
@@ -76,7 +76,7 @@ class CloudFormation:
 
 
 def strings(value: Any) -> Any:
-    """CloudFormation makes a string of every scalar."""
+    """Return the value with every scalar as a string, as CloudFormation sends it."""
     if isinstance(value, dict):
         return {key: strings(item) for key, item in value.items()}
     if isinstance(value, list):

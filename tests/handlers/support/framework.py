@@ -1,8 +1,8 @@
-"""CDK's provider framework as the handlers meet it, over the HyperPod simulator and its clock.
+"""Run the handlers as CDK's provider framework does, over the HyperPod simulator and its clock.
 
-`Framework` follows `custom-resources/lib/provider-framework` of aws-cdk-lib 2.275.0: what on_event returns is merged
-into is_complete's event; an error in on_event of a Create leaves a marker id whose Delete never reaches the handler;
-an error in is_complete answers with the real id; a function that Lambda ends is an error as any other.
+`Framework` follows `custom-resources/lib/provider-framework` of aws-cdk-lib 2.275.0. It merges what on_event returns
+into is_complete's event. An error in on_event of a Create leaves a marker id whose Delete never reaches the handler; an
+error in is_complete answers with the real id. A function that Lambda ends counts as an error.
 `cloudformation` sends it single requests; `engine` puts it behind the embedded account's CloudFormation.
 """
 
@@ -35,12 +35,12 @@ Event = dict[str, Any]
 
 
 class Killed(BaseException):
-    """Lambda ended the function in the middle: no handler code may run on it."""
+    """Lambda ended the function in the middle: no code of the handler may catch this."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """What CloudFormation learns."""
+    """The answer that CloudFormation gets."""
 
     succeeded: bool
     physical_id: str
@@ -50,7 +50,7 @@ class Response:
 
 
 Interruption = Callable[[str, bool], None]
-"""Called with the operation before (False) and after (True) a call was carried out; what it raises ends the call."""
+"""Called with the operation before (False) and after (True) a call is carried out; an exception ends the call."""
 
 
 Pause = Callable[[], None]
@@ -60,9 +60,9 @@ Pause = Callable[[], None]
 class Framework:
     """Runs the handlers.
 
-    `calls` lists the API calls they made, `carried_out` counts those that the service answered, by request and
-    operation; `invocation_seconds` is Lambda's limit if it is not the deployed one; `interruptions` are asked at every
-    call, `pauses` whenever time passes; `running` is the entry point that runs now.
+    `calls` lists their API calls; `carried_out` counts the calls that the service answered, by request and operation.
+    `invocation_seconds` replaces Lambda's deployed limit. `interruptions` are called at every API call, `pauses`
+    whenever time passes. `running` is the entry point that runs now.
     """
 
     def __init__(self, bench: HyperPodBench, status: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,28 +81,28 @@ class Framework:
         monkeypatch.setattr(index, "_hyperpod", self._hyperpod)
 
     def use(self, client: Any, poll_client: Any = None, stacks: Any = None) -> None:
-        """Run the handlers with these clients: on_event's and is_complete's of SageMaker, and CloudFormation's."""
+        """Run the handlers with these clients: SageMaker's for on_event and for is_complete, and CloudFormation's."""
         self._clients = {"on_event": client, "is_complete": poll_client or client}
         self._stacks = stacks or self._stacks
 
     def watch(self, operation: str, *, after: bool, listed: str = "") -> None:
-        """List a call, refuse one that the handler has no permission for, and let what is planned interrupt it."""
+        """List a call, refuse it if the handler has no permission for it, and call the planned interruptions."""
         if after:
             self.carried_out[self._request_id, operation] += 1
         else:
             assert operation in HANDLER_CALLS[self.running], f"{self.running} may not call {operation}"
             self.calls.append(listed)
         for interruption in list(self.interruptions):
-            # One may have happened within the one before it.
+            # An earlier interruption in this loop can have triggered and removed this one.
             if interruption in self.interruptions:
                 interruption(operation, after)
 
     def interrupt(
         self, position: int, deed: Callable[[str], None], *, after: bool, since: Collection[str] = ()
     ) -> None:
-        """Do something at the `position`-th call from now on, counted from 0: before it is carried out, or after it.
+        """Call `deed` once at the `position`-th API call from now on: before the call is carried out, or `after` it.
 
-        With `since`, counted from the first call of one of these operations.
+        Calls are counted from 0; with `since`, from the first call of one of these operations.
         """
         left, begun = position, not since
 
@@ -117,7 +117,7 @@ class Framework:
         self.interruptions.append(interruption)
 
     def at_pause(self, position: int, deed: Callable[[], None]) -> None:
-        """Do something at the `position`-th moment from now on at which time passes, counted from 0."""
+        """Call `deed` once at the `position`-th moment from now on at which time passes, counted from 0."""
         left = position
 
         def pause() -> None:
@@ -130,7 +130,7 @@ class Framework:
         self.pauses.append(pause)
 
     def kill(self, position: int, *, after: bool) -> None:
-        """Let Lambda end the function at this call."""
+        """Let Lambda end the function at the `position`-th API call from now on."""
 
         def deed(_: str) -> None:
             raise Killed("Task timed out after 120.00 seconds")
@@ -138,12 +138,12 @@ class Framework:
         self.interrupt(position, deed, after=after)
 
     def time_out(self, error: type[BotoCoreError] = ReadTimeoutError) -> None:
-        """Let a call end as one whose answer does not come."""
+        """Let a call time out."""
         self.sleep(CONNECT_SECONDS + READ_SECONDS)
         raise error(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com/")
 
     def handle(self, event: Event) -> Response:
-        """Answer one request of CloudFormation; simulated time goes on meanwhile."""
+        """Return the answer to one request of CloudFormation; simulated time passes meanwhile."""
         physical_id = event.get("PhysicalResourceId", "")
         if event["RequestType"] == "Delete" and physical_id == MARKER:
             return Response(True, MARKER)
@@ -154,7 +154,7 @@ class Framework:
             raise
         except (Exception, Killed) as error:  # noqa: BLE001 - the framework reports whatever ends a handler
             return self._answer(False, physical_id or MARKER, reason=str(error))
-        # What goes to Step Functions is JSON.
+        # The framework passes JSON to Step Functions.
         response = self._poll(json.loads(json.dumps(event | answer)))
         assert self.now() - started < CLOUDFORMATION_SECONDS, "CloudFormation gave up before the answer came"
         return response
@@ -186,7 +186,7 @@ class Framework:
         return response
 
     def invoke(self, entry_point: str, event: Event) -> dict[str, Any]:
-        """Run one function once, as Lambda does; also from within a call of another invocation."""
+        """Run one function once, as Lambda does; invocations can be nested."""
         outer = (self.running, self._request_id, self._seconds_left)
         self.running, self._request_id = entry_point, event["RequestId"]
         self._seconds_left = self.invocation_seconds or INVOCATION_SECONDS[entry_point]
@@ -200,7 +200,7 @@ class Framework:
         return self.bench.clock.present.timestamp()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass within an invocation; Lambda ends it when its time is over."""
+        """Let time pass within an invocation; raise Killed when its time is over."""
         self._seconds_left -= seconds
         self._pass(seconds)
         if self._seconds_left < 0:

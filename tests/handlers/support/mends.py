@@ -1,4 +1,4 @@
-"""Mends of the cluster's handlers, each with the edits that take it out of a copy of their source."""
+"""Fixes in the cluster's handlers, each with the edits that remove it from a copy of their source."""
 
 import shutil
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ PACKAGE: Final = Path("handlers/hyperpod_cluster")
 
 @dataclass(frozen=True)
 class Edit:
-    """`before` stands once in a file of the package; `after` comes in its place."""
+    """Replaces `before`, which occurs once in a file of the package, with `after`."""
 
     file: str
     before: str
@@ -20,13 +20,13 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mend:
-    """What holds because of it, and how to take it out."""
+    """The promise that a fix keeps, and the edits that remove it."""
 
     promise: str
     edits: tuple[Edit, ...]
 
     def write_without(self, directory: Path) -> None:
-        """Copy the handlers into the directory, without the mend; raises LookupError when it is not found."""
+        """Copy the handlers into the directory, without the fix; raise LookupError if its text is not found."""
         shutil.copytree(ROOT / PACKAGE.parent, directory / PACKAGE.parent, ignore=shutil.ignore_patterns("__pycache__"))
         for edit in self.edits:
             path = directory / PACKAGE / edit.file

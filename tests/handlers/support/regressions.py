@@ -1,6 +1,6 @@
-"""Sequences that chance finds late or never, one for each defect that the handlers once had.
+"""Sequences that random exploration finds late or never, one for each defect that it once found.
 
-Each is what people, AWS and chance do; what must hold is judged as in every other sequence, and nowhere here.
+Each only lists what people, AWS and chance do. The invariants of all sequences decide whether it holds.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Sequence = Callable[[Sequences], object]
 
 
 def deploying(*edits: str, **changes: Any) -> Deploying:
-    """A deployment in which nothing goes wrong but the changes."""
+    """Return a deployment with these edits in which nothing goes wrong, except for `changes`."""
     how: dict[str, Any] = {
         "fails_later": False,
         "on_failure": "ROLLBACK",
@@ -28,12 +28,12 @@ def deploying(*edits: str, **changes: Any) -> Deploying:
 
 
 def before(what: str, *since: str, position: int = 0, which: int = 0) -> list[Mishap]:
-    """Something that happens before the `position`-th call from the first of `since` on."""
+    """Return a mishap before the `position`-th call, counted from the first call in `since`."""
     return [Mishap(what, since, position, after=False, which=which)]
 
 
 def after(what: str, *since: str, position: int = 0, which: int = 0) -> list[Mishap]:
-    """Something that happens after it."""
+    """Return a mishap after the `position`-th call, counted from the first call in `since`."""
     return [Mishap(what, since, position, after=True, which=which)]
 
 
@@ -178,7 +178,7 @@ def template_of_a_chain_that_leaves_out_what_the_one_before_it_gave(state: Seque
 
 def cluster_that_goes_and_is_created_again_while_a_group_is_added(state: Sequences) -> None:
     state.start(state="running")
-    # The creation comes at the update's UpdateCluster; the cluster goes at the creation's first call.
+    # The Create is delivered again before UpdateCluster; the cluster disappears at the Create's first call.
     mishaps = [*before(steps.OLDER, *CHANGES), *before(steps.GOES, position=6)]
     state.update_in_a_chain(chain=[deploying("new group", mishaps=mishaps)], mishaps=[])
 
