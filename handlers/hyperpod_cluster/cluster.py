@@ -84,7 +84,7 @@ class ClusterHandler:
             return answer
         change = self._begun(cluster)
         missing = change.missing()
-        return answer if missing is None else _sent(missing, change)
+        return answer if missing is None else self._sent(missing, change)
 
     def update(self) -> Answer:
         """Send one UpdateCluster if the live cluster differs; leave it to `is_updated` while the cluster is busy."""
@@ -120,7 +120,7 @@ class ClusterHandler:
             change.forget_added()
             return answer
         if self._request.deferred:
-            return _sent(missing, change)
+            return self._sent(missing, change)
         if age > CONSISTENCY_SECONDS:
             raise RefusedRequestError(why(self._hyperpod, cluster, "accepted the update but did not keep it"))
         return _waiting("it does not show the update yet")
@@ -183,6 +183,11 @@ class ClusterHandler:
         self._precedence.follow(cluster["ClusterArn"])
         return self._change(cluster)
 
+    def _sent(self, missing: dict[str, Any], change: ClusterUpdate) -> Answer:
+        """Send the update that `on_event` could not send, or could not see the need for."""
+        self._precedence.verify(change.own_tags())
+        return _waiting(change.send(missing) or "the update was sent")
+
     def _remove(self, *, twice: bool) -> str:
         """Delete this resource's cluster; return the state it was in, or "" if nothing is left to delete.
 
@@ -229,12 +234,6 @@ class ClusterHandler:
             return _waiting(f"it is {status}")
         data = {"ClusterArn": cluster["ClusterArn"], "ClusterName": cluster["ClusterName"]}
         return {"IsComplete": True, "Data": data}
-
-
-def _sent(missing: dict[str, Any], change: ClusterUpdate) -> Answer:
-    """Send the update that `on_event` could not send, or could not see the need for."""
-    change.own_tags()
-    return _waiting(change.send(missing) or "the update was sent")
 
 
 def _waiting(why: str) -> Answer:

@@ -76,13 +76,18 @@ class Precedence:
         """Verify against the cluster on which `on_event` registered the request."""
         self._arn = arn
 
-    def verify(self) -> None:
-        """Raise SupersededError if the request was superseded; do not ask again within RETRY_SECONDS."""
+    def verify(self, tags: Mapping[str, str] | None = None) -> None:
+        """Raise SupersededError if the request was superseded; do not ask again within RETRY_SECONDS.
+
+        `tags` are the cluster's tags if they were read just before this call; otherwise this method reads them.
+        """
         if self._hyperpod.now() - self._verified_at < RETRY_SECONDS:
             return
         if self._direction() is not self.goes_back():
             raise self.superseded("its stack is rolled back")
-        newest = _requests(self._hyperpod.tags(self._arn) or {})[-1:] if self._arn else []
+        if tags is None:
+            tags = (self._hyperpod.tags(self._arn) if self._arn else None) or {}
+        newest = _requests(tags)[-1:]
         # While ListTags lags, it shows the request that was the newest before this one.
         if not set(newest) <= {self._request.id, self._newest_before}:
             raise self.superseded(f"request {newest[0]} came after it")

@@ -69,7 +69,11 @@ class ClusterUpdate:
 
     def forget_added(self) -> None:
         """Remove the note of added groups after a rollback: a later group of that name is not the update's."""
-        if self._precedence.goes_back() and ADDED_TAG in (self._hyperpod.tags(self._arn) or {}):
+        if not self._precedence.goes_back():
+            return
+        tags = self._hyperpod.tags(self._arn) or {}
+        if ADDED_TAG in tags:
+            self._precedence.verify(tags)
             self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
 
     def missing(self) -> Fields | None:

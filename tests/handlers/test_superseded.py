@@ -75,6 +75,19 @@ def test_deferred_update_writes_nothing_once_the_rollback_has_begun(
     assert live(bench) == before
 
 
+def test_deferred_update_reads_each_fact_once_in_the_invocation_that_sends_it(
+    running: Deployments, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+    assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_COMPLETE"
+    calls = running.framework.calls
+    sent = len(calls) - calls[::-1].index("UpdateCluster")
+    assert calls[sent - 5 : sent] == [
+        "DescribeCluster",
+        *("ListTags", "DescribeStacks", "ListClusterNodes", "UpdateCluster"),
+    ]
+
+
 def test_throttled_update_is_not_sent_again_after_its_rollback(running: Deployments, bench: HyperPodBench) -> None:
     before = live(bench)
     bench.fault(errors={"UpdateCluster": {"error": "ThrottlingException", "times": 2}})
