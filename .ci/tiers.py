@@ -28,9 +28,9 @@ _REHEARSED: Final = (
 # What the jobs' tests import and start.
 _JOBS: Final = (
     *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
-    *("tests/__init__.py", "tests/conftest.py", "tests/sampling.py", "tests/users_files.py"),
-    "tests/waiting.py",
-    *("tests/unit/__init__.py", "tests/unit/controllers/*"),
+    *("tests/__init__.py", "tests/conftest.py", "tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
+    *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/users_files.py"),
+    "tests/support/waiting.py",
 )
 
 

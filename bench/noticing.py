@@ -9,9 +9,9 @@ from queue import Queue
 from rich.console import Console
 from rich.table import Table
 
-from embedded_account.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
-from embedded_account.processes import ProgramEndedError
+from embedded_account.machine.processes import ProgramEndedError
 from rehearsal.paths import BINARIES
 
 # In this order none of them ends because of another one.

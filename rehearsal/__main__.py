@@ -15,8 +15,8 @@ from rich.markup import escape
 
 import config
 from config.facts import versions
-from embedded_account.kubernetes import binaries
-from embedded_account.processes import ProcessError, ProgramEndedError
+from embedded_account.kubernetes.building import binaries
+from embedded_account.machine.processes import ProcessError, ProgramEndedError
 from rehearsal import disk, interruption, runs
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
 

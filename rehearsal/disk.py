@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded_account.kubernetes import golang
+from embedded_account.kubernetes.building import golang
 from rehearsal import paths
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from embedded_account.processes import ProgramEndedError
+from embedded_account.machine.processes import ProgramEndedError
 from rehearsal.interruption import interrupt
 
 _SETTLING_SECONDS: Final = 2.0

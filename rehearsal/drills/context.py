@@ -17,9 +17,9 @@ from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
 from rehearsal.drills.cluster.world import World
 from rehearsal.drills.timeline import DrillTimeline
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT
+from rehearsal.report.progress import Step
 from rehearsal.run import owner
 from rehearsal.run.cdk import run
-from rehearsal.run.progress import Step
 from rehearsal.run.project import Document
 from rehearsal.run.steps import Rehearsal, RehearsalError
 
@@ -129,7 +129,7 @@ class DrillContext:
             )
 
     def faults(self, what: str, **faults: Any) -> None:
-        """Let HyperPod's simulator do as told (embedded_account/hyperpod/faults.py); `what` says it to people."""
+        """Set faults of HyperPod's simulator (hyperpod/fault_requests.py); `what` says it to people."""
         self.rehearsal.account.set_hyperpod_faults(faults)
         self.console.print(f"[yellow]![/] {what}")
         self.timeline.mark(what)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 import config
 from embedded_account.kubernetes.api import ApiError
-from embedded_account.processes import ProcessError
+from embedded_account.machine.processes import ProcessError
 from rehearsal.drills.drill import Drill, S
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from config import Environment
-from embedded_account.kubernetes import binaries
 from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DrillCluster

@@ -9,10 +9,10 @@ import boto3
 
 from config import Environment, naming
 from embedded_account.context import Account
-from embedded_account.isolation import child_environment, enter
 from embedded_account.kubernetes.api import Api
 from embedded_account.kubernetes.control_plane import ControlPlane
-from embedded_account.processes import free_port
+from embedded_account.machine.isolation import child_environment, enter
+from embedded_account.machine.processes import free_port
 from embedded_account.server import AccountServer, make_account
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from embedded_account.processes import ProcessError
+from embedded_account.machine.processes import ProcessError
 from rehearsal.paths import REPOSITORY
 
 RAY_ENVIRONMENT: Final = REPOSITORY / ".venv-jobs"

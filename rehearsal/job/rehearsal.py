@@ -16,10 +16,10 @@ from rich.table import Table
 
 import config
 from config import Environment
-from embedded_account.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
-from embedded_account.kubernetes.programs import RealRay
-from embedded_account.processes import Child, Supervisor
+from embedded_account.kubernetes.pods.programs import RealRay
+from embedded_account.machine.processes import Child, Supervisor
 from k8s_charts.shared.names import RAY_DIRECTORY
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster

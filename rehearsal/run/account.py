@@ -11,8 +11,8 @@ from typing import Any, Final
 import boto3
 
 from config import Environment
-from embedded_account.isolation import child_environment
-from embedded_account.processes import Child, Supervisor, free_port
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import Child, Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal.paths import REPOSITORY
 
@@ -88,7 +88,7 @@ class EmbeddedAccount:
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Let something go wrong in HyperPod, as embedded_account/hyperpod/faults.py describes."""
+        """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, environment: Environment) -> None:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from embedded_account.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
 from rehearsal import paths, stand_ins
 
 

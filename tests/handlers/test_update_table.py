@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from embedded_account.hyperpod.validation import service_model
+from embedded_account.hyperpod.api.validation import service_model
 from handlers.hyperpod_cluster import changes
 from handlers.hyperpod_cluster.properties import UNSUPPORTED
 from tests.handlers import test_create, test_update

@@ -8,15 +8,14 @@ import ipaddress
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moto.ec2.exceptions import EC2ClientError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.security_groups import SecurityGroup
 from moto.logs.models import logs_backends
 
-if TYPE_CHECKING:
-    from embedded_account.context import Account, Journal
+from embedded_account.journal import Journal
 
 RESERVED_ADDRESSES_AT_START = 4
 """AWS keeps a subnet's network address and the three after it, and the broadcast address."""
@@ -40,7 +39,7 @@ class Made:
 class Background:
     """The record of what services made, and the ways to make it. Safe to use from several threads."""
 
-    def __init__(self, account_id: str, region: str, journal: "Journal") -> None:
+    def __init__(self, account_id: str, region: str, journal: Journal) -> None:
         self._account_id = account_id
         self._region = region
         self._journal = journal
@@ -224,8 +223,3 @@ def free_addresses(ec2: Any, subnet: Any, count: int) -> list[str]:
             f"The specified subnet does not have enough free addresses to satisfy the request. ({subnet.id})",
         )
     return found
-
-
-def install(account: "Account") -> None:
-    """Give the account its background."""
-    account.background = Background(account.account_id, account.region, account.journal)

@@ -1,89 +1,93 @@
 """What every part of the embedded account shares: its identity, its clock, its journal and its neighbours."""
 
-import json
 import logging
 import secrets
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from embedded_account.processes import ProgramEndedError
+from werkzeug.wrappers import Request
+
+from embedded_account.background import Background
+from embedded_account.journal import Clock, Journal
+from embedded_account.machine.processes import ProgramEndedError
 from embedded_account.run_keys import RunKeys
 
 if TYPE_CHECKING:
-    from embedded_account.background import Background
-    from embedded_account.cloudformation.store import Store
-    from embedded_account.control_routes import ControlRoutes
-    from embedded_account.services.eks import ClusterHost
+    from embedded_account.kubernetes.running import RunningCluster
 
 _log = logging.getLogger(__name__)
 
-JournalKind = str
-"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge)."""
+Handler = Callable[[Request, str], Any]
+"""Takes the request and what follows the route's prefix; returns what becomes the JSON body."""
 
 
-class Clock:
-    """Real time, with simulated waits shortened.
+class Routes(Protocol):
+    """The account's own routes below /_rehearsal/; `embedded_account.control_routes` has them."""
 
-    `scale` is simulated seconds per real second: at 60 a simulated minute of HyperPod's provisioning takes one
-    second. Only `sleep` is scaled; `now` is the wall clock, because clients compare it with their own.
-    """
-
-    def __init__(self, scale: float = 1.0) -> None:
-        if scale <= 0:
-            raise ValueError(f"clock scale must be positive, not {scale}")
-        self.scale = scale
-
-    def now(self) -> datetime:
-        """The present moment in UTC."""
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        """Wait for `seconds` of simulated time."""
-        time.sleep(seconds / self.scale)
+    def route(self, method: str, path: str, handler: Handler, *, secret_address: bool = False) -> None:
+        """Answer a path with what the handler returns, as JSON."""
 
 
-class Journal:
-    """Append-only record of what the account did, in memory and as one JSON object per line in a file.
+class OwnedResource(Protocol):
+    """A resource of a stack."""
 
-    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`; the rest is the recorder's.
-    """
+    @property
+    def type(self) -> str:
+        """CloudFormation's name of the resource type."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8", buffering=1)
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._entries: list[dict[str, Any]] = []
+    @property
+    def physical_id(self) -> str:
+        """What `Ref` returns."""
 
-    def record(self, kind: JournalKind, **fields: Any) -> dict[str, Any]:
-        """Append one entry and return it. Values that JSON does not know are written as text."""
-        with self._lock:
-            entry = {
-                "seq": len(self._entries) + 1,
-                "time": self._clock.now().timestamp(),
-                "kind": kind,
-                **fields,
-            }
-            self._entries.append(entry)
-            self._file.write(json.dumps(entry, default=str) + "\n")
-        return entry
 
-    def entries(self, since: int = 0, kind: JournalKind | None = None) -> list[dict[str, Any]]:
-        """Return the entries whose `seq` is above `since`, of one kind if given."""
-        with self._lock:
-            later = self._entries[since:]
-        return [entry for entry in later if kind is None or entry["kind"] == kind]
+class OwningStack(Protocol):
+    """A stack, as far as other parts of the account ask for it."""
 
-    def close(self) -> None:
-        """Close the file; the entries stay readable in memory."""
-        with self._lock:
-            self._file.close()
+    name: str
+    stack_id: str
+    status: str
+
+    @property
+    def role_arn(self) -> str | None:
+        """The service role that CloudFormation works with; None: the caller's own rights."""
+
+
+class Stacks(Protocol):
+    """The stacks of the account; `embedded_account.cloudformation.store` keeps them."""
+
+    def living(self) -> Sequence[OwningStack]:
+        """Return the stacks that have not been deleted."""
+
+    def find(self, name_or_id: str) -> OwningStack | None:
+        """Return the stack with this name or id, None if there is none."""
+
+    def owners(self) -> Iterator[tuple[OwningStack, OwnedResource]]:
+        """Yield each resource with the stack that owns it."""
+
+    def clear(self) -> None:
+        """Forget every stack."""
+
+
+class Clusters(Protocol):
+    """The Kubernetes control planes of the account's EKS clusters; `embedded_account.services.eks.host` runs them."""
+
+    def start(self, name: str, issuer: str) -> "RunningCluster":
+        """Start the control plane of a cluster."""
+
+    def stop(self, name: str) -> None:
+        """End the control plane of a cluster."""
+
+    def all(self) -> "list[RunningCluster]":
+        """Return the clusters whose control plane runs."""
+
+    def get(self, name: str) -> "RunningCluster":
+        """Return a cluster whose control plane runs; raises KeyError when there is none."""
+
+    def of_issuer(self, issuer: str) -> "RunningCluster | None":
+        """Return the cluster with this OIDC issuer, None if there is none."""
 
 
 class InvokeResult(Protocol):
@@ -106,10 +110,10 @@ class Account:
     """The embedded account. Made once by the server, handed to every extension's `install`.
 
     Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `stacks` by
-    cloudformation, `background` by embedded_account.background, `clusters` by services.eks, `functions` by
-    lambdas. `existing` holds the ids of what was there before the environment. What an extension starts it ends with
-    `account.at_end.callback(stop)`; the last registered goes first. `failed` is told when a program of a control plane
-    has ended by itself.
+    cloudformation, `clusters` by services.eks, `functions` by lambdas. `existing` holds
+    the ids of what was there before the environment. What an extension starts it ends with
+    `account.at_end.callback(stop)`; the last registered goes first. `failed` is called when a program of a control
+    plane has ended by itself.
     """
 
     account_id: str
@@ -124,11 +128,14 @@ class Account:
     at_end: ExitStack = field(default_factory=ExitStack)
     existing: set[str] = field(default_factory=set)
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
-    routes: "ControlRoutes" = field(init=False)
-    stacks: "Store" = field(init=False)
-    background: "Background" = field(init=False)
-    clusters: "ClusterHost" = field(init=False)
+    routes: Routes = field(init=False)
+    stacks: Stacks = field(init=False)
+    background: Background = field(init=False)
+    clusters: Clusters = field(init=False)
     functions: FunctionRuntime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.background = Background(self.account_id, self.region, self.journal)
 
     @property
     def endpoint(self) -> str:

@@ -7,23 +7,18 @@ own address is one. Other extensions add theirs with `route`.
 import hmac
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from werkzeug.exceptions import HTTPException, NotFound, Unauthorized
 from werkzeug.wrappers import Request, Response
 
-from embedded_account import inventory
-
-if TYPE_CHECKING:
-    from embedded_account.context import Account
+from embedded_account.context import Account, Handler
+from embedded_account.inventory import report as inventory
 
 PREFIX = "/_rehearsal/"
-
-Handler = Callable[[Request, str], Any]
-"""Takes the request and what follows the route's prefix; returns what becomes the JSON body."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class _Route:
 class ControlRoutes:
     """A WSGI layer in front of moto that answers /_rehearsal/ and passes everything else on."""
 
-    def __init__(self, account: "Account") -> None:
+    def __init__(self, account: Account) -> None:
         self._account = account
         self._routes: list[_Route] = []
         self.route("GET", "health", self._health)

@@ -15,9 +15,9 @@ from werkzeug.wrappers import Request
 
 from config import Environment
 from config.model import ExistingSubnet, ExistingVpc
-from embedded_account import inventory
-from embedded_account.services import existing_file_system
+from embedded_account.inventory import report as inventory
 from embedded_account.services.eks import existing as existing_cluster
+from embedded_account.services.fsx import existing as existing_file_system
 
 if TYPE_CHECKING:
     from embedded_account.context import Account

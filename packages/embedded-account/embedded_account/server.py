@@ -15,18 +15,19 @@ from pathlib import Path
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from embedded_account.admission import only_issued_keys, only_own_hosts
-from embedded_account.context import Account, Clock, Journal
+from embedded_account.admission.middleware import only_issued_keys, only_own_hosts
+from embedded_account.context import Account
 from embedded_account.control_routes import ControlRoutes
+from embedded_account.journal import Clock, Journal
 from embedded_account.lambdas import vpc_calls
-from embedded_account.processes import ProgramEndedError
+from embedded_account.machine.processes import ProgramEndedError
 from embedded_account.run_keys import RunKeys
 
 EXTENSIONS = (
-    "embedded_account.background",
     "embedded_account.cloudformation",
     "embedded_account.lambdas",
     "embedded_account.services",
+    "embedded_account.lambdas.models",
     "embedded_account.hyperpod",
     "embedded_account.existing",
 )
@@ -38,7 +39,8 @@ class AccountServer:
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        account.routes = ControlRoutes(account)
+        self._routes = ControlRoutes(account)
+        account.routes = self._routes
         self._server: BaseWSGIServer | None = None
 
     def start(self) -> None:
@@ -61,7 +63,7 @@ class AccountServer:
 
         services = vpc_calls.guarded(self.account, DomainDispatcherApplication(create_backend_app))
         signed = only_issued_keys(self.account, services)
-        application = only_own_hosts(self.account, self.account.routes.in_front_of(signed))
+        application = only_own_hosts(self.account, self._routes.in_front_of(signed))
         self._server = make_server(
             "127.0.0.1", self.account.port, application, threaded=True, request_handler=MotoRequestHandler
         )

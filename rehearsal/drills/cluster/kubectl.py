@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedded_account.isolation import search_path
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine.isolation import search_path
 from k8s_charts.helm.release import HelmRelease
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal.run.cdk import CommandError

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from embedded_account import isolation
-from embedded_account.hyperpod.api import HyperPodApi
+from embedded_account.hyperpod.api.operations import HyperPodApi
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.errors import ApiError
+from embedded_account.machine import isolation
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 

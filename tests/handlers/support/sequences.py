@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from embedded_account.hyperpod import model
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.faults import Faults
-from embedded_account.hyperpod.required_permissions import REQUIRED
+from embedded_account.hyperpod.permissions.required import REQUIRED
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from tests.handlers.support import steps
 from tests.handlers.support.clients import NO_RETRIES

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.processes import free_port
+from embedded_account.machine.processes import free_port
 from embedded_account.server import AccountServer, make_account
 from tests.rehearsal.account.stacks import FakeFunctions, Stacks
 

@@ -12,7 +12,7 @@ from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_function, make_role, upload, zipped
 from tests.rehearsal.account.resources import Resources
 from tests.rehearsal.account.updates import CASES
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 class Surroundings:

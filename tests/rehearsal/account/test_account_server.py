@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import requests
 
-from embedded_account.isolation import child_environment
-from embedded_account.processes import free_port
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import free_port
 from embedded_account.run_keys import RunKeys
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 KEYS = RunKeys.issue()
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from embedded_account.isolation import child_environment
-from embedded_account.processes import free_port
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal.paths import CACHE
 from rehearsal.run.cdk import changed_stacks, kept_folders
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"

@@ -20,7 +20,7 @@ from tests.rehearsal.account.eks_setup import Eks, set_up
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
 from tests.rehearsal.account.resources import Resources
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 WHOLE_CLUSTER = {"type": "cluster"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
 from embedded_account.services.eks.host import ClusterHost
 from rehearsal import paths
 from tests.rehearsal.account.conftest import Clients

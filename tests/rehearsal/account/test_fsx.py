@@ -8,7 +8,7 @@ import pytest
 from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import RefusedWith, Resources
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("fast_clock")
 

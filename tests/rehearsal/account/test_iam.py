@@ -5,7 +5,7 @@ import json
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.services.iam import allows, trusts
+from embedded_account.services.iam.access import allows, trusts
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role, trust
 from tests.rehearsal.account.resources import RefusedWith, Resources

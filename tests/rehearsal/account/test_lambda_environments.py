@@ -17,11 +17,11 @@ import pytest
 from embedded_account.context import Account
 from embedded_account.lambdas import environments, keeper
 from embedded_account.lambdas.runtime import LocalRuntime
-from embedded_account.processes import is_alive
+from embedded_account.machine.processes import is_alive
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, upload, zipped
 from tests.rehearsal.account.resources import Resources
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 COUNTER = """
 import os, pathlib, sys, tempfile

@@ -10,7 +10,7 @@ from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_function, make_role
 from tests.rehearsal.account.resources import RefusedWith, Resources
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 IMMUTABLE = {
     "RepositoryName": "ray",

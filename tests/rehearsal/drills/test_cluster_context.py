@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from config import Environment
-from embedded_account.kubernetes import binaries
 from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.controllers.reaper import REPLICAS

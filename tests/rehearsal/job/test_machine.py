@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.processes import ProcessError
+from embedded_account.machine.processes import ProcessError
 from rehearsal.job.machine import require_machine
 
 PROGRAMS = ("ip", "nsenter", "unshare", "wget")

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from embedded_account.kubernetes import binaries as built
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building import binaries as built
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from rehearsal import paths
@@ -21,7 +21,7 @@ from tests.rehearsal.kubernetes.cluster import (
     install_definitions,
     operator_objects,
 )
-from tests.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE
 
 KNOWN_TOKEN = "token-of-ann"
 

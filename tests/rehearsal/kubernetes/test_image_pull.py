@@ -11,9 +11,9 @@ from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.ray_objects import ray_objects
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

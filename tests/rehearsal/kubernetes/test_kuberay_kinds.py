@@ -10,7 +10,7 @@ from pathlib import Path
 import kubernetes
 import pytest
 
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from k8s_charts.helm.kuberay import CHART, kuberay_crds_release
 from k8s_charts.helm.release import HelmRelease

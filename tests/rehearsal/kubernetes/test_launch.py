@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes.api import Api
-from embedded_account.kubernetes.launch import Launch, prepare
-from embedded_account.kubernetes.programs import Program, containers_query, program_of
-from embedded_account.kubernetes.references import ContainerConfigError
-from embedded_account.kubernetes.volumes import Volumes
+from embedded_account.kubernetes.pods.launch import Launch, prepare
+from embedded_account.kubernetes.pods.programs import Program, containers_query, program_of
+from embedded_account.kubernetes.pods.references import ContainerConfigError
+from embedded_account.kubernetes.pods.volumes import Volumes
 from k8s_charts.controllers.code import python
 from tests.rehearsal.kubernetes.cluster import Object
 

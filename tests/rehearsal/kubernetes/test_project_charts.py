@@ -11,7 +11,7 @@ import pytest
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from k8s_charts.controllers import code
@@ -22,9 +22,9 @@ from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal import stand_ins
 from stacks.shared.crds_chart import write_crds_chart
-from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
+from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, helm, install_objects, wait_until_served
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

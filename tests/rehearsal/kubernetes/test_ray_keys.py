@@ -17,9 +17,10 @@ from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.tolerations import tolerations
 from k8s_charts.storage.volumes import FileSystemVolume, FileSystemVolumeChart
-from tests.charts.conftest import FILE_SYSTEM, RAY_FACTS, with_every_ray_key
+from tests.charts.support.facts import FILE_SYSTEM, RAY_FACTS
+from tests.charts.support.ray_clusters import with_every_ray_key
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

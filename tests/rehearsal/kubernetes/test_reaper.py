@@ -21,7 +21,7 @@ from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorCh
 from k8s_charts.controllers.reaper import REPLICAS, Reaper, ReaperChart
 from k8s_charts.shared.names import REAPER, REAPER_CODE
 from tests.rehearsal.kubernetes.cluster import ACCELERATED, GENERAL, Kubectl, Object, ray_cluster
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

@@ -21,9 +21,9 @@ from ops.change.scale import RefusedError, refuse_jobs
 from ops.jobs.running import running
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

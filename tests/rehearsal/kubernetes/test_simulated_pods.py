@@ -11,7 +11,7 @@ from ops.jobs import direct
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.runs import Request, RunError
 from tests.rehearsal.kubernetes.cluster import Kubectl, pod
-from tests.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE
 
 pytestmark = pytest.mark.product
 

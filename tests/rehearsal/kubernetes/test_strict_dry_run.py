@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from config import available, load
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from ops.render.manifests import render
 from rehearsal import stand_ins

@@ -2,8 +2,8 @@
 
 import pytest
 
-from embedded_account.kubernetes import binaries
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal import paths
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal import runs
 from rehearsal.paths import REPOSITORY
 from tests.rehearsal.run import cluster_app, kept_rehearsal

@@ -9,10 +9,10 @@ import threading
 
 from moto.cloudformation import urls
 
-from embedded_account.cloudformation.api import Api
+from embedded_account.cloudformation.api.operations import Api
+from embedded_account.cloudformation.api.responses import response_class
 from embedded_account.cloudformation.engine import Engine
-from embedded_account.cloudformation.resource_types import resource_types
-from embedded_account.cloudformation.responses import response_class
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.context import Account
 
 

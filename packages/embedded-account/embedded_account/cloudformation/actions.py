@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from embedded_account.cloudformation.dependencies import reverse, walk
 from embedded_account.cloudformation.handlers import Handler, LeftBehindError, Properties, Target
 from embedded_account.cloudformation.stack import Handle, Resource, Stack
+from embedded_account.cloudformation.templates.dependencies import reverse, walk
 from embedded_account.errors import ResourceError, reason_of
 
 if TYPE_CHECKING:

@@ -3,45 +3,24 @@
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from graphlib import TopologicalSorter
 from typing import Any
 
+from embedded_account.cloudformation.change_set import Change, ChangeSet
 from embedded_account.cloudformation.custom_resources import is_custom
-from embedded_account.cloudformation.dependencies import dependencies
 from embedded_account.cloudformation.deployment import intrinsics_of
-from embedded_account.cloudformation.intrinsics import NOT_YET_KNOWN, as_text
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import PropertyChange, property_changes
-from embedded_account.cloudformation.resource_types import Replacement, resource_types
-from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack, now
+from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
+from embedded_account.cloudformation.templates.dependencies import dependencies
+from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, as_text
+from embedded_account.cloudformation.templates.resource_types import Replacement, resource_types
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
 _RECREATION: dict[Replacement, str] = {"no": "Never", "maybe": "Conditionally", "yes": "Always"}
 _OTHER_ATTRIBUTES = ("DeletionPolicy", "UpdateReplacePolicy", "Metadata")
-
-Change = dict[str, Any]
-"""A ResourceChange of DescribeChangeSet, with property values."""
-
-
-@dataclass
-class ChangeSet:
-    """A change set of one stack. `changes` is what CloudFormation's API calls ResourceChange."""
-
-    name: str
-    stack: Stack
-    type: str
-    desired: Desired
-    changes: list[Change]
-    change_set_id: str
-    status: str = "CREATE_COMPLETE"
-    status_reason: str | None = None
-    execution_status: str = "AVAILABLE"
-    description: str | None = None
-    created: datetime = field(default_factory=now)
 
 
 def make_change_set(

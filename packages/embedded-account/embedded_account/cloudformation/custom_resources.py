@@ -16,9 +16,9 @@ from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Request
 
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
-from embedded_account.cloudformation.intrinsics import as_text
-from embedded_account.cloudformation.physical_names import suffix
 from embedded_account.cloudformation.stack import Handle
+from embedded_account.cloudformation.templates.intrinsics import as_text
+from embedded_account.cloudformation.templates.physical_names import suffix
 from embedded_account.context import NODE_RESPONSE_URL
 from embedded_account.errors import ResourceError
 

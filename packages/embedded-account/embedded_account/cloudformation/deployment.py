@@ -7,16 +7,17 @@ from typing import Any
 
 from embedded_account.cloudformation.actions import Actions
 from embedded_account.cloudformation.custom_resources import is_custom
-from embedded_account.cloudformation.dependencies import dependencies, walk
 from embedded_account.cloudformation.faults import RefusedCallError
-from embedded_account.cloudformation.intrinsics import Intrinsics, as_text
 from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
-from embedded_account.cloudformation.models import models, tagged
+from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import property_changes, replaces
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
 from embedded_account.cloudformation.store import Store
+from embedded_account.cloudformation.templates.dependencies import dependencies, walk
+from embedded_account.cloudformation.templates.intrinsics import Intrinsics, as_text
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.errors import ResourceError
+from embedded_account.services.shared.resource_model import REGISTERED
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ class Deployment:
             self.base.made = [wanted if made is existing else made for made in self.base.made]
 
     def _refuse_same_name(self, existing: Resource, wanted: Resource) -> None:
-        name_property = models()[wanted.type].cloudformation_name_type()
+        name_property = REGISTERED[wanted.type].cloudformation_name_type()
         name = wanted.properties.get(name_property)
         if name and name == existing.properties.get(name_property):
             reason = (

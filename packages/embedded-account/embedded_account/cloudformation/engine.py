@@ -14,10 +14,10 @@ from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.handlers import Handler, Marker
 from embedded_account.cloudformation.lookups import AccountLookups
 from embedded_account.cloudformation.models import ModelHandler
-from embedded_account.cloudformation.resource_types import METADATA_TYPE
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import NOTHING, Desired, Resource, Stack, now
 from embedded_account.cloudformation.store import Store
+from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE
 from embedded_account.errors import reason_of
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from moto.secretsmanager.models import secretsmanager_backends
 from moto.ssm.models import ssm_backends
 
 from embedded_account.cloudformation.faults import invalid
-from embedded_account.cloudformation.intrinsics import NOT_YET_KNOWN
 from embedded_account.cloudformation.stack import Resource
 from embedded_account.cloudformation.store import Store
+from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN
 from embedded_account.errors import ResourceError
 
 if TYPE_CHECKING:

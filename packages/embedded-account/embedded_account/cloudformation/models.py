@@ -1,4 +1,4 @@
-"""Resources of the account's own models (services/resource_model.py); moto's are not used.
+"""Resources of the account's own models (services/shared/resource_model.py); moto's are not used.
 
 moto's drop what they do not know, and their updates change little: a stack would report what did not happen. Beyond
 `ResourceModel` the engine honours:
@@ -16,17 +16,14 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from moto.core.common_models import CloudFormationModel
-
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
-from embedded_account.cloudformation.physical_names import physical_name
-from embedded_account.cloudformation.resource_types import resource_types
 from embedded_account.cloudformation.stack import Handle
+from embedded_account.cloudformation.templates.physical_names import physical_name
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from embedded_account.errors import ResourceError, code_of, reason_of
-from embedded_account.services.resource_model import ResourceModel
+from embedded_account.services.shared.resource_model import REGISTERED, ResourceModel
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -38,13 +35,6 @@ DEPENDENCY_PATIENCE = 300.0
 """Simulated seconds that a deletion is retried while something still uses the resource, as CloudFormation does."""
 
 _DEPENDENCY_POLL = 5.0
-
-
-@cache
-def models() -> Mapping[str, Any]:
-    """Return the account's own model classes by resource type."""
-    every = CloudFormationModel.__subclasses__()
-    return {model.cloudformation_type(): model for model in every if issubclass(model, ResourceModel)}
 
 
 class ModelHandle:
@@ -76,7 +66,7 @@ class ModelHandler:
         self._lock = threading.RLock()
 
     def create(self, target: Target, properties: Properties) -> Handle:
-        model_class = models()[target.type]
+        model_class = REGISTERED[target.type]
         name = properties.get(model_class.cloudformation_name_type()) or physical_name(
             target.type, target.stack_name, target.logical_id
         )
@@ -96,7 +86,7 @@ class ModelHandler:
 
     def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:  # noqa: ARG002
         handle = _model_handle(handle)
-        model_class = models()[target.type]
+        model_class = REGISTERED[target.type]
         name = new.get(model_class.cloudformation_name_type()) or handle.name
         with self._guard(model_class):
             model = model_class.update_from_cloudformation_json(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedded_account.cloudformation.custom_resources import is_custom
-from embedded_account.cloudformation.resource_types import Replacement, ResourceTypes
+from embedded_account.cloudformation.templates.resource_types import Replacement, ResourceTypes
 
 _STRENGTH: dict[Replacement, int] = {"no": 0, "maybe": 1, "yes": 2}
 

@@ -7,7 +7,7 @@ root user.
 from typing import TYPE_CHECKING
 
 from embedded_account.cloudformation.faults import invalid
-from embedded_account.services.iam import trusts
+from embedded_account.services.iam.access import trusts
 
 if TYPE_CHECKING:
     from embedded_account.context import Account

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from embedded_account.cloudformation.parameters import NO_PARAMETERS, Parameters
-from embedded_account.cloudformation.template import Template
+from embedded_account.cloudformation.templates.parameters import NO_PARAMETERS, Parameters
+from embedded_account.cloudformation.templates.template import Template
 
 STACK_TYPE = "AWS::CloudFormation::Stack"
 
@@ -112,6 +112,11 @@ class Stack:
     deleted: datetime | None = None
     token: str | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def role_arn(self) -> str | None:
+        """The service role of the stack."""
+        return self.desired.role_arn
 
     @property
     def busy(self) -> bool:

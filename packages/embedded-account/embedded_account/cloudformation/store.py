@@ -2,13 +2,11 @@
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from embedded_account.cloudformation.change_set import ChangeSet
 from embedded_account.cloudformation.faults import RefusedCallError, invalid, no_change_set, no_stack
 from embedded_account.cloudformation.stack import Output, Resource, Stack
-
-if TYPE_CHECKING:
-    from embedded_account.cloudformation.change_sets import ChangeSet
 
 
 class Export(NamedTuple):
@@ -74,7 +72,7 @@ class Store:
 
     # --- change sets -------------------------------------------------------------------------------------
 
-    def add_change_set(self, change_set: "ChangeSet") -> None:
+    def add_change_set(self, change_set: ChangeSet) -> None:
         """Add a change set; its name must be new within its stack."""
         with self.lock:
             if any(known.name == change_set.name for known in self.change_sets(change_set.stack)):
@@ -84,12 +82,12 @@ class Store:
                 )
             self._change_sets[change_set.change_set_id] = change_set
 
-    def change_sets(self, stack: Stack) -> list["ChangeSet"]:
+    def change_sets(self, stack: Stack) -> list[ChangeSet]:
         """The change sets of one stack."""
         with self.lock:
             return [known for known in self._change_sets.values() if known.stack is stack]
 
-    def find_change_set(self, name_or_id: str, stack_name: str | None) -> "ChangeSet":
+    def find_change_set(self, name_or_id: str, stack_name: str | None) -> ChangeSet:
         """Return a change set by its id, or by its name within a stack; raises RefusedCallError when there is none."""
         with self.lock:
             if name_or_id in self._change_sets:
@@ -107,7 +105,7 @@ class Store:
             for change_set in self.change_sets(stack):
                 del self._change_sets[change_set.change_set_id]
 
-    def drop_change_set(self, change_set: "ChangeSet") -> None:
+    def drop_change_set(self, change_set: ChangeSet) -> None:
         """Remove one change set."""
         with self.lock:
             self._change_sets.pop(change_set.change_set_id, None)

@@ -9,10 +9,10 @@ from typing import Any
 
 from embedded_account.cloudformation.custom_resources import GENERIC_TYPE, is_custom
 from embedded_account.cloudformation.faults import RefusedCallError, invalid
-from embedded_account.cloudformation.intrinsics import Intrinsics, function_of
-from embedded_account.cloudformation.models import models
-from embedded_account.cloudformation.resource_types import METADATA_TYPE, Property, ResourceTypes
-from embedded_account.cloudformation.template import Template
+from embedded_account.cloudformation.templates.intrinsics import Intrinsics, function_of
+from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, ResourceTypes
+from embedded_account.cloudformation.templates.template import Template
+from embedded_account.services.shared.resource_model import REGISTERED
 
 _RESOURCE_ATTRIBUTES = {
     "Type", "Properties", "Condition", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy", "Metadata",
@@ -50,7 +50,7 @@ def check_types(template: Template, types: ResourceTypes) -> None:
     unknown = sorted(kind for kind in wanted if types.get(kind) is None)
     if unknown:
         raise invalid(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
-    missing = sorted(kind for kind in wanted if kind not in models())
+    missing = sorted(kind for kind in wanted if kind not in REGISTERED)
     if missing:
         raise invalid(f"The embedded account has no model for resource types: [{', '.join(missing)}]")
 

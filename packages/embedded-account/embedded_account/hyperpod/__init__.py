@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
-from embedded_account.hyperpod import faults
-from embedded_account.hyperpod.api import HyperPodApi, serving
+from embedded_account.hyperpod import fault_requests
+from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksOrchestrators
 from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService
@@ -51,7 +51,7 @@ def install(account: "Account") -> None:
     account.at_end.callback(_simulators.pop, here)
     api = HyperPodApi(hyperpod)
     account.at_end.enter_context(serving(lambda *asked: api if asked == here else None))
-    account.routes.route("POST", "hyperpod/faults", lambda request, _: faults.handle(account, _json(request)))
+    account.routes.route("POST", "hyperpod/faults", lambda request, _: fault_requests.apply(hyperpod, _json(request)))
     ended = threading.Event()
     ticker = threading.Thread(target=_tick, args=(hyperpod, ended), name="hyperpod", daemon=True)
     ticker.start()
@@ -75,5 +75,5 @@ def _tick(hyperpod: HyperPodService, ended: threading.Event) -> None:
 def _json(request: Request) -> dict[str, Any]:
     body = request.get_json(force=True, silent=True)  # curl -d names no content type
     if not isinstance(body, dict):
-        raise BadRequest("faults are one JSON object; see embedded_account/hyperpod/faults.py")
+        raise BadRequest("faults are one JSON object; see embedded_account/hyperpod/fault_requests.py")
     return body

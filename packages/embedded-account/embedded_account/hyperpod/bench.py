@@ -23,16 +23,16 @@ import botocore.session
 from botocore.loaders import Loader
 from moto import mock_aws
 
-from embedded_account import isolation
 from embedded_account.background import Background
-from embedded_account.hyperpod.api import HyperPodApi, serving
+from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
-from embedded_account.hyperpod.faults import apply
+from embedded_account.hyperpod.fault_requests import apply
 from embedded_account.hyperpod.nodes import KubernetesNode
 from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService
 from embedded_account.hyperpod.surroundings import Surroundings
 from embedded_account.hyperpod.world import World
+from embedded_account.machine import isolation
 
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
@@ -179,7 +179,7 @@ class HyperPodBench:
         self.hyperpod.tick()
 
     def fault(self, **body: Any) -> dict[str, Any]:
-        """Set faults; see embedded_account.hyperpod.faults."""
+        """Set faults; see embedded_account.hyperpod.fault_requests."""
         return apply(self.hyperpod, body)
 
     def role(self, name: str, *policies: dict[str, Any], service: str = "lambda.amazonaws.com") -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from config.facts.versions import KUBERNETES_VERSIONS
-from embedded_account.hyperpod import instance_types, permissions
+from embedded_account.hyperpod import instance_types
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from embedded_account.hyperpod.errors import (
     AlreadyInUseError,
@@ -28,8 +28,9 @@ from embedded_account.hyperpod.model import (
     instance_types_of,
     names_of_types,
 )
-from embedded_account.hyperpod.policies import trusts
+from embedded_account.hyperpod.permissions import checks as permissions
 from embedded_account.hyperpod.world import World
+from embedded_account.services.iam.policies import trusts
 
 NOT_SIMULATED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig", "AutoScaling")
 NOT_SIMULATED_IN_GROUPS: Final = ("ScheduledUpdateConfig", "AutoPatchConfig", "SlurmConfig", "ImageReleaseVersion")

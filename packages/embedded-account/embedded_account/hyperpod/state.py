@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from embedded_account.hyperpod import rules
 from embedded_account.hyperpod.errors import ConflictError, not_found
+from embedded_account.hyperpod.instances.provisioning import Nodes
 from embedded_account.hyperpod.model import (
     ClusterStatus,
     Group,
@@ -24,8 +25,7 @@ from embedded_account.hyperpod.model import (
     Operation,
     Specification,
 )
-from embedded_account.hyperpod.provisioning import Nodes
-from embedded_account.hyperpod.required_permissions import SERVICE_LINKED_ROLE
+from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
 from embedded_account.hyperpod.world import World
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")

@@ -19,9 +19,10 @@ from moto.utilities.utils import get_partition
 from embedded_account.background import Background
 from embedded_account.hyperpod.errors import AccessDeniedError
 from embedded_account.hyperpod.model import HyperPodCluster, Node, Subnet
-from embedded_account.hyperpod.policies import Grants, Policy
-from embedded_account.hyperpod.required_permissions import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
-from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.iam.grants import document, grants_of
+from embedded_account.services.iam.policies import Grants, Policy
 
 TEMPORARY_KEY_PREFIX = "ASIA"
 """Access keys of assumed roles begin with it (IAM user guide, unique identifiers)."""
@@ -84,7 +85,7 @@ class Surroundings:
             return Caller(session.arn, role.grants)
         user = self._iam.get_user_from_access_key_id(access_key)
         if user is not None:
-            return Caller(user.arn, self._grants_of(user))
+            return Caller(user.arn, grants_of(self.account_id, user))
         if access_key.startswith(TEMPORARY_KEY_PREFIX):
             raise AccessDeniedError(
                 "The security token included in the request is invalid.", "UnrecognizedClientException"
@@ -96,7 +97,7 @@ class Surroundings:
         found = next((role for role in self._iam.roles.values() if role.arn == arn), None)
         if found is None:
             return None
-        return Role(arn, _document(found.assume_role_policy_document), self._grants_of(found))
+        return Role(arn, document(found.assume_role_policy_document), grants_of(self.account_id, found))
 
     def service_linked_role(self) -> str | None:
         """The ARN of HyperPod's service-linked role, or None while it does not exist."""
@@ -190,28 +191,11 @@ class Surroundings:
             logs.create_log_stream(cluster.log_group, stream)
         logs.put_log_events(cluster.log_group, stream, [{"timestamp": milliseconds, "message": message}])
 
-    def _grants_of(self, identity: Any) -> Grants:
-        inline = [_document(document) for document in identity.policies.values()]
-        attached = [_default_version(policy) for policy in identity.managed_policies.values()]
-        boundary_arn = getattr(identity, "permissions_boundary_arn", None)
-        boundary = _default_version(self._iam.managed_policies[boundary_arn]) if boundary_arn else None
-        return Grants((*inline, *attached), boundary)
-
 
 def split_s3_uri(uri: str) -> tuple[str, str]:
     """Bucket and key prefix (without slashes at its ends) of `s3://bucket/prefix`."""
     parsed = urlparse(uri)
     return parsed.netloc, parsed.path.strip("/")
-
-
-def _default_version(managed_policy: Any) -> Policy:
-    versions = {version.version_id: version.document for version in managed_policy.versions}
-    return _document(versions[managed_policy.default_version_id])
-
-
-def _document(text: Any) -> Policy:
-    document: Policy = json.loads(text) if isinstance(text, str) else text
-    return document
 
 
 def _allows_all_with_itself(rules: Any, group_id: str) -> bool:

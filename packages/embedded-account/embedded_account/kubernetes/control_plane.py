@@ -19,12 +19,13 @@ from typing import Final
 
 import yaml
 
-from embedded_account.isolation import search_path
-from embedded_account.kubernetes import audit, flags, pki, programs
+from embedded_account.kubernetes import audit, flags, pki
 from embedded_account.kubernetes.api import Api, ApiError
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
-from embedded_account.processes import Child, ProcessError, ProgramEndedError, Supervisor, free_port
+from embedded_account.kubernetes.pods import programs
+from embedded_account.machine.isolation import search_path
+from embedded_account.machine.processes import Child, ProcessError, ProgramEndedError, Supervisor, free_port
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -219,7 +220,7 @@ class ControlPlane:
         ]
 
     def _kubelet_argv(self) -> list[str]:
-        module = [sys.executable, "-m", "embedded_account.kubernetes.kubelet"]
+        module = [sys.executable, "-m", "embedded_account.kubernetes.pods.kubelet"]
         return [
             *module,
             f"--kubeconfig={self.admin_kubeconfig}",

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-from embedded_account.kubernetes import podserver
 from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from embedded_account.kubernetes.pki import Pki
+from embedded_account.kubernetes.pods import podserver
 
 # EKS's range for a VPC outside 10.0.0.0/8's upper half; its first address is pki.SERVICE_IP.
 _SERVICES: Final = "10.100.0.0/16"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from embedded_account.kubernetes.api import Api, Object
-from embedded_account.kubernetes.binaries import KUBERNETES_VERSION
+from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION
 
 KUBELET_LABEL: Final = "rehearsal/kubelet"
 KUBELET_VALUE: Final = "kwok"

@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from embedded_account.isolation import search_path
 from embedded_account.lambdas import keeper
+from embedded_account.machine.isolation import search_path
 
 _HERE: Final = Path(__file__).parent
 _PROGRAM: Final = Path("awscli", "aws")

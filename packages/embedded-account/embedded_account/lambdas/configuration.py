@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from embedded_account.context import Account
-from embedded_account.isolation import child_environment, search_path
 from embedded_account.lambdas.packages import Package
+from embedded_account.machine.isolation import child_environment, search_path
 from embedded_account.paths import NODE_MODULES
 
 _HERE = Path(__file__).parent

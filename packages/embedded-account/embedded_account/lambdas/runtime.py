@@ -23,9 +23,9 @@ from embedded_account.context import Account
 from embedded_account.lambdas import vpc_calls
 from embedded_account.lambdas.aws_cli import AwsClis
 from embedded_account.lambdas.configuration import Configuration, configuration_of
-from embedded_account.lambdas.credentials import RoleSessions
 from embedded_account.lambdas.environments import IDLE_SECONDS, Environment, EnvironmentEndedError, Environments
 from embedded_account.lambdas.packages import PackageStore
+from embedded_account.services.iam.role_sessions import RoleSessions
 
 
 @dataclass

@@ -15,7 +15,7 @@ from werkzeug.wrappers import Request, Response
 
 from embedded_account import error_responses
 from embedded_account.context import Account
-from embedded_account.services.ec2_reach import Place, unreachable
+from embedded_account.services.ec2.reach import Place, unreachable
 
 CODE: Final = "RehearsalNoRoute"
 _CREDENTIAL: Final = re.compile(r"(\w+)/\d{8}/[a-z0-9-]+/([a-z0-9-]+)/aws4_request")

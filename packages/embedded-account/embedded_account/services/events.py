@@ -12,8 +12,8 @@ from moto.events.models import events_backends
 from moto.sns.models import sns_backends
 
 from embedded_account.context import Account
-from embedded_account.services.api_model import ApiModel, Properties
-from embedded_account.services.resource_model import cloudformation_model, serve
+from embedded_account.services.shared.api_model import ApiModel, Properties
+from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
 _PRINCIPAL = "events.amazonaws.com"
 _deliver_elsewhere = MotoRule.send_to_targets

@@ -24,9 +24,9 @@ from werkzeug.wrappers import Request
 from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
-from embedded_account.kubernetes.programs import is_image_build
-from embedded_account.services.api_model import client
-from embedded_account.services.pod_role import PodRole, PodRoleError, take_role
+from embedded_account.kubernetes.pods.programs import is_image_build
+from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
+from embedded_account.services.shared.api_model import client
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 
 _EVERY: Final = 0.5

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from embedded_account.context import Account
-from embedded_account.services.api_model import ApiModel, Properties
-from embedded_account.services.resource_model import cloudformation_model, serve
+from embedded_account.services.shared.api_model import ApiModel, Properties
+from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
 DEFAULT_PENDING_WINDOW_DAYS = 30
 

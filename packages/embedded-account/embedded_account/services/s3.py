@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from embedded_account.context import Account
-from embedded_account.services.api_model import ApiModel, Properties
-from embedded_account.services.resource_model import cloudformation_model, serve
 from embedded_account.services.s3_transport import take_http_for_https
+from embedded_account.services.shared.api_model import ApiModel, Properties
+from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
 
 def install(account: Account) -> None:

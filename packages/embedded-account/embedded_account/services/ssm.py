@@ -6,7 +6,7 @@ from moto.ssm.models import ssm_backends
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.services.resource_model import (
+from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
     cloudformation_model,

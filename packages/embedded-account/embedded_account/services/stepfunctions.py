@@ -19,9 +19,9 @@ from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfun
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.lambdas.credentials import RoleSessions
-from embedded_account.services.iam import trusts
-from embedded_account.services.resource_model import (
+from embedded_account.services.iam.access import trusts
+from embedded_account.services.iam.role_sessions import RoleSessions
+from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
     cloudformation_model,

@@ -12,15 +12,15 @@ import urllib3
 from botocore.exceptions import ClientError
 from urllib3.exceptions import HTTPError
 
-from embedded_account import isolation
 from embedded_account.hyperpod.bench import EXECUTION_POLICY
-from embedded_account.kubernetes import binaries as built
 from embedded_account.kubernetes.api import Api
-from embedded_account.processes import Supervisor, free_port
+from embedded_account.kubernetes.building import binaries as built
+from embedded_account.machine import isolation
+from embedded_account.machine.processes import Supervisor, free_port
 from embedded_account.run_keys import RunKeys
 from rehearsal import paths
 from tests.rehearsal.account.ways_out import give_way_out
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 ACCOUNT_ID = "111122223333"
 REGION = "us-west-2"

@@ -8,17 +8,15 @@ import re
 import threading
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
+from embedded_account.services.eks.records import ClusterRecords
 from embedded_account.services.eks.stand_ins import STAND_INS
-from embedded_account.services.iam import find_role
-
-if TYPE_CHECKING:
-    from embedded_account.services.eks.service import EksService
+from embedded_account.services.iam.access import find_role
 
 DEFAULT_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns")
 """What EKS installs in a new cluster by itself, unmanaged, unless it is told not to."""
@@ -39,9 +37,9 @@ Addon = dict[str, Any]
 class Addons:
     """The managed add-ons of all clusters."""
 
-    def __init__(self, account: Account, service: "EksService") -> None:
+    def __init__(self, account: Account, records: ClusterRecords) -> None:
         self._account = account
-        self._service = service
+        self._records = records
         self._lock = threading.Lock()
         self._addons: dict[str, dict[str, Addon]] = {}
 
@@ -51,12 +49,12 @@ class Addons:
 
     def names(self, cluster_name: str) -> list[str]:
         """Names of a cluster's managed add-ons."""
-        self._service.cluster(cluster_name)
+        self._records.cluster(cluster_name)
         return sorted(self._addons.get(cluster_name, {}))
 
     def get(self, cluster_name: str, name: str) -> Addon:
         """One add-on; EKS's error when there is none."""
-        self._service.cluster(cluster_name)
+        self._records.cluster(cluster_name)
         found = self._addons.get(cluster_name, {}).get(name)
         if found is None:
             raise not_found(f"No addon: {name} found in cluster: {cluster_name}")
@@ -64,7 +62,7 @@ class Addons:
 
     def create(self, cluster_name: str, request: Mapping[str, Any]) -> Addon:
         """Carry out a CreateAddon request; the add-on is ACTIVE at once, whether its pods have nodes or not."""
-        cluster, name = self._service.active_cluster(cluster_name), request["addonName"]
+        cluster, name = self._records.active_cluster(cluster_name), request["addonName"]
         if name not in STAND_INS:
             raise invalid_parameter(
                 f"Addon {name} specified is not supported in {cluster.version} kubernetes version by this "
@@ -88,7 +86,7 @@ class Addons:
                 addon[key] = request[key]
         addon["modifiedAt"] = self._account.clock.now()
         self.apply_stand_in(cluster_name, name, configuration)
-        return self._service.updates.record(cluster_name, "AddonUpdate")
+        return self._records.updates.record(cluster_name, "AddonUpdate")
 
     def delete(self, cluster_name: str, name: str, *, preserve: bool = False) -> Addon:
         """Delete an add-on, with its objects unless they are to be preserved."""

@@ -18,9 +18,9 @@ from botocore.credentials import Credentials
 from werkzeug.exceptions import Unauthorized
 from werkzeug.wrappers import Request
 
-from embedded_account.access_keys import Owner, UnknownKeyError, owner_of
+from embedded_account.admission.access_keys import Owner, UnknownKeyError, owner_of
 from embedded_account.context import Account
-from embedded_account.services.eks.access_policies import Grant
+from embedded_account.services.eks.access.policies import Grant
 from embedded_account.services.eks.service import EksService
 
 _PREFIX = "k8s-aws-v1."

@@ -10,7 +10,7 @@ from moto.kms.models import kms_backends
 
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter
-from embedded_account.services.iam import trusts
+from embedded_account.services.iam.access import trusts
 
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 """Kubernetes versions in EKS's standard or extended support (HyperPod's own list is shorter)."""

@@ -1,6 +1,6 @@
 """EKS's own refusals, as the API and CloudFormation show them."""
 
-from embedded_account.services.refusal import Refusal
+from embedded_account.services.shared.refusal import Refusal
 
 
 def invalid_parameter(message: str) -> Refusal:

@@ -12,7 +12,7 @@ from config import Environment
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api, Object
 from embedded_account.services.eks.service import ADMIN_POLICY, Identity, service_of
-from embedded_account.services.iam import backend_of
+from embedded_account.services.iam.access import backend_of
 
 _TAGS: Final = {"owner": "platform-team"}
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")

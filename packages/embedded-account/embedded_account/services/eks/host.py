@@ -2,42 +2,14 @@
 
 import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api
-from embedded_account.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from embedded_account.kubernetes.programs import IMAGE_BUILD
-
-_TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-
-
-class Plane(Protocol):
-    """What a cluster needs of its control plane; `embedded_account.kubernetes.control_plane.ControlPlane` is one."""
-
-    admin_kubeconfig: Path
-
-    @property
-    def endpoint(self) -> str:
-        """https://localhost:PORT"""
-
-    @property
-    def ca_pem(self) -> bytes:
-        """The certificate authority of the endpoint."""
-
-    @property
-    def api(self) -> Api:
-        """A connection as cluster administrator."""
-
-    def start(self) -> None:
-        """Start; return when it can be used."""
-
-    def stop(self) -> None:
-        """End everything and wipe the data."""
+from embedded_account.kubernetes.pods.programs import IMAGE_BUILD
+from embedded_account.kubernetes.running import Plane, RunningCluster
 
 
 class PlaneMaker(Protocol):
@@ -45,29 +17,6 @@ class PlaneMaker(Protocol):
 
     def __call__(self, account: Account, name: str, issuer: str) -> Plane:
         """Return a control plane that has not been started."""
-
-
-@dataclass(frozen=True)
-class RunningCluster:
-    """A cluster whose control plane runs. `issuer` is the URL of its OIDC issuer."""
-
-    name: str
-    issuer: str
-    control_plane: Plane
-    nodes: Nodes
-
-    def user_of_token(self, token: str, audience: str) -> str | None:
-        """Return the user of a service account token that is valid for `audience`, or None when it is not."""
-        review = self.control_plane.api.create(
-            _TOKEN_REVIEWS,
-            {
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenReview",
-                "spec": {"token": token, "audiences": [audience]},
-            },
-        )
-        status = review["status"]
-        return str(status["user"]["username"]) if status.get("authenticated") else None
 
 
 def make_control_plane(account: Account, name: str, issuer: str) -> Plane:

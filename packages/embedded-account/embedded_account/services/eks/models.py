@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from embedded_account.context import Account
 from embedded_account.services.eks.service import DEFAULT_UPGRADE_POLICY, NETWORK_DEFAULTS, service_of
-from embedded_account.services.resource_model import (
+from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
     cloudformation_model,
@@ -60,7 +60,7 @@ def request_of(declaration: Declaration) -> dict[str, Any]:
 def _principal_of_stack(declaration: Declaration) -> str | None:
     """The role that CloudFormation works with in this stack: EKS takes it for the creator."""
     stack = declaration.account.stacks.find(declaration.stack_id)
-    return stack.desired.role_arn if stack is not None else None
+    return stack.role_arn if stack is not None else None
 
 
 @cloudformation_model("AWS::EKS::Cluster", name_property="Name")
@@ -103,7 +103,7 @@ class ClusterResource(ResourceModel):
     def update(self, declaration: Declaration) -> None:
         self.refuse_removal(declaration, "Version")
         service, name, request = service_of(self.account), self.physical_resource_id, _cluster_request(declaration)
-        cluster = service.cluster(name)
+        cluster = service.records.cluster(name)
         if (version := request.get("version", cluster.version)) != cluster.version:
             service.update_version(name, version)
         declared = {
@@ -119,7 +119,7 @@ class ClusterResource(ResourceModel):
         service_of(self.account).delete_cluster(self.physical_resource_id)
 
     def attributes(self) -> dict[str, Any]:
-        cluster = service_of(self.account).cluster(self.physical_resource_id)
+        cluster = service_of(self.account).records.cluster(self.physical_resource_id)
         keys = [entry["provider"]["keyArn"] for entry in cluster.encryption_config]
         return {
             "Id": cluster.name,

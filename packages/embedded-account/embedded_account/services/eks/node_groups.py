@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
@@ -17,14 +17,13 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from config.facts.capacity import allocatable
 from config.facts.instance_types import GPU_RESOURCE, InstanceType
 from embedded_account.context import Account
-from embedded_account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.eks import launch_templates
+from embedded_account.services.eks.access.entries import AccessEntries
 from embedded_account.services.eks.checks import check_node_version, find_subnets
 from embedded_account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
-from embedded_account.services.iam import find_role, trusts
-
-if TYPE_CHECKING:
-    from embedded_account.services.eks.service import EksService
+from embedded_account.services.eks.records import ClusterRecords
+from embedded_account.services.iam.access import find_role, trusts
 
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 _AMI_TYPES = (
@@ -56,22 +55,23 @@ class _Node:
 class NodeGroups:
     """The managed node groups of all clusters."""
 
-    def __init__(self, account: Account, service: "EksService") -> None:
+    def __init__(self, account: Account, records: ClusterRecords, entries: AccessEntries) -> None:
         self._account = account
-        self._service = service
+        self._records = records
+        self._entries = entries
         self._lock = threading.RLock()
         self._nodes: dict[str, list[_Node]] = {}
 
     def get(self, cluster_name: str, name: str) -> Any:
         """moto's Nodegroup; EKS's error when there is none."""
-        groups = self._service.cluster(cluster_name).nodegroups
+        groups = self._records.cluster(cluster_name).nodegroups
         if name not in groups:
             raise not_found(f"No node group found for name: {name}.")
         return groups[name]
 
     def create(self, cluster_name: str, request: Mapping[str, Any]) -> Any:
         """Carry out a CreateNodegroup request; its nodes have joined when it returns."""
-        cluster = self._service.active_cluster(cluster_name)
+        cluster = self._records.active_cluster(cluster_name)
         if request["nodegroupName"] in cluster.nodegroups:
             raise in_use(
                 f"NodeGroup already exists with name {request['nodegroupName']} and cluster name {cluster_name}"
@@ -79,7 +79,7 @@ class NodeGroups:
         self._check(cluster, request)
         template = self._launch_template(cluster, request)
         self._check_network(request["subnets"], template.security_groups)
-        group = self._service.backend.create_nodegroup(
+        group = self._records.backend.create_nodegroup(
             cluster_name=cluster_name,
             nodegroup_name=request["nodegroupName"],
             node_role=request["nodeRole"],
@@ -114,7 +114,7 @@ class NodeGroups:
         if scaling := request.get("scalingConfig"):
             wanted = _scaling(group.scaling_config | {key: int(value) for key, value in scaling.items()})
             group.scaling_config = wanted
-        self._service.backend.update_nodegroup_config(
+        self._records.backend.update_nodegroup_config(
             cluster_name=cluster_name,
             nodegroup_name=name,
             labels=request.get("labels"),
@@ -122,14 +122,14 @@ class NodeGroups:
             update_config=request.get("updateConfig"),
         )
         self._scale(group)
-        return self._service.updates.record(cluster_name, "ConfigUpdate")
+        return self._records.updates.record(cluster_name, "ConfigUpdate")
 
     def update_version(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> None:
         """Carry out an UpdateNodegroupVersion request: Kubernetes, the image's release, the launch template's version.
 
         Simulated: the nodes stay, instead of being replaced.
         """
-        group, cluster = self.get(cluster_name, name), self._service.active_cluster(cluster_name)
+        group, cluster = self.get(cluster_name, name), self._records.active_cluster(cluster_name)
         version = request.get("version", group.version)
         check_node_version(version, cluster.version, group.version)
         template = self._launch_template(cluster, request)
@@ -149,18 +149,18 @@ class NodeGroups:
         group.scaling_config = {"minSize": 0, "maxSize": 1, "desiredSize": 0}
         self._scale(group)
         self._nodes.pop(group.arn, None)
-        self._service.backend.delete_nodegroup(cluster_name, name)
-        others = self._service.cluster(cluster_name).nodegroups.values()
+        self._records.backend.delete_nodegroup(cluster_name, name)
+        others = self._records.cluster(cluster_name).nodegroups.values()
         if group.node_role not in {other.node_role for other in others}:
-            entry = self._service.entries.find(cluster_name, group.node_role)
+            entry = self._entries.find(cluster_name, group.node_role)
             if entry and entry.type == "EC2_LINUX":
-                self._service.entries.delete(cluster_name, group.node_role)
+                self._entries.delete(cluster_name, group.node_role)
         return group
 
     def _admit(self, cluster_name: str, role_arn: str) -> None:
         """EKS makes the access entry of a node role itself."""
-        if not self._service.entries.find(cluster_name, role_arn):
-            self._service.entries.create(cluster_name, {"principalArn": role_arn, "type": "EC2_LINUX"})
+        if not self._entries.find(cluster_name, role_arn):
+            self._entries.create(cluster_name, {"principalArn": role_arn, "type": "EC2_LINUX"})
 
     def _scale(self, group: Any) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from typing import Any, Self
 from embedded_account.context import Account
 from embedded_account.services.eks.models import request_of
 from embedded_account.services.eks.service import service_of
-from embedded_account.services.resource_model import Declaration, ResourceModel, cloudformation_model
+from embedded_account.services.shared.resource_model import Declaration, ResourceModel, cloudformation_model
 
 
 @cloudformation_model("AWS::EKS::Addon")

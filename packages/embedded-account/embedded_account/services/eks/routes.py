@@ -15,11 +15,11 @@ from moto.eks.responses import EKSResponse
 from moto.sts.models import sts_backends
 
 from embedded_account.context import Account
-from embedded_account.services.eks.access_entries import AccessEntry
-from embedded_account.services.eks.access_policies import ARN_PREFIX, POLICY_NAMES
+from embedded_account.services.eks.access.entries import AccessEntry
+from embedded_account.services.eks.access.policies import ARN_PREFIX, POLICY_NAMES
 from embedded_account.services.eks.service import EksService
 from embedded_account.services.eks.stand_ins import STAND_INS
-from embedded_account.services.iam import backend_of
+from embedded_account.services.iam.access import backend_of
 
 _CLUSTER = "{0}/clusters/(?P<name>[^/]+)"
 _PATHS = (
@@ -97,16 +97,16 @@ def _principal(account: Account, access_key_id: str) -> str | None:
 
 def _cluster_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
     def describe_update(call: Call) -> Any:
-        return {"update": service.updates.get(call.cluster, call.path["updateId"])}
+        return {"update": service.records.updates.get(call.cluster, call.path["updateId"])}
 
     return {
         "create_cluster": lambda call: {"cluster": service.create_cluster(call.body, call.creator_arn)},
-        "describe_cluster": lambda call: {"cluster": service.cluster(call.cluster)},
+        "describe_cluster": lambda call: {"cluster": service.records.cluster(call.cluster)},
         "delete_cluster": lambda call: {"cluster": service.delete_cluster(call.cluster)},
         "update_cluster_config": lambda call: {"update": service.update_config(call.cluster, call.body)},
         "update_cluster_version": lambda call: {"update": service.update_version(call.cluster, call.body["version"])},
         "describe_update": describe_update,
-        "list_updates": lambda call: {"updateIds": service.updates.ids(call.cluster)},
+        "list_updates": lambda call: {"updateIds": service.records.updates.ids(call.cluster)},
     }
 
 
@@ -119,7 +119,7 @@ def _node_group_operations(service: EksService) -> dict[str, Callable[[Call], An
         "update_nodegroup_config": lambda call: {
             "update": groups.update_config(call.cluster, call.path["nodegroupName"], call.body)
         },
-        "list_nodegroups": lambda call: {"nodegroups": sorted(service.cluster(call.cluster).nodegroups)},
+        "list_nodegroups": lambda call: {"nodegroups": sorted(service.records.cluster(call.cluster).nodegroups)},
     }
 
 

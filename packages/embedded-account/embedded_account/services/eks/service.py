@@ -13,20 +13,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from moto.eks.models import eks_backends
-
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.kubernetes.binaries import BinariesError
-from embedded_account.processes import ProcessError
+from embedded_account.kubernetes.building.binaries import BinariesError
+from embedded_account.kubernetes.running import Plane
+from embedded_account.machine.processes import ProcessError
 from embedded_account.services.eks import checks
-from embedded_account.services.eks.access_entries import AccessEntries
+from embedded_account.services.eks.access.entries import AccessEntries
+from embedded_account.services.eks.access.pod_identity import PodIdentityAssociations
 from embedded_account.services.eks.addons import DEFAULT_ADDONS, Addons
-from embedded_account.services.eks.errors import in_use, invalid_request, not_found
-from embedded_account.services.eks.host import Plane
+from embedded_account.services.eks.errors import in_use, invalid_request
 from embedded_account.services.eks.node_groups import NodeGroups
-from embedded_account.services.eks.pod_identity import PodIdentityAssociations
-from embedded_account.services.eks.updates import Updates
+from embedded_account.services.eks.records import ClusterRecords
 
 _services: dict[tuple[str, str], "EksService"] = {}
 _PLATFORM_VERSION = "eks.1"
@@ -63,33 +61,15 @@ class EksService:
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self.entries = AccessEntries(account, self)
-        self.addons = Addons(account, self)
-        self.node_groups = NodeGroups(account, self)
-        self.pod_identities = PodIdentityAssociations(account, self)
-        self.updates = Updates()
+        self.records = ClusterRecords(account)
+        self.entries = AccessEntries(account, self.records)
+        self.addons = Addons(account, self.records)
+        self.node_groups = NodeGroups(account, self.records, self.entries)
+        self.pod_identities = PodIdentityAssociations(account, self.records)
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="eks")
         self._pending: dict[str, Future[None]] = {}
         self._lock = threading.RLock()
         _services[account.account_id, account.region] = self
-
-    @property
-    def backend(self) -> Any:
-        """moto's EKS of the account."""
-        return eks_backends[self.account.account_id][self.account.region]
-
-    def cluster(self, name: str) -> Any:
-        """moto's Cluster; EKS's error when there is none."""
-        if name not in self.backend.clusters:
-            raise not_found(f"No cluster found for name: {name}.")
-        return self.backend.clusters[name]
-
-    def active_cluster(self, name: str) -> Any:
-        """moto's Cluster; EKS's error when there is none or it is not ACTIVE."""
-        cluster = self.cluster(name)
-        if cluster.status != "ACTIVE":
-            raise invalid_request(f"Cluster '{name}' is not in ACTIVE status")
-        return cluster
 
     def create_cluster(
         self, request: Mapping[str, Any], creator_arn: str | None, identity: Identity | None = None
@@ -100,7 +80,7 @@ class EksService:
         """
         identity = identity or Identity()
         with self._lock:
-            if request["name"] in self.backend.clusters:
+            if request["name"] in self.records.backend.clusters:
                 raise in_use(f"Cluster already exists with name: {request['name']}")
             checks.check_cluster(self.account, request)
             cluster = self._record(request, identity)
@@ -110,11 +90,11 @@ class EksService:
     def wait_until_active(self, name: str) -> Any:
         """Wait for a cluster that is being created; raises what stopped it."""
         self._pending[name].result()
-        return self.cluster(name)
+        return self.records.cluster(name)
 
     def delete_cluster(self, name: str) -> Any:
         """Delete a cluster with what EKS made for it; its log group stays, as on AWS."""
-        cluster = self.cluster(name)
+        cluster = self.records.cluster(name)
         if cluster.deletion_protection:
             raise invalid_request(f"Cluster {name} cannot be deleted because deletion protection is enabled")
         if cluster.nodegroups:
@@ -127,7 +107,7 @@ class EksService:
 
     def update_config(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out an UpdateClusterConfig request; returns its Update."""
-        cluster = self.active_cluster(name)
+        cluster = self.records.active_cluster(name)
         if vpc := request.get("resourcesVpcConfig"):
             merged = cluster.resources_vpc_config | vpc
             checks.check_network(self.account, merged)
@@ -145,18 +125,18 @@ class EksService:
             cluster.deletion_protection = protection
         if policy := request.get("upgradePolicy"):
             cluster.upgrade_policy = dict(policy)
-        return self.updates.record(name, "ConfigUpdate")
+        return self.records.updates.record(name, "ConfigUpdate")
 
     def update_version(self, name: str, version: str) -> dict[str, Any]:
         """Carry out an UpdateClusterVersion request; returns its Update."""
-        cluster = self.active_cluster(name)
+        cluster = self.records.active_cluster(name)
         checks.check_upgrade(cluster.version, version)
         cluster.version = version
-        return self.updates.record(name, "VersionUpdate")
+        return self.records.updates.record(name, "VersionUpdate")
 
     def _record(self, request: Mapping[str, Any], identity: Identity) -> Any:
         vpc = dict(request["resourcesVpcConfig"])
-        cluster = self.backend.create_cluster(
+        cluster = self.records.backend.create_cluster(
             name=request["name"],
             role_arn=request["roleArn"],
             version=request.get("version", checks.DEFAULT_VERSION),
@@ -212,7 +192,7 @@ class EksService:
         self.pod_identities.forget(cluster.name)
         self.account.clusters.stop(cluster.name)
         self.account.background.drop_all(cluster.arn)
-        self.backend.delete_cluster(cluster.name)
+        self.records.backend.delete_cluster(cluster.name)
 
     def _make_network(self, cluster: Any, group_id: str | None) -> None:
         """EKS's own security group and the control plane's interfaces."""

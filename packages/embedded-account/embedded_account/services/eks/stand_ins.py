@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from embedded_account.kubernetes.api import Object
-from embedded_account.services.eks.access_policies import STAND_IN
+from embedded_account.services.eks.access.policies import STAND_IN
 
 _NAMESPACE: Final = "kube-system"
 _EVERYWHERE: Final = [{"operator": "Exists"}]
