@@ -1,4 +1,4 @@
-"""Every verb under every call that fails once, that loses its answer, or that never works."""
+"""Every verb, when an API call fails once, loses its answer, or always fails."""
 
 from copy import deepcopy
 from typing import Any, cast
@@ -25,7 +25,7 @@ TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId":
 def carry_out(
     verb: str, cloudformation: CloudFormation, properties: Properties, *interruptions: Interruption, **fault: Any
 ) -> Any:
-    """Bring the cluster to where the verb starts, set the fault, and carry the verb out."""
+    """Prepare the cluster for the verb, set the fault, and return the verb's answer."""
     bench: HyperPodBench = cloudformation.bench
     if verb != "Create":
         assert cloudformation.create(properties).succeeded
@@ -110,7 +110,7 @@ def test_service_that_cannot_be_reached_for_a_moment_is_survived(
 
 @pytest.mark.parametrize(("status", "passing"), [(503, True), (502, True), (429, True), (400, False), (403, False)])
 def test_answer_of_a_load_balancer_is_judged_by_its_status(status: int, passing: bool) -> None:
-    """Its body has no code that is the service's: botocore puts the status there."""
+    """The body of a proxy's answer has none of the service's codes: botocore takes the HTTP status as the code."""
     answer = {"Error": {"Code": str(status), "Message": ""}, "ResponseMetadata": {"HTTPStatusCode": status}}
     assert is_transient(ClientError(cast("Any", answer), "DescribeCluster")) is passing
 

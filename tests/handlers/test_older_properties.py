@@ -1,4 +1,4 @@
-"""Properties of an older version of the template: a rollback and a Delete bring them back."""
+"""Properties of an older version of the template, which rollbacks and Deletes send."""
 
 from copy import deepcopy
 from typing import Any

@@ -1,4 +1,4 @@
-"""CloudFormation's way back, through the real engine: from every intermediate state, and over older properties."""
+"""CloudFormation's rollbacks, through the real engine, from every intermediate state."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.handlers.support.judging import Deeds, clusters, live
 
 CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
 UPDATE = ("more workers", "new group", "other tags")
-# Calls of each: `test_every_call_is_covered` holds these figures to what is really called.
+# Numbers of calls; `test_every_call_is_covered` compares them with the calls that are made.
 CREATE_CALLS, UPDATE_CALLS, ROLLBACK_CALLS, DELETE_CALLS = 3, 9, 17, 3
 
 
@@ -57,7 +57,7 @@ def test_create_whose_handler_dies_at_any_call_leaves_nothing(
 def test_cluster_that_is_not_listed_yet_is_removed_with_the_failed_creation(
     stacks: Deployments, bench: HyperPodBench
 ) -> None:
-    """Its handler was killed after the call, and the guard looks before the new cluster can be seen."""
+    """The handler was killed after CreateCluster, and the guard looks before the new cluster is visible."""
     bench.fault(lag_minutes=0.4)
     stacks.framework.kill(CREATE_CALLS - 2, after=True)
     assert stacks.deploy(edited(bench, ())) == "ROLLBACK_COMPLETE"
@@ -70,7 +70,7 @@ def test_cluster_that_is_not_listed_yet_is_removed_with_the_failed_creation(
 def test_cluster_that_is_not_known_yet_is_deleted_by_its_own_delete(
     stacks: Deployments, bench: HyperPodBench, on_failure: str
 ) -> None:
-    """Its waiter was killed at its first look: CloudFormation knows the cluster's name."""
+    """The handler was killed at its first poll, so CloudFormation knows the cluster's name."""
     bench.fault(lag_minutes=0.4)
     stacks.framework.kill(CREATE_CALLS - 1, after=False)
     stacks.deploy(edited(bench, ()), on_failure=on_failure)
@@ -175,7 +175,7 @@ def test_rollback_that_the_checks_outlast_says_so_and_can_be_continued(
 def test_cluster_of_a_create_that_failed_is_made_what_the_next_create_asks_for(
     stacks: Deployments, deeds: Deeds, bench: HyperPodBench, edits: tuple[str, ...]
 ) -> None:
-    """Its handler died after the call, nothing was rolled back, and the environment's file was changed."""
+    """The handler was killed after CreateCluster, nothing was rolled back, and the template was changed."""
     deeds.drift = True
     stacks.framework.kill(0, after=True)
     assert stacks.deploy(edited(bench, ()), on_failure="DO_NOTHING") == "CREATE_FAILED"
@@ -196,7 +196,7 @@ def test_crash_of_the_framework_is_survived_by_the_repeated_delivery(stacks: Dep
 def test_guard_that_gets_another_logical_id_leaves_the_cluster_alone(
     running: Deployments, bench: HyperPodBench, *, fails_later: bool
 ) -> None:
-    """Its Delete comes at the end of the update, the new guard's at the end of the rollback."""
+    """The old guard's Delete comes at the end of the update, the new guard's at the end of the rollback."""
     before, machines = live(bench), set(bench.hyperpod.world.clusters["ml-cluster"].nodes)
     running.deploy(edited(bench, ()), guard="OtherTeardown", fails_later=fails_later)
     assert running.status == ("UPDATE_ROLLBACK_COMPLETE" if fails_later else "UPDATE_COMPLETE")

@@ -10,7 +10,7 @@ from tests.handlers.support.judging import Deeds, live
 
 
 def make_by_hand(bench: HyperPodBench, deeds: Deeds, *names: str) -> None:
-    """Groups that somebody made in the console, with nodes that run; without a name one."""
+    """Create these groups as somebody does in the console, and wait for their nodes; by default one, `by-hand`."""
     deeds.drift = True
     made = [bench.group(name, "ml.g5.2xlarge", 1) for name in names or ["by-hand"]]
     groups = [*edited(bench, ())["InstanceGroups"], *made]
@@ -23,7 +23,7 @@ def make_by_hand(bench: HyperPodBench, deeds: Deeds, *names: str) -> None:
 def test_rollback_keeps_a_group_that_the_failed_update_took_over(
     running: Deployments, deeds: Deeds, bench: HyperPodBench, how: str, *, earlier: bool
 ) -> None:
-    """It was there before, with somebody's work: the failed update names it, and has not added it."""
+    """The group existed before, with somebody's work: the failed update names it, but did not add it."""
     named = edited(bench, ["typing error"] if how == "typing error" else [])
     kind = "ml.g5.4xlarge" if how == "wrong type" else "ml.g5.2xlarge"
     named["InstanceGroups"].append(bench.group("by-hand", kind, 1))
@@ -46,7 +46,7 @@ def test_rollback_removes_a_group_whose_removal_the_old_template_confirms(
 
 
 def more(bench: HyperPodBench, *names: str) -> Properties:
-    """Properties with these groups more."""
+    """Return properties with these additional groups."""
     properties = edited(bench, ())
     properties["InstanceGroups"] += [bench.group(name, "ml.g5.2xlarge", 1) for name in names]
     return properties
@@ -90,7 +90,7 @@ def test_rollback_removes_an_added_group_whose_namesake_was_still_going(
 def test_rollback_keeps_a_group_that_is_named_as_one_of_an_earlier_failed_update(
     running: Deployments, deeds: Deeds, bench: HyperPodBench
 ) -> None:
-    """The note of what that update added went with its rollback."""
+    """The rollback of that update removed the note of the groups that it added."""
     assert running.deploy(more(bench, "by-hand"), fails_later=True) == "UPDATE_ROLLBACK_COMPLETE"
     bench.advance(60)
     make_by_hand(bench, deeds)
