@@ -1,4 +1,4 @@
-"""What an update of the properties does to an existing cluster.
+"""Decide what an update of the properties changes in an existing cluster.
 
 | field | change |
 | --- | --- |
@@ -48,13 +48,13 @@ FIXED_IN_A_GROUP = (
 )
 IN_PLACE = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "AutoScaling", "TieredStorageConfig")
 
-# The value that UpdateCluster must send for a removed field: it keeps the value of an omitted one.
+# UpdateCluster keeps a field that is left out: these values reset a field that is no longer given.
 _OFF: Mapping[str, Any] = {
     "NodeRecovery": "Automatic",
     "AutoScaling": {"Mode": "Disable"},
     "TieredStorageConfig": {"Mode": "Disable"},
 }
-# The API's explicit value for "none" in a group; what an omission means is not relied on.
+# Values by which a group explicitly resets a field: what UpdateCluster does with an omitted field is not documented.
 _NONE: Mapping[str, Any] = {
     "ImageId": "default",
     "InstanceStorageConfigs": [],
@@ -62,7 +62,7 @@ _NONE: Mapping[str, Any] = {
     "MinInstanceCount": 0,
 }
 
-# DescribeCluster's other names for fields of a request; a desired image or label is under Desired….
+# DescribeCluster's names for fields of a request; it shows a requested image or label under Desired….
 _LIVE_NAMES: Mapping[str, str] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
 
 Fields = Mapping[str, Any]
@@ -71,19 +71,18 @@ Fields = Mapping[str, Any]
 def update_request(
     desired: Fields, live: Fields, previous: Fields, removable: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """Return the UpdateCluster request that makes the live cluster as desired, or None if it already is.
-
-    A field of `previous` that is no longer desired and still has its old value is removed. If the live value has
-    changed meanwhile, the field counts as removed already: the value is the service's default, or somebody else's.
+    """Return the UpdateCluster request that makes the live cluster as desired; None if nothing has to change.
 
     Args:
-        desired: a CreateCluster request.
-        live: DescribeCluster's answer.
-        previous: the properties before, as CloudFormation sends them, perhaps in an older shape.
-        removable: the live groups that are deleted if they are not desired.
+        desired: A CreateCluster request.
+        live: A DescribeCluster answer.
+        previous: The properties before the update, as CloudFormation sends them, perhaps in an older shape. A field in
+            `previous` that is no longer desired is removed if it still has its previous value. Another live value is
+            the service's default or somebody else's change, and stays.
+        removable: The groups that may be removed if they are live and not desired.
 
     Raises:
-        RefusedRequestError: a changed field cannot be changed.
+        RefusedRequestError: A field that cannot be changed differs.
     """
     _refuse_fixed(desired, live)
     groups = _staying(live)
@@ -117,9 +116,9 @@ def surplus_groups(desired: Fields, live: Fields) -> set[str]:
 
 
 def raised_counts(desired: Fields, live: Fields, previous: Fields) -> dict[str, int]:
-    """Return the live counts of groups that are above both the desired count and the one deployed before.
+    """Return the live counts, by group, that are above both the desired and the previously deployed count.
 
-    Somebody raised them outside the stack: no change of the template requests fewer nodes.
+    Somebody raised these counts outside the stack: no change of the template asks for fewer nodes.
     """
     groups, before = _staying(live), _named(previous.get("InstanceGroups"))
     found = {}
@@ -132,7 +131,7 @@ def raised_counts(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
 
 
 def with_counts(desired: Fields, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return the desired fields with these counts instead."""
+    """Return the desired fields with these counts, by group, in place of the desired counts."""
     groups = [
         group | {"InstanceCount": counts[group["InstanceGroupName"]]} if group["InstanceGroupName"] in counts else group
         for group in desired.get("InstanceGroups", [])
@@ -141,12 +140,12 @@ def with_counts(desired: Fields, counts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def live_groups(live: Fields) -> set[str]:
-    """Return the names of the live groups without those that are being deleted."""
+    """Return the names of the live groups, without those that are being deleted."""
     return set(_staying(live))
 
 
 def group_names(properties: Fields) -> set[str]:
-    """Return the names of the groups in CloudFormation's properties, which may have an older shape."""
+    """Return the names of the groups in properties as CloudFormation sends them, perhaps in an older shape."""
     return set(_named(properties.get("InstanceGroups")))
 
 
@@ -158,7 +157,7 @@ def _staying(live: Fields) -> dict[str, Fields]:
 
 
 def _named(groups: Any) -> dict[str, Fields]:
-    """Map name to group; empty if `groups` is not a list."""
+    """Return the groups by name; an empty mapping if `groups` is not a list."""
     if not isinstance(groups, list):
         return {}
     return {
@@ -190,7 +189,7 @@ def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fiel
 
 
 def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, Any]:
-    """Return what UpdateCluster must send for cluster fields that were removed."""
+    """Return the values that reset the cluster's fields which are no longer given."""
     off: dict[str, Any] = {}
     for key in IN_PLACE:
         if key not in previous or key in desired or not live.get(key):
@@ -203,7 +202,7 @@ def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
 
 
 def _is_left(before: Any, desired: Any, live: Any) -> bool:
-    """Return whether a field of `before`, at any depth, is no longer desired but live with its old value."""
+    """Return whether any field, at any depth, is no longer desired but still live with its previous value."""
     if not (isinstance(before, Mapping) and isinstance(desired, Mapping) and isinstance(live, Mapping)):
         return False
     return any(_is_left_in(key, value, desired, _live(live, key)) for key, value in before.items())
@@ -218,7 +217,7 @@ def _is_left_in(key: str, before: Any, desired: Fields, live: Any) -> bool:
 
 
 def _with_none(before: Fields, desired: Fields, none: Fields) -> dict[str, Any]:
-    """Return the desired fields, with the value in `none` for each field of `before` that is no longer desired."""
+    """Return the desired fields, and the value of `none` for each previous field that is no longer desired."""
     said = dict(desired)
     for key in none.keys() & before.keys():
         if isinstance(none[key], Mapping) and isinstance(before[key], Mapping):
@@ -229,7 +228,7 @@ def _with_none(before: Fields, desired: Fields, none: Fields) -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """Return the value with each scalar as text, as CloudFormation sends it."""
+    """Return the value with every scalar as the string that CloudFormation sends."""
     if isinstance(value, Mapping):
         return {key: _as_text(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -238,7 +237,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _holds(desired: Any, live: Any) -> bool:
-    """Return whether the live value contains all that is desired; the service adds defaults and states of its own."""
+    """Return whether the live value contains the desired one; the service adds defaults and states."""
     if isinstance(desired, Mapping):
         return isinstance(live, Mapping) and all(_holds(value, _live(live, key)) for key, value in desired.items())
     if isinstance(desired, list):
@@ -251,7 +250,7 @@ def _holds(desired: Any, live: Any) -> bool:
 
 
 def _matched(desired: list[Any], live: list[Any]) -> bool:
-    """Return whether each desired item matches another live item: the service promises no order."""
+    """Return whether each desired item matches a different live item, in any order: the service promises none."""
     left = list(live)
     for item in desired:
         found = next((each for each in left if _holds(item, each)), None)

@@ -1,8 +1,8 @@
-"""The tags by which a stack recognises its cluster, and the groups that a rollback may remove.
+"""Read and write the tags by which a stack knows its cluster.
 
-Two tags name the stack and the resource in it; the call that creates the cluster also writes them. A third tag names
-the groups that updates added since the stack was stable: a rollback may remove only these without confirmation. If the
-third tag is lost, the groups stay.
+Two tags name the stack and the resource in it; CreateCluster itself writes them. A third tag names the groups that
+updates added since the stack was last stable. A rollback may remove these groups without confirmation, and no others.
+If this tag is lost, a rollback keeps the groups.
 """
 
 import textwrap
@@ -22,7 +22,7 @@ _LONGEST_VALUE = 256
 
 @dataclass(frozen=True)
 class Owner:
-    """A resource of a CloudFormation stack. The stack's id differs between two deployments of one stack name."""
+    """A resource of a CloudFormation stack. A stack that is deleted and deployed again gets another stack id."""
 
     stack_id: str
     logical_id: str
@@ -34,7 +34,7 @@ class Owner:
 
     @classmethod
     def named_by(cls, tags: Mapping[str, str]) -> Self | None:
-        """Return the owner that a cluster's tags name; None if no stack created the cluster with this resource."""
+        """Return the owner that a cluster's tags name; None if they name none."""
         if STACK_TAG not in tags:
             return None
         return cls(tags[STACK_TAG], tags.get(RESOURCE_TAG, ""))
@@ -46,17 +46,17 @@ class Owner:
 
 
 def note(request: Request, added: Collection[str]) -> dict[str, str]:
-    """Return the tag for the groups that a request adds. Names that exceed a tag's length are left out whole."""
+    """Return the tag that names the groups a request adds; whole names are left out if the tag has no room for them."""
     return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *sorted(added)]), _LONGEST_VALUE, placeholder="")}
 
 
 def added_groups(tags: Mapping[str, str]) -> set[str]:
-    """Return the groups that a rollback may remove, according to the third tag."""
+    """Return the groups that a rollback may remove, as noted in the tags."""
     return set(_noted(tags)[1:])
 
 
 def noted_by(tags: Mapping[str, str]) -> str:
-    """Return the id of the request that wrote the third tag; "" without this tag."""
+    """Return the id of the request that noted the added groups; "" without a note."""
     return next(iter(_noted(tags)), "")
 
 

@@ -1,8 +1,8 @@
-"""Check that CloudFormation still waits for a request: a superseded request changes nothing.
+"""Find out whether CloudFormation still waits for a request: a superseded request changes nothing.
 
-A function is not informed when CloudFormation stops waiting for it: a user cancelled the update, another resource
-failed, or Lambda delivers a request again that was answered long ago. Two facts show it: the stack's status, and the
-ids of the last requests. Each request writes its id to a tag of the cluster before it changes anything else (ADR 32).
+CloudFormation does not notify a function when it stops waiting: a user cancelled the update, another resource failed,
+or Lambda delivers an old request again. Two facts show it: the stack's status, and the ids of the last requests. Each
+request adds its id to a tag of the cluster before it changes anything else (ADR 32).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from .service import RETRY_SECONDS, HyperPod
 
 REQUESTS_TAG = "hyperpod-cluster:requests"
 
-# A tag's 256 characters hold six ids of 36 characters. Lambda repeats a delivery within hours.
+# A tag holds 256 characters, an id has 36. Lambda repeats a delivery within hours.
 _REMEMBERED = 6
 _FORWARD = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"})
 _BACK = frozenset({"ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"})
@@ -25,21 +25,20 @@ class SupersededError(RefusedRequestError):
 
 
 class Precedence:
-    """A check before every changing call of one invocation, retries included.
+    """Guards every call of one invocation that changes something: `verify` runs before it, and before each retry.
 
-    A request keeps its direction: a request that went forward never has a rollback's permissions, even if its stack
-    is rolled back meanwhile.
+    A request keeps its direction. A request that began as a forward update never acts as a rollback, even if its stack
+    is rolled back by now.
     """
 
     def __init__(self, request: Request, hyperpod: HyperPod) -> None:
         self._request = request
         self._hyperpod = hyperpod
-        # A rollback creates nothing.
+        # A rollback sends no Create.
         self._goes_back = False if request.type == "Create" else request.goes_back
         self._arn = ""
         self._newest_before = request.newest_before
         self._verified_at = float("-inf")
-        hyperpod.before_change = self._verify
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -47,15 +46,21 @@ class Precedence:
         return {"GoesBack": self._goes_back, "NewestBefore": self._newest_before}
 
     def goes_back(self) -> bool:
-        """Return whether the request rolls its stack back. Raises SupersededError if no operation is in progress."""
+        """Return whether the request is part of a rollback; raise SupersededError when no operation runs."""
         if self._goes_back is None:
             self._goes_back = self._direction()
         return self._goes_back
 
     def register(self, arn: str, tags: Mapping[str, str], more: Mapping[str, str]) -> None:
-        """Make the request the newest one of the cluster with these tags; on its first delivery, also add `more` tags.
+        """Register the request as the newest one of the cluster.
 
-        Raises SupersededError if a newer request was registered after it.
+        Args:
+            arn: The cluster.
+            tags: The cluster's tags, as just read.
+            more: Tags to write in the same call, on the request's first delivery only.
+
+        Raises:
+            SupersededError: A newer request was registered after this one.
         """
         self.goes_back()
         known = _requests(tags)
@@ -68,17 +73,22 @@ class Precedence:
             self._hyperpod.add_tags(arn, requests_tag(*known, self._request.id) | dict(more))
 
     def follow(self, arn: str) -> None:
-        """Watch the cluster on which `on_event` registered the request."""
+        """Verify against the cluster on which `on_event` registered the request."""
         self._arn = arn
 
-    def _verify(self) -> None:
-        """Raise SupersededError unless the request is still current; skip the check for RETRY_SECONDS after one."""
+    def verify(self, tags: Mapping[str, str] | None = None) -> None:
+        """Raise SupersededError if the request was superseded; do not ask again within RETRY_SECONDS.
+
+        `tags` are the cluster's tags if they were read just before this call; otherwise this method reads them.
+        """
         if self._hyperpod.now() - self._verified_at < RETRY_SECONDS:
             return
         if self._direction() is not self.goes_back():
             raise self.superseded("its stack is rolled back")
-        newest = _requests(self._hyperpod.tags(self._arn) or {})[-1:] if self._arn else []
-        # Tags that lag behind show the request that was the newest before this one.
+        if tags is None:
+            tags = (self._hyperpod.tags(self._arn) if self._arn else None) or {}
+        newest = _requests(tags)[-1:]
+        # While ListTags lags, it shows the request that was the newest before this one.
         if not set(newest) <= {self._request.id, self._newest_before}:
             raise self.superseded(f"request {newest[0]} came after it")
         self._verified_at = self._hyperpod.now()

@@ -5,25 +5,25 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 CONFIRMED = "ConfirmGroupRemoval"
-"""The only property that is not a field of CreateCluster: names of instance groups that an update may remove.
+"""The only property that is not a field of CreateCluster: the instance groups that an update may remove.
 
-A rollback and a Delete send properties of older templates: add properties here, never rename or remove one.
+A rollback or a Delete sends properties of older templates: properties may be added, but never renamed or dropped.
 """
 
-# The properties that CloudFormation and CDK add to every custom resource, and our own.
+# Properties that CloudFormation and CDK add to every custom resource, and our own.
 _NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request. All scalars in the properties are strings, because CloudFormation sends only strings.
+    """One request of CloudFormation. All scalars in the properties are strings, as CloudFormation sends them.
 
-    `properties` and `old_properties` are fields of CreateCluster; `confirmed` has the names that the template gives for
-    CONFIRMED. `id` is CloudFormation's id, the same in every delivery.
+    `id` is CloudFormation's, the same in every delivery. `properties` and `old_properties` hold fields of
+    CreateCluster; `confirmed` holds the group names in the template's CONFIRMED property.
 
-    The framework hands these answers of `on_event` to `is_complete`: `accepted_at`, when `on_event` ended, in seconds
-    since the epoch; `deferred`, whether an update may still have to be sent; `goes_back`, whether the request rolls
-    its stack back (None: not determined yet); `newest_before`, the id of the newest request before this one.
+    `on_event` returns the other four, and the framework passes them to `is_complete`: `accepted_at` is when `on_event`
+    ended (seconds since the epoch); `deferred` says that an update may still have to be sent; `goes_back` says whether
+    the stack is rolled back (None: not asked yet); `newest_before` is the request that was the newest before this one.
     """
 
     type: str
@@ -41,7 +41,7 @@ class Request:
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self:
-        """Return the request in the framework's event for `on_event` or `is_complete`."""
+        """Return the request in the framework's event, of `on_event` or of `is_complete`."""
         return cls(
             type=event["RequestType"],
             stack_id=event["StackId"],
@@ -63,5 +63,5 @@ def _fields(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(value: Any) -> frozenset[str]:
-    """Return an empty set unless `value` is a list."""
+    """Return the names in the list; an empty set unless `value` is a list."""
     return frozenset(map(str, value)) if isinstance(value, list) else frozenset()

@@ -1,4 +1,4 @@
-"""The AWS API calls of these resources: all of them, and nothing else."""
+"""Call the AWS APIs: every call of these resources is in this module."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +18,8 @@ MODELS = Path(__file__).with_name("models")
 CONNECT_SECONDS, READ_SECONDS = 5, 20
 RETRY_SECONDS = 5.0
 RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
-"""Minimum time left of the invocation for an attempt: a call may take as long as the SDK's timeouts, and a function
-that Lambda ends during a call reports no reason."""
+"""Seconds that must be left of the invocation before a call: a call can last as long as the SDK's time-outs, and a
+function that Lambda ends during a call gives no reason."""
 
 _CHANGES = frozenset({"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"})
 
@@ -27,10 +27,10 @@ Shape = dict[str, Any]
 
 
 def make_client(service: str) -> Any:
-    """Return a client with the service model that is packed beside this file, for any version of botocore.
+    """Return a client with the service model packed beside this file, whichever botocore runs it.
 
-    botocore prefers models below its setting `data_path` (AWS_DATA_PATH) to its own copy. The SDK tries once only:
-    HyperPod retries, because it knows how much time is left.
+    `data_path` is botocore's own setting (AWS_DATA_PATH); a model there overrides botocore's copy. The SDK tries once:
+    `HyperPod` retries, because it knows how much time is left.
     """
     session = botocore.session.Session()
     session.set_config_variable("data_path", str(MODELS))
@@ -46,9 +46,15 @@ def make_client(service: str) -> Any:
 class HyperPod:
     """The API with retries: transient errors are retried as long as the invocation's time allows.
 
-    `client` is a boto3 SageMaker client; `cloudformation` creates a CloudFormation client when it is needed. `now` is
-    in seconds since the epoch, `time_left` and `sleep` are in seconds. `before_change` is called before each attempt
-    of a changing call, because minutes may have passed since the last attempt; an exception from it ends the call.
+    `before_change` runs before each attempt of a call that changes something, because minutes can pass between two
+    attempts. An exception that it raises ends the call.
+
+    Args:
+        client: A boto3 SageMaker client.
+        cloudformation: Returns a boto3 CloudFormation client; called only when it is needed.
+        time_left: Returns the seconds that are left of the invocation.
+        now: Returns the seconds since the epoch.
+        sleep: Waits for so many seconds.
     """
 
     def __init__(
@@ -74,22 +80,22 @@ class HyperPod:
         return model
 
     def pause(self) -> bool:
-        """Wait for RETRY_SECONDS before a retry; return False at once if the invocation has no time for it."""
+        """Wait before a retry and return True; return False at once if the invocation has no time left for it."""
         if self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
             return False
         self.sleep(RETRY_SECONDS)
         return True
 
     def create(self, request: Mapping[str, Any]) -> None:
-        """CreateCluster."""
+        """Call CreateCluster."""
         self._call("CreateCluster", **request)
 
     def update(self, request: Mapping[str, Any]) -> None:
-        """UpdateCluster."""
+        """Call UpdateCluster."""
         self._call("UpdateCluster", **request)
 
     def delete(self, cluster: str) -> bool:
-        """DeleteCluster, by name or ARN; return False if the cluster is busy and the call must be repeated."""
+        """Call DeleteCluster, by name or ARN; return False if the cluster is busy and the caller must retry later."""
         try:
             self._call("DeleteCluster", ClusterName=cluster)
         except ClientError as error:
@@ -100,7 +106,7 @@ class HyperPod:
         return True
 
     def find(self, name: str) -> Shape | None:
-        """DescribeCluster; return None if there is no such cluster."""
+        """Return DescribeCluster's answer; None if there is no such cluster."""
         try:
             return self._call("DescribeCluster", ClusterName=name)
         except ClientError as error:
@@ -109,17 +115,17 @@ class HyperPod:
             raise
 
     def clusters(self) -> Iterator[Shape]:
-        """Return the summaries of all clusters of the account in this region."""
+        """Yield the summaries of all clusters of the account in this region."""
         return self._pages("ListClusters", "ClusterSummaries")
 
     def nodes(self, name: str) -> Iterator[Shape]:
-        """Return the summaries of a cluster's nodes."""
+        """Yield the summaries of a cluster's nodes."""
         return self._pages("ListClusterNodes", "ClusterNodeSummaries", ClusterName=name)
 
     def tags(self, arn: str) -> dict[str, str] | None:
         """Return the tags of a cluster; None if there is no such cluster.
 
-        The service model has no error of ListTags for a missing cluster, so DescribeCluster is asked.
+        The service model names no error of ListTags for a missing cluster, so DescribeCluster decides.
         """
         try:
             return {tag["Key"]: tag["Value"] for tag in self._pages("ListTags", "Tags", ResourceArn=arn)}
@@ -129,15 +135,15 @@ class HyperPod:
             raise
 
     def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
-        """AddTags; equal keys are overwritten."""
+        """Call AddTags, which overwrites existing keys."""
         self._call("AddTags", ResourceArn=arn, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
 
     def remove_tags(self, arn: str, keys: list[str]) -> None:
-        """DeleteTags."""
+        """Call DeleteTags."""
         self._call("DeleteTags", ResourceArn=arn, TagKeys=keys)
 
     def newest_events(self, name: str, count: int) -> list[Shape]:
-        """Return summaries of the newest events, newest first; only continuous provisioning has events."""
+        """Return summaries of the newest events, the newest first; only continuous provisioning has events."""
         answer = self._call(
             "ListClusterEvents", ClusterName=name, SortBy="EventTime", SortOrder="Descending", MaxResults=count
         )
@@ -145,18 +151,18 @@ class HyperPod:
         return events
 
     def event(self, name: str, event_id: str) -> Shape:
-        """DescribeClusterEvent: the only source of failure messages of groups and instances."""
+        """Return DescribeClusterEvent's details: the only source of failure messages of groups and instances."""
         details: Shape = self._call("DescribeClusterEvent", ClusterName=name, EventId=event_id)["EventDetails"]
         return details
 
     def stack_status(self, stack_id: str) -> str:
-        """DescribeStacks: return the status of one stack, which may have been deleted."""
+        """Return the status of one stack, which may have been deleted."""
         answer = self._call("DescribeStacks", client=self._cloudformation(), StackName=stack_id)
         status: str = answer["Stacks"][0]["StackStatus"]
         return status
 
     def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
-        # No paginator: an older botocore has none for the newer lists.
+        # An older botocore has no paginator for the newer lists.
         while True:
             page = self._call(operation, **request)
             yield from page.get(items, [])
@@ -165,11 +171,9 @@ class HyperPod:
             request["NextToken"] = page["NextToken"]
 
     def _call(self, operation: str, *, client: Any = None, **request: Any) -> Shape:
-        """Call the API, with retries, and return its answer.
+        """Return the answer of a call, retried while that helps.
 
-        Raises:
-            ClientError: the API refused the call; callers may handle it.
-            TransientError, RefusedRequestError: the API gave no answer.
+        Raises ClientError for an error of the service, TransientError or RefusedRequestError if no answer came.
         """
         method = getattr(client or self._client, xform_name(operation))
         while True:

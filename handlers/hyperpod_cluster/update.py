@@ -1,4 +1,4 @@
-"""One update of a live cluster: what is missing, whether it may be sent now, and the cluster's tags."""
+"""Update a live cluster: find what is missing, decide whether it may be sent now, and keep the tags."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ Fields = dict[str, Any]
 
 
 class ClusterUpdate:
-    """The update that brings a cluster, as DescribeCluster showed it, to the state that a request asks for."""
+    """Brings one cluster, as DescribeCluster showed it, to the state that one request asks for."""
 
     def __init__(self, cluster: Fields, request: Request, hyperpod: HyperPod, precedence: Precedence) -> None:
         self._cluster = cluster
@@ -32,7 +32,7 @@ class ClusterUpdate:
         return bool(self._cluster["ClusterStatus"] == "InService")
 
     def own_tags(self) -> dict[str, str]:
-        """Return the tags of this resource's cluster. Raises RefusedRequestError if it is gone or not ours."""
+        """Return the cluster's tags; raise RefusedRequestError if it is gone or belongs to another resource."""
         tags = self._hyperpod.tags(self._arn)
         if tags is None:
             raise gone(self._request)
@@ -50,7 +50,8 @@ class ClusterUpdate:
         """Make this request the newest one, before anything can fail, and note which groups it adds."""
         goes_back = self._precedence.goes_back()
         if goes_back and noted_by(tags) == self._request.id:
-            # The request was delivered again: only forward requests write a note, and this note's rollback begins now.
+            # This is a repeated delivery of a forward update: only forward updates write the note, and the rollback
+            # that will read it has not begun yet.
             raise self._precedence.superseded("its stack is rolled back")
         noted = {} if goes_back else self._note(added_groups(tags))
         self._precedence.register(self._arn, tags, noted)
@@ -58,28 +59,32 @@ class ClusterUpdate:
     def _note(self, noted: set[str]) -> dict[str, str]:
         """Return the tag for the groups that a rollback may remove: those that this and earlier updates added.
 
-        Earlier ones count because an update without rollback can follow an update that failed. A group that is gone
-        leaves the tag: a later group of that name is somebody else's. A group whose removal is confirmed stays in the
-        tag, because this update may be refused.
+        An update can follow a failed one that was not rolled back. A group that is gone is dropped from the note: a
+        later group of that name is somebody else's. A group whose removal this update confirms stays in the note:
+        this update may be refused.
         """
         wanted, present = group_names(self._request.properties), live_groups(self._cluster)
         added = (noted & present) | (wanted - present)
         return note(self._request, added) if added or noted else {}
 
     def forget_added(self) -> None:
-        """Remove the tag of added groups after a rollback: a later group of that name is not from that update."""
-        if self._precedence.goes_back() and ADDED_TAG in (self._hyperpod.tags(self._arn) or {}):
+        """Remove the note of added groups after a rollback: a later group of that name is not the update's."""
+        if not self._precedence.goes_back():
+            return
+        tags = self._hyperpod.tags(self._arn) or {}
+        if ADDED_TAG in tags:
+            self._precedence.verify(tags)
             self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
 
     def missing(self) -> Fields | None:
-        """Return the UpdateCluster request that is still missing, or None if the cluster is as desired."""
+        """Return the UpdateCluster request that the cluster still needs; None if it is as desired."""
         desired = create_request(self._request.properties, self._hyperpod.model)
         removable = self._removable(desired)
         desired = with_counts(desired, self._kept_counts(desired))
         return update_request(desired, self._cluster, self._request.old_properties, removable)
 
     def send(self, wanted: Fields) -> str:
-        """Send the update; return why the cluster cannot accept it now, or "" if it accepted it."""
+        """Send the update; return why the cluster cannot accept it now, or "" if it was accepted."""
         if self._cluster["ClusterStatus"] in {"Failed", "Deleting"}:
             raise RefusedRequestError(
                 f"HyperPod cluster {self._name} is {self._cluster['ClusterStatus']} and takes no update: "
@@ -87,7 +92,7 @@ class ClusterUpdate:
             )
         checked = self._in_deep_checks()
         if checked:
-            # Going forward, refuse: that costs nothing. A rollback has no other chance, so it waits.
+            # Refuse a forward update: that costs nothing. A rollback must not fail, so it waits.
             if self._precedence.goes_back():
                 return checked
             raise RefusedRequestError(
@@ -103,7 +108,7 @@ class ClusterUpdate:
         return ""
 
     def apply_tags(self, live: dict[str, str]) -> None:
-        """Add the wanted tags, and remove the tags that the properties had before and no longer have."""
+        """Add the wanted tags to the cluster, and remove the tags that were given before and no longer are."""
         desired = create_request(self._request.properties, self._hyperpod.model)
         given = self._request.old_properties.get("Tags")
         before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
@@ -114,13 +119,11 @@ class ClusterUpdate:
             self._hyperpod.remove_tags(self._arn, removed)
 
     def _removable(self, desired: Fields) -> set[str]:
-        """Return which of the live groups that are not desired may be deleted with their nodes.
+        """Return the live, undesired groups that may be removed with their nodes.
 
-        These are the groups that the template confirms. A rollback may also delete the groups that the failed update
-        added; it leaves others alone, because it must not fail where nobody can confirm anything.
-
-        Raises:
-            RefusedRequestError: going forward, a group is neither desired nor confirmed.
+        A forward update may remove the groups that the template confirms; it raises RefusedRequestError if there are
+        others. A rollback may also remove the groups that the failed updates added. It keeps all others, because
+        nobody can confirm a removal during a rollback.
         """
         surplus = surplus_groups(desired, self._cluster)
         unconfirmed = surplus - self._request.confirmed
@@ -135,10 +138,9 @@ class ClusterUpdate:
         )
 
     def _kept_counts(self, desired: Fields) -> dict[str, int]:
-        """Return the counts that were raised outside the stack, which a rollback keeps (ADR 34).
+        """Return the counts that were raised outside the stack, by group: a rollback keeps them (ADR 34).
 
-        Raises:
-            RefusedRequestError: going forward, the update would remove nodes of such a group.
+        Raises RefusedRequestError in a forward update if there are any.
         """
         raised = raised_counts(desired, self._cluster, self._request.old_properties)
         if raised and not self._precedence.goes_back():
@@ -151,7 +153,7 @@ class ClusterUpdate:
         return raised
 
     def _in_deep_checks(self) -> str:
-        """Return a phrase that says how many nodes of which groups are in deep health checks; "" if none is."""
+        """Describe how many nodes of which groups are in deep health checks; return "" if none are."""
         nodes = self._hyperpod.nodes(self._name)
         checked = [node for node in nodes if node["InstanceStatus"]["Status"] == "DeepHealthCheckInProgress"]
         groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
@@ -159,7 +161,7 @@ class ClusterUpdate:
 
 
 def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
-    """Return the tags that the cluster must have; tags in the properties cannot change its owner."""
+    """Return the tags that the cluster must have; the owner's tags override those of the template."""
     return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
 
 
@@ -172,8 +174,8 @@ def gone(request: Request) -> RefusedRequestError:
 
 
 def no_owner(request: Request) -> RefusedRequestError:
-    """Return the error for a cluster that no stack created with this resource."""
+    """Return the error for a cluster whose tags name no stack."""
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
-        f"the tags of this stack, or delete it by hand; then try again\nIts tags: {Owner.of(request).tags}"
+        f"the tags of this stack, or delete it by hand; then try again\nTags of this stack: {Owner.of(request).tags}"
     )

@@ -15,7 +15,9 @@ from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.services.iam.policies import Decision, Policy, evaluate
 from handlers.hyperpod_cluster import index
-from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, DirectClient, Properties, Response, Stacks
+from tests.handlers.support.clients import NO_RETRIES, DirectClient, Stacks
+from tests.handlers.support.cloudformation import STACK_ID, CloudFormation
+from tests.handlers.support.framework import Properties, Response
 from tests.synth.support.synthesis import Assembly
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
