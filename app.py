@@ -4,7 +4,7 @@ import gc
 import sys
 
 if __name__ == "__main__":
-    # What is imported and constructed stays until the end: looking for garbage in it takes a tenth of a synthesis.
+    # Modules and constructs live until the process ends: collecting garbage among them takes 10 % of a synthesis.
     gc.disable()
 
 import aws_cdk as cdk
@@ -21,7 +21,7 @@ from stacks.storage.stack import StorageStack
 
 
 def build(app: cdk.App, environment: Environment) -> None:
-    """Put the environment's stacks into `app`, and say which must exist before which."""
+    """Add the environment's stacks to `app`, with the dependencies between them."""
     network = NetworkStack(app, environment=environment)
     storage = StorageStack(app, environment=environment, network=network)
     eks = EksStack(app, environment=environment, network=network)
@@ -39,7 +39,7 @@ if __name__ == "__main__":
     app = cdk.App(analytics_reporting=False)
     name = app.node.try_get_context("environment")
     if name is None:
-        print(f"no environment: say -c environment=NAME, one of {allowed_names()}", file=sys.stderr)
+        print(f"no environment is chosen. Allowed: {allowed_names()}. Fix: add -c environment=NAME", file=sys.stderr)
         sys.exit(2)
     try:
         build(app, load(name))
@@ -47,5 +47,5 @@ if __name__ == "__main__":
         print(error, file=sys.stderr)
         sys.exit(2)
     app.synth()
-    # Nor is it taken apart at the end.
+    # Skip the collection at the interpreter's exit for the same reason.
     gc.freeze()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv and node_modules from the lock files; checks first that this machine can do it.
+# Install .venv and node_modules from the lock files, after checking that this machine can.
 # Usage: ./setup.sh [runtime|all]   (runtime: synth, ops and deployments; all: tests and rehearsal too)
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -19,21 +19,21 @@ find_python() {
       return
     fi
   done
-  fail "Python 3.11 or newer with venv is needed; set PYTHON=/path/to/python3.12"
+  fail "Python 3.11 or newer with venv is needed. Fix: install it, or set PYTHON=/path/to/python3.12"
 }
 
 check_machine() {
-  command -v git >/dev/null || fail "git is needed"
+  command -v git >/dev/null || fail "git is needed. Fix: install it"
   local free_gib
   free_gib=$(df -Pk . | awk 'NR == 2 {print int($4 / 1048576)}')
   local need_gib=3
   if [ "$what" = all ]; then
     need_gib=12
     if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
-      fail "the rehearsal needs Linux on x86-64 (WSL2 works); './setup.sh runtime' is enough for synth and deployments"
+      fail "the rehearsal needs Linux on x86-64 (WSL2 works). For synth and deployments run './setup.sh runtime'"
     fi
   fi
-  [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, there are $free_gib"
+  [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, but only $free_gib GiB are free"
 }
 
 python=$(find_python)
@@ -46,7 +46,7 @@ if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules
   exit 0
 fi
 
-unreachable="its output is above. Without a network: point pip, uv and npm to a mirror (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
+unreachable="see its output above. Fix: point pip, uv and npm to a mirror if there is no network (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
 printf 'setup: Python packages\n'
 "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/setup.txt ||

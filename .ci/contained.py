@@ -1,9 +1,9 @@
-"""A command as one process: whatever it starts ends with it, and its CPU time is that of all of it.
+"""Run a command so that no process outlives it, and its CPU time includes that of all processes that it started.
 
     python .ci/contained.py [--grace SECONDS] COMMAND…
 
-A process whose parent ends becomes a child of this one instead of init's. So the kernel adds its CPU time to this
-one's children, and what is left when the command has ended can be found.
+A process whose parent ends becomes a child of this process instead of init's. The kernel therefore adds its CPU time to
+that of this process's children, and processes that outlive the command can be found.
 """
 
 import ctypes
@@ -20,11 +20,11 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _EVERY: Final = 0.05
 GRACE_SECONDS: Final = 60
-"""For a process that ends by itself soon after its parent: on a busy machine Ray's agents need more than five."""
+"""Time for processes that end by themselves soon after their parent: on a busy machine Ray's agents need over 5 s."""
 
 
 def main(command: list[str], grace: float) -> int:
-    """Run a command; return its exit code, or 1 when it ended well and left a process running for so many seconds."""
+    """Run a command; return its exit code, or 1 if it succeeded but left a process running for `grace` seconds."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -39,7 +39,7 @@ def main(command: list[str], grace: float) -> int:
 
 
 def _wait_for(pid: int) -> int:
-    """Return the exit code of a child, as a shell has it; reap the others that end before it."""
+    """Return the exit code of a child, as a shell reports it; reap the others that end before it."""
     while True:
         ended, status = os.wait()
         if ended == pid:
@@ -48,7 +48,7 @@ def _wait_for(pid: int) -> int:
 
 
 def _end_children(grace: float) -> list[str]:
-    """Wait until no child is left; kill those that do not end by themselves, and return what they were."""
+    """Wait until no child is left; kill those that do not end by themselves, and return their command lines."""
     deadline = time.monotonic() + grace
     killed: dict[int, str] = {}
     while True:
@@ -59,7 +59,7 @@ def _end_children(grace: float) -> list[str]:
         if not children:
             return list(killed.values())
         if time.monotonic() > deadline:
-            # Their own children come here once they have ended.
+            # Their own children become children of this process once they have ended.
             for pid in children:
                 killed.setdefault(pid, _words(pid))
                 _send(pid, signal.SIGKILL)

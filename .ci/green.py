@@ -1,4 +1,4 @@
-"""Which tiers need not run: those that were green with the same content of every file that they read."""
+"""Record green tiers: a tier need not run again while every file that it reads has the same content."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ class Record:
         self._files = _files(repository)
 
     def unchanged_since(self, tier: Tier) -> Green | None:
-        """The last green state of a tier if its inputs are the same now."""
+        """Return the last green state of a tier if its inputs are the same now, else None."""
         file = self._file(tier)
         if not file.exists():
             return None

@@ -18,11 +18,11 @@ from tiers import TIERS, Tier, drawn
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 STATE: Final = Path(".ci", "state")
 LIMIT_SECONDS: Final = 70 * 60
-"""No machine needs as long: what still runs then hangs."""
+"""Longer than any machine needs: a tier that still runs then hangs."""
 
 
 def main(words: Sequence[str], known: Sequence[Tier] = TIERS, repository: Path = REPOSITORY) -> int:
-    """Run what the words of the command line ask for; return the exit code."""
+    """Run the tiers that the words of the command line select; return the exit code."""
     began = time.monotonic()
     arguments = _arguments(words, known, repository)
     named = [tier for tier in known if tier.name in arguments.tiers]
@@ -66,14 +66,14 @@ def _unchanged(asked: Sequence[Tier], record: Record) -> dict[str, Green]:
 
 
 def _set_up(tiers: Sequence[Tier], repository: Path) -> None:
-    """Make what any of the tiers needs, so that no tier's figures hold a download."""
+    """Make what the tiers need in advance, so that no tier's figures include a download."""
     if targets := sorted({target for tier in tiers for target in tier.needs}):
         argv = ["make", *targets]
         subprocess.run(argv, cwd=repository, stdin=subprocess.DEVNULL, check=True)
 
 
 def _show(result: Result) -> None:
-    """Print all that a tier said."""
+    """Print a tier's complete output and its result."""
     print(f"\n=== {result.tier.name}: {result.tier.command}", flush=True)
     sys.stdout.buffer.write(result.log.read_bytes())
     how = "" if result.green else f", FAILED with exit code {result.exit_code}"
@@ -83,9 +83,9 @@ def _show(result: Result) -> None:
 def _arguments(words: Sequence[str], known: Sequence[Tier], repository: Path) -> argparse.Namespace:
     names = [tier.name for tier in known]
     parser = argparse.ArgumentParser(prog=".ci/run", description="Run the tiers of CI.")
-    parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"only these; there are: {', '.join(names)}")
+    parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"run only these. Allowed: {', '.join(names)}")
     parser.add_argument("--seed", type=int, help="choose the sampled tests (default: by the commit)")
-    parser.add_argument("--all", action="store_true", help="run tiers that were green with the same files, too")
+    parser.add_argument("--all", action="store_true", help="also run tiers that were green with the same files")
     parser.add_argument("--set-up-seconds", type=float, default=0.0, help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
     if unknown := sorted({*arguments.tiers} - {*names}):

@@ -1,4 +1,4 @@
-"""What is said at the end of a run of CI: a line for each tier, and what is wrong."""
+"""The report at the end of a CI run: a line for each tier, and what is wrong."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ def table(
     set_up_seconds: float,
     seconds: float,
 ) -> str:
-    """Draw a line for each tier that was asked for, and one for the whole."""
+    """Return a table with a line for each selected tier, and one for the whole."""
     known, shares = {result.tier.name: result for result in results}, _shares(results)
     lines = [f"{'tier':<20}{'seconds':>9}{'CPU s':>9}{'share':>9}{'budget':>9}"]
     lines.append(f"{'set-up':<20}{set_up_seconds:>9,.0f}")
@@ -26,23 +26,23 @@ def table(
         elif tier.name in skipped:
             lines.append(f"{tier.name:<20}  unchanged since {skipped[tier.name]}: skipped")
         else:
-            lines.append(f"{tier.name:<20}  not begun")
+            lines.append(f"{tier.name:<20}  not started")
     cpu_seconds = sum(result.cpu_seconds for result in results)
     lines.append(f"{'whole':<20}{seconds:>9,.0f}{cpu_seconds:>9,.0f}")
     return "\n".join(lines)
 
 
 def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, judge_shares: bool) -> list[str]:
-    """Say which tiers failed or were not begun, and else, if asked to, which took more than their share."""
+    """Return the tiers that failed or were not started; if there are none and `judge_shares`, exceeded budgets."""
     failed = [
         f"{result.tier.name} failed with exit code {result.exit_code}; its output is above"
         for result in results
         if not result.green
     ]
     if begun := {result.tier.name for result in results}:
-        failed += [f"{tier.name} was not begun" for tier in tiers if tier.name not in begun]
+        failed += [f"{tier.name} was not started" for tier in tiers if tier.name not in begun]
     elif tiers:
-        failed = ["no tier was begun"]
+        failed = ["no tier was started"]
     if failed or not judge_shares:
         return failed
     return [
@@ -54,7 +54,7 @@ def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, judge_shares
 
 
 def _shares(results: Sequence[Result]) -> dict[str, float]:
-    """Map each tier to its share of the CPU time of these results, in per cent, as the table shows it."""
+    """Return each tier's share of the CPU time of these results, in per cent, as the table shows it."""
     whole = sum(result.cpu_seconds for result in results) or 1.0
-    # Unrounded, all of a whole can come out above 100 %.
+    # Unrounded, the share of a single tier can exceed 100 %.
     return {result.tier.name: round(100 * result.cpu_seconds / whole, 1) for result in results}

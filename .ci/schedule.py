@@ -1,4 +1,4 @@
-"""Runs tiers in their order, as many at a time as the machine has cores for."""
+"""Run tiers in order, as many at a time as the machine's cores allow."""
 
 import os
 import shlex
@@ -15,12 +15,12 @@ from tiers import CORES, Tier
 
 _EVERY: Final = 0.1
 _ORDERLY_SECONDS: Final = 60
-"""For a tier that was told to end: a rehearsal ends a control plane."""
+"""Time for a tier to end after SIGTERM: a rehearsal must stop a control plane."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a tier."""
+    """The result of a tier."""
 
     tier: Tier
     exit_code: int
@@ -30,12 +30,12 @@ class Result:
 
     @property
     def green(self) -> bool:
-        """Say whether it passed."""
+        """Return whether the tier passed."""
         return self.exit_code == 0
 
 
 class Running:
-    """A tier that was begun; stdout and stderr go to a file."""
+    """A running tier; stdout and stderr go to a file."""
 
     def __init__(self, tier: Tier, log: Path, env: Mapping[str, str]) -> None:
         self.tier = tier
@@ -48,16 +48,16 @@ class Running:
             )
 
     def result(self) -> Result | None:
-        """Return the result once it has ended."""
+        """Return the result once the tier has ended, else None."""
         pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
         return self._ended(status, usage.ru_utime + usage.ru_stime) if pid else None
 
     def interrupt(self) -> None:
-        """Tell it to end."""
+        """Send SIGTERM to the tier."""
         self._process.send_signal(signal.SIGTERM)
 
     def wait(self, deadline: float) -> Result:
-        """Return the result; from `deadline` (of time.monotonic) on it is not waited for but killed."""
+        """Wait for the tier and return its result; kill it after `deadline` (of time.monotonic)."""
         while not (result := self.result()):
             if time.monotonic() > deadline:
                 self._process.kill()
@@ -80,8 +80,8 @@ def run(
 ) -> None:
     """Run the tiers, and call `ended` at the end of each.
 
-    A tier begins when those before it have begun and enough cores are free. None begins after one that failed; those
-    that run then may end. After `limit_seconds`, or when this process is interrupted, all are ended.
+    A tier starts when the tiers before it have started and enough cores are free. After a failure no tier starts, but
+    running tiers may finish. After `limit_seconds`, or if this process is interrupted, all tiers are stopped.
     """
     logs.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + limit_seconds

@@ -1,4 +1,4 @@
-"""The tiers of CI: what each runs, which files it reads, and which share of the whole it may take."""
+"""The tiers of CI: what each runs, which files it reads, and its maximum share of the CPU time."""
 
 import random
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 CORES: Final = 2
-"""How many cores the order of the tiers is made for."""
+"""Number of cores for which the order of the tiers is made."""
 
-# What decides how every tier runs.
+# Files that affect every tier.
 _FRAME: Final = (
     ".ci/*",
     "Makefile",
@@ -19,13 +19,13 @@ _FRAME: Final = (
     "requirements/setup.txt",
     "setup.sh",
 )
-# The rehearsal, and what it copies to deploy it (rehearsal/run/project.py).
+# The rehearsal, and the files that it copies and deploys (rehearsal/run/project.py).
 _REHEARSED: Final = (
     *_FRAME,
     *("app.py", "cdk.json", "config/*", "controllers/*", "environments/*", "handlers/*", "k8s_charts/*"),
     *("lifecycle_scripts/*", "ops/*", "ray_image/*", "packages/*", "ray_jobs/*", "rehearsal/*", "stacks/*"),
 )
-# What the jobs' tests import and start.
+# Files that the jobs' tests import or start.
 _JOBS: Final = (
     *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
     *("tests/__init__.py", "tests/conftest.py", "tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
@@ -45,18 +45,18 @@ class Tier:
     name: str
     command: str
     budget: int
-    """Its share of the CPU time of all tiers, in per cent, at most."""
+    """Maximum share of the CPU time of all tiers, in per cent."""
     cores: int
-    """How many it keeps busy; 0 for one that mostly waits."""
+    """Number of cores that the tier keeps busy; 0 if it mostly waits."""
     files: tuple[str, ...] = ("*",)
     """Patterns of the files that can change its outcome."""
     needs: tuple[str, ...] = ("setup-programs",)
-    """Targets of make that are made before any tier begins."""
+    """Targets of make that are made before any tier starts."""
     sampled: bool = False
-    """Whether a run that names no tier takes only one of the sampled ones, which the seed draws."""
+    """Whether the tier is one of those of which a run that names no tier runs only one, drawn by the seed."""
 
     def reads(self, path: str) -> bool:
-        """Say whether a change of a file (relative to the repository) can change the outcome."""
+        """Return whether a change of a file (relative to the repository) can change the outcome."""
         return any(fnmatchcase(path, pattern) for pattern in self.files)
 
 
@@ -70,13 +70,13 @@ def _rehearsal(environment: str, budget: int, *, sampled: bool = False) -> Tier:
 
 
 def _drills(name: str, drills: str, budget: int, cores: int) -> Tier:
-    # Their figures are made for these environments, not for the user's.
+    # The drills' figures are for these environments, not for the user's.
     command = f"make drill NAME='{drills}' RAYHP_ENVIRONMENTS=tests/environments"
     return Tier(name, command, budget, cores, files=(*_REHEARSED, "tests/environments/*"))
 
 
 TIERS: Final = (
-    # Cheapest first: nothing begins after a failure.
+    # Cheapest first, because no tier starts after a failure.
     Tier("check", "make check", budget=5, cores=2),
     _tests("unit", budget=10),
     _tests("charts", budget=10),
@@ -84,7 +84,7 @@ TIERS: Final = (
     _tests("synth", budget=15),
     _tests("rehearsal", budget=30),
     replace(_tests("embedded-account", budget=25), files=(*_FRAME, "packages/*", "tests/tiers.py")),
-    # The longest of these first, so that both cores have work to the end.
+    # From here on the longest first, so that both cores have work to the end.
     Tier("jobs", "make test-jobs", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(
         "drills-kubernetes",
@@ -103,7 +103,7 @@ TIERS: Final = (
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
-    # Whole, and isolated: what `make rehearse ENV=prod` would prove, too.
+    # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier("rehearse-prod", "make test-isolation ENV=prod", budget=15, cores=1, files=(*_REHEARSED, "tests/*")),
     _rehearsal("closed", budget=10, sampled=True),
     _rehearsal("existing-vpc", budget=10, sampled=True),

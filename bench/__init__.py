@@ -1,1 +1,1 @@
-"""What synthesis and the rehearsal cost, measured side by side in one run: quote the ratios, not the seconds."""
+"""The cost of synthesis and of the rehearsal, measured side by side in one run: quote the ratios, not the seconds."""

@@ -31,13 +31,13 @@ def main(rounds: int = 5) -> None:
 
 
 def _stand_ins(directory: Path) -> dict[str, str]:
-    """Stand-in charts for a machine that has not fetched the publishers'; the context that names them."""
+    """Build stand-in charts, if the machine has not fetched the publishers'; return the context that names them."""
     stand_ins.build(directory, binaries.ensure(BINARIES, console.print))
     return {"charts": "stand-in", "stand-in-charts": str(directory)}
 
 
 def _rehearsal() -> None:
-    """Where the time of each environment's last rehearsal went, then its steps, then their CPU time."""
+    """Print where the time of each environment's last rehearsal went, then its steps, then its CPU time."""
     files = sorted(ROOT.glob(f"runs/*/{report.NAME}"))
     if not files:
         return
@@ -45,11 +45,11 @@ def _rehearsal() -> None:
     console.print(_seconds("last rehearsals: where the time went", {name: each.parts for name, each in last.items()}))
     console.print(_seconds("last rehearsals: steps", {name: each.by_step() for name, each in last.items()}))
     for name, each in last.items():
-        console.print(f"CPU seconds of {name}'s last rehearsal, what it kept running apart: {each.cpu:.1f}")
+        console.print(f"CPU seconds of {name}'s last rehearsal, without what it kept running: {each.cpu:.1f}")
 
 
 def _seconds(title: str, columns: Mapping[str, Mapping[str, float]]) -> Table:
-    """A row for each key, and their sum."""
+    """Return a table with a row for each key, and their sum."""
     table = Table("seconds", title=title, box=None, title_justify="left")
     for name in columns:
         table.add_column(name, justify="right")

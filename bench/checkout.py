@@ -1,4 +1,4 @@
-"""Copies of what syntheses and reviews read of the project, to change an environment in."""
+"""Copies of the project's files that syntheses and reviews read, so that an environment can be changed in them."""
 
 import copy
 import shutil
@@ -15,12 +15,15 @@ _PARTS: Final = (
     *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
     *("lifecycle_scripts", "ops", "ray_image", "stacks"),
 )
-# Never the user's: a figure is to be compared with an earlier one.
+# Never the user's environments: figures must be comparable with earlier ones.
 _ENVIRONMENTS: Final = REPOSITORY / "tests" / "environments"
 
 
 def checkout(directory: Path, environments: list[str] | None = None) -> Path:
-    """Copy the project with the tests' environments to `directory`, which does not exist yet; `environments`: these."""
+    """Copy the project to the new folder `directory` and return it.
+
+    The copy has the tests' environments, or only those named in `environments`.
+    """
     directory.mkdir(parents=True)
     for part in _PARTS:
         source = REPOSITORY / part
@@ -38,7 +41,7 @@ def checkout(directory: Path, environments: list[str] | None = None) -> Path:
 
 @contextmanager
 def changed(checkout: Path, environment: str) -> Iterator[Any]:
-    """Give the environment's document to change, and write it back."""
+    """Yield the environment's document for changes, and write it back."""
     file = checkout / "environments" / f"{environment}.yaml"
     document = YAML().load(file)
     yield document

@@ -1,4 +1,4 @@
-"""What `ops check` costs beside a Python with one pydantic model, and `ops review` beside one synthesis."""
+"""The cost of `ops check` relative to a Python with one pydantic model, and of `ops review` relative to a synthesis."""
 
 import sys
 import tempfile
@@ -19,7 +19,7 @@ ONE: Final = "cdk synth of dev"
 
 
 def report_check(console: Console, scratch: Path, rounds: int) -> None:
-    """Measure and print what one runs after each edit; both programs find their bytecode."""
+    """Measure and print `ops check`, which people run after each edit; both programs find their bytecode."""
     env, project = measure.with_bytecode(scratch / "check"), checkout(scratch / "checked")
     model = "import pydantic; type('Model', (pydantic.BaseModel,), {})"
 
@@ -33,7 +33,7 @@ def report_check(console: Console, scratch: Path, rounds: int) -> None:
 
 
 def report_review(console: Console, scratch: Path, charts: Mapping[str, str], rounds: int) -> None:
-    """Measure and print reviews of a change of dev's file, where dev is alone and where it is one of six."""
+    """Measure and print reviews of a change of dev's file: dev alone, and dev as one of six environments."""
     env = measure.with_bytecode(scratch / "bytecode") | {"CDK_DISABLE_CLI_TELEMETRY": "true"}
     context = [part for key, value in charts.items() for part in ("--context", f"{key}={value}")]
     sides = {}
@@ -53,7 +53,7 @@ def report_review(console: Console, scratch: Path, charts: Mapping[str, str], ro
 
 
 def _synthesis(project: Path, env: Mapping[str, str], context: list[str]) -> Cost:
-    """What a review does once: the CDK CLI, without the validation of templates."""
+    """Run the CDK CLI once as a review does, without the validation of templates; return the cost."""
     cdk = [str(NODE), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk")]
     path = f"{Path(sys.prefix, 'bin')}:{NODE.parent}:{env['PATH']}"
     with tempfile.TemporaryDirectory() as out:

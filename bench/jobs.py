@@ -1,9 +1,9 @@
-"""What checkpoints and failures cost a job, on real Ray: `PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs`.
+"""The cost of checkpoints and failures on real Ray: `PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs`.
 
-Checkpoints are measured against torch.save with fsync on the same disk, in one process. A failure is a worker node
-killed under ray_jobs/pytorch_ddp.py, on two nodes of this machine: seconds between the last checkpoint before and the
-first after it, less those between two undisturbed. On a cluster the node's replacement comes on top
-(docs/explain/recovery.md).
+Checkpoints are compared with torch.save and fsync on the same disk, in one process. For a failure, a worker node is
+killed under ray_jobs/pytorch_ddp.py, on two nodes of this machine. Its cost is the time between the last checkpoint
+before and the first after the failure, minus the time between two undisturbed checkpoints. On a cluster the time for
+the node's replacement is added (docs/explain/recovery.md).
 """
 
 import argparse
@@ -34,8 +34,8 @@ RAY_JOBS: Final = REPOSITORY / "ray_jobs"
 HOURS_BETWEEN_FAILURES: Final = (1, 3, 24)
 _FAILURES: Final = 3
 _UNDISTURBED: Final = 6
-"""Checkpoints before each failure: what an interval takes."""
-_GOES_ON: Final = "goes on from step"
+"""Checkpoints before each failure, which show how long an interval takes."""
+_RESUMES: Final = "resumes from step"
 _WRITTEN: Final = re.compile(r"checkpoint of step (\d+) written")
 
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--directory", type=Path, help="where to write (a temporary directory)")
     options = parser.parse_args()
-    # What PyTorch says of its own deprecations would stand between the figures.
+    # PyTorch's warnings about its own deprecations would appear between the figures.
     warnings.filterwarnings("ignore", module="torch")
     # Ray's processes inherit these.
     os.environ |= {"PYTHONPATH": str(RAY_JOBS), "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
@@ -100,7 +100,7 @@ def _actions(directory: Path, weights: int) -> dict[str, Callable[[], object]]:
 
 
 def _failures(directory: Path) -> None:
-    # As patient with a silent node as Ray is by itself.
+    # With Ray's default patience with a silent node.
     with Nodes(system_config={}) as nodes:
         nodes.be(workers=2)
         with _training(directory, nodes.address) as training:
@@ -109,7 +109,7 @@ def _failures(directory: Path) -> None:
     told = ", ".join(f"{seconds:.1f}" for seconds in lost)
     print(f"seconds lost by a killed worker node, replaced at once: {median:.1f} (median of {told})")
     shares = ", ".join(f"{median / 3600 / hours:.2%} every {hours} h" for hours in HOURS_BETWEEN_FAILURES)
-    print(f"share of the time lost at one failure: {shares}; half a checkpoint interval on average comes on top")
+    print(f"share of the time lost at one failure: {shares}; plus half a checkpoint interval on average")
 
 
 def _lose_a_node(nodes: Nodes, training: "_Training") -> float:
@@ -121,7 +121,7 @@ def _lose_a_node(nodes: Nodes, training: "_Training") -> float:
 
 
 class _Training:
-    """A training in a process of its own; what it printed, and when."""
+    """A training in a process of its own, with the lines that it printed and their times."""
 
     def __init__(self, job: "subprocess.Popen[str]") -> None:
         self._job = job
@@ -130,19 +130,19 @@ class _Training:
         self._reader.start()
 
     def checkpoints(self) -> list[float]:
-        """When each was written."""
+        """Return when each checkpoint was written."""
         return [at for at, line in list(self._lines) if _WRITTEN.search(line)]
 
     def wait_for(self, checkpoints: int) -> None:
-        """Wait until there are so many. Ends the program when the job ends before."""
+        """Wait for so many checkpoints. End the program if the job ends first."""
         self._wait(lambda: len(self.checkpoints()) >= checkpoints)
 
     def restarts(self) -> list[float]:
-        """When it went on from a checkpoint."""
-        return [at for at, line in list(self._lines) if _GOES_ON in line]
+        """Return when the job resumed from a checkpoint."""
+        return [at for at, line in list(self._lines) if _RESUMES in line]
 
     def seconds_lost(self, restarts: int) -> float:
-        """Wait for a checkpoint after more than so many restarts; return what that took beyond an interval."""
+        """Wait for a checkpoint after more than so many restarts; return the seconds beyond an undisturbed interval."""
         self._wait(lambda: len(self.restarts()) > restarts)
         restarted = self.restarts()[-1]
         self._wait(lambda: self.checkpoints()[-1] > restarted)
@@ -159,7 +159,7 @@ class _Training:
         while not reached():
             if self._job.poll() is not None:
                 tail = "".join(line for _, line in self._lines[-20:])
-                sys.exit(f"{tail}the job ended with {self._job.returncode} before it was to be measured")
+                sys.exit(f"{tail}the job ended with exit code {self._job.returncode} before the measurement")
             time.sleep(0.05)
 
 

@@ -21,11 +21,11 @@ class Cost:
 
 
 Costs = Mapping[str, Sequence[Cost]]
-"""A cost for each round, by command; a round has a cost of every command."""
+"""The costs of each command, one per round; every round has a cost of every command."""
 
 
 def run(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Cost:
-    """Run a program to its end, and return its cost. Raises RuntimeError with its last lines when it fails."""
+    """Run a program to its end and return its cost. Raises RuntimeError with its last lines if it fails."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run(argv, cwd=cwd, env=env, text=True, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -41,7 +41,7 @@ def with_bytecode(directory: Path) -> dict[str, str]:
 
 
 def in_turn(commands: Mapping[str, Callable[[], Cost]], rounds: int) -> Costs:
-    """Return the costs of so many rounds, after one that warms caches up."""
+    """Run the commands in turn for `rounds` rounds after one that warms up caches; return the costs."""
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for round_ in range(rounds + 1):
         for name, command in commands.items():
@@ -58,12 +58,12 @@ def ratio(costs: Costs, name: str, yardstick: str, seconds: Callable[[Cost], flo
 
 
 def each_more(costs: Costs, more: str, fewer: str, number: int) -> float:
-    """Return which share of `fewer`'s CPU time each of the `number` things takes that `more` has beyond it."""
+    """Return the CPU time of each of the `number` things that `more` has beyond `fewer`, as a share of `fewer`'s."""
     return (ratio(costs, more, fewer, lambda cost: cost.cpu) - 1) / number
 
 
 def table(title: str, costs: Costs, yardstick: str) -> Table:
-    """Return a row of medians for each command; the ratios are to `yardstick`."""
+    """Return a table with a row of medians for each command; the ratios are relative to `yardstick`."""
     drawn = Table("command", title=title, box=None, title_justify="left", pad_edge=False)
     for column in ("CPU s", "ratio", "wall s", "ratio"):
         drawn.add_column(column, justify="right")

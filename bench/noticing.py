@@ -20,7 +20,7 @@ _PATIENCE = 60.0
 
 
 def report(console: Console, directory: Path) -> None:
-    """Kill each program of a control plane, and print after how long that was told."""
+    """Kill each program of a control plane, and print after how many seconds this was reported."""
     told: Queue[ProgramEndedError] = Queue()
     plane = ControlPlane(directory, binaries.ensure(BINARIES, console.print), name="bench")
     plane.failed = told.put

@@ -1,4 +1,4 @@
-"""What a synthesis costs beside the smallest app with a VPC and an EKS cluster, and what each further part adds."""
+"""The cost of a synthesis relative to the smallest app with a VPC and an EKS cluster, and of each additional part."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ class Synthesis:
     context: Mapping[str, str] = field(default_factory=dict)
 
     def cost(self, *, validated: bool) -> Cost:
-        """Synthesise, with or without CDK's validation of the templates."""
+        """Synthesise, with or without CDK's validation of the templates; return the cost."""
         context = json.loads((self.directory / "cdk.json").read_text())["context"] | dict(self.context)
         with tempfile.TemporaryDirectory() as out:
             env = measure.with_bytecode(self.bytecode) | {
@@ -45,7 +45,7 @@ class Synthesis:
 
 
 def report(console: Console, scratch: Path, charts: Mapping[str, str], rounds: int) -> None:
-    """Measure and print; `charts` is the context that says which charts there are."""
+    """Measure and print syntheses; `charts` is the CDK context that selects the charts."""
     apps = _apps(scratch, charts)
     for title, validated in (("synthesis with validation", True), ("synthesis with CDK_VALIDATION=false", False)):
         commands = {name: _command(app, validated=validated) for name, app in apps.items()}
@@ -88,7 +88,7 @@ def _more_clusters(directory: Path) -> Path:
         clusters = document["ray"]["clusters"]
         clusters += named_copies(clusters[-1], EXTRA_CLUSTERS)
         for group in document["hyperpod"]["instance_groups"]:
-            # A node for each of their heads and workers.
+            # A node for each head and worker.
             group["count"] *= EXTRA_CLUSTERS + 1
     return directory
 

@@ -1,4 +1,4 @@
-"""The reaper's rule: what becomes of a pod of Ray's namespace, given the pod, its node and the time."""
+"""The reaper's rule: keep, delete or force-delete a pod of Ray's namespace, given the pod, its node and the time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,23 +8,26 @@ from typing import Any, Final, Self
 
 Object = dict[str, Any]
 
-# AWS docs: sagemaker-hyperpod-eks-resiliency-node-labels. HyperPod is about to take the node away or to restart it, and
-# evicts nothing: the label comes without a NoExecute taint.
+# AWS docs: sagemaker-hyperpod-eks-resiliency-node-labels. HyperPod is about to replace or reboot the node, but evicts
+# no pods: the label comes without a NoExecute taint.
 HEALTH_LABEL: Final = "sagemaker.amazonaws.com/node-health-status"
 PENDING: Final = frozenset({"UnschedulablePendingReplacement", "UnschedulablePendingReboot"})
 
 LABELS: Final = ("ray.io/cluster", "ray-on-hyperpod/submitter")
-"""Labels of Ray's pods and of the job supervisors'. Two of a kind at a time do no harm: Ray knows its workers by their
-address, a supervisor acts under a Lease. Whoever runs anything else here may count on one at most: it is left alone."""
+"""Labels of the pods that the reaper may delete: Ray's and the job supervisors'.
+
+A replacement may run beside such a pod without harm: Ray identifies its workers by their address, and a supervisor acts
+under a Lease. The owner of any other pod may rely on at most one instance, so the reaper leaves other pods alone.
+"""
 
 _JOBS_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 
 PATIENCE_SECONDS: Final = 5.0
-"""What a deletion gets beyond what it is due, so that a kubelet that is only slow does it in order."""
+"""Extra time after a deletion is due, so that a kubelet that is only slow can end the pod in order."""
 
 
 class Action(StrEnum):
-    """KEEP: nothing. DELETE: with the pod's own grace period. FORCE: the object goes at once."""
+    """KEEP: leave the pod. DELETE: delete it with its own grace period. FORCE: remove its object at once."""
 
     KEEP = "keep"
     DELETE = "delete"
@@ -41,7 +44,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Owner:
-    """The object that made the pod."""
+    """The object that controls the pod."""
 
     api_version: str
     kind: str
@@ -51,39 +54,39 @@ class Owner:
 
 @dataclass(frozen=True)
 class Deletion:
-    """When a deletion was asked for, and when its grace period ends, in seconds since the epoch."""
+    """When a deletion was requested, and when its grace period ends, in seconds since the epoch."""
 
     asked_at: float
     due_at: float
 
     @property
     def forced(self) -> bool:
-        """Whether it had no grace period: only a finalizer keeps the object of such a pod."""
+        """Return whether the deletion has no grace period: only a finalizer then keeps the pod's object."""
         return self.asked_at == self.due_at
 
 
 @dataclass(frozen=True)
 class Pod:
-    """What matters of a pod."""
+    """The fields of a pod that the rule needs."""
 
     name: str
     uid: str
     resource_version: str
     node: str
-    """Empty before it is scheduled."""
+    """Empty until the pod is scheduled."""
     owner: Owner | None
     deletion: Deletion | None
-    """None when nobody asked for it."""
+    """None if nobody has requested it."""
     ours: bool
-    """Whether it has one of `LABELS`."""
+    """Whether the pod has one of `LABELS`."""
     counted: bool
-    """Whether a Job holds its object until it has counted how it ended."""
+    """Whether a Job's finalizer keeps the object until the Job has counted the pod's result."""
     shuns: frozenset[str]
-    """Those of `PENDING` that its own placement excludes: its replacement cannot come back to such a node."""
+    """States of `PENDING` that the pod's placement excludes: its replacement cannot be scheduled to such a node."""
 
     @classmethod
     def of(cls, pod: Object) -> Self:
-        """Read a pod as the API server gives it."""
+        """Return a pod from the API server's object."""
         metadata, spec = pod["metadata"], pod["spec"]
         return cls(
             name=metadata["name"],
@@ -100,19 +103,19 @@ class Pod:
 
 @dataclass(frozen=True)
 class Node:
-    """What matters of a node."""
+    """The fields of a node that the rule needs."""
 
     name: str
     unready_since: float | None
-    """When its Ready condition left True (it is False or Unknown), in seconds since the epoch; None while it is True,
-    and before a new node's first report."""
+    """When the Ready condition became False or Unknown, in seconds since the epoch; None while it is True, and before
+    a new node's first report."""
     health: str
-    """HyperPod's word on it; empty without the label."""
+    """The value of `HEALTH_LABEL`; empty without the label."""
     cordoned: bool
 
     @classmethod
     def of(cls, node: Object) -> Self:
-        """Read a node as the API server gives it."""
+        """Return a node from the API server's object."""
         conditions = node.get("status", {}).get("conditions") or []
         unready = [item for item in conditions if item["type"] == "Ready" and item["status"] != "True"]
         return cls(
@@ -124,47 +127,53 @@ class Node:
 
 
 def decide(pod: Pod, node: Node | None, now: float, unready_seconds: float) -> Verdict:
-    """Say what becomes of `pod`, whose node is `node` (None: there is no such node) at time `now`.
+    """Return what to do with `pod` at time `now`.
 
-    `unready_seconds` is how long a node must be NotReady or Unknown before it counts as lost: what the pods tolerate.
+    Args:
+        pod: the pod.
+        node: the pod's node; None if it does not exist.
+        now: seconds since the epoch.
+        unready_seconds: a node counts as lost after it was NotReady or Unknown for this time, which the pods tolerate.
     """
     if not pod.ours:
-        return Verdict(Action.KEEP, "it is neither Ray's nor a job supervisor's")
+        return Verdict(Action.KEEP, "it is not a pod of Ray or of a job supervisor")
     if not pod.node:
-        return Verdict(Action.KEEP, "it was never placed on a node")
+        return Verdict(Action.KEEP, "it was never scheduled to a node")
     if pod.deletion is None:
         return _of_a_living_pod(pod, node)
     if pod.deletion.forced:
-        return Verdict(Action.KEEP, "it is force-deleted already; a finalizer holds it")
+        return Verdict(Action.KEEP, "it is already force-deleted; a finalizer keeps its object")
     return _of_a_terminating_pod(pod.node, pod.deletion, node, now, unready_seconds)
 
 
 def _of_a_terminating_pod(
     name: str, deletion: Deletion, node: Node | None, now: float, unready_seconds: float
 ) -> Verdict:
-    """A silent kubelet does not hear of the deletion: nobody counts the grace period on a lost node, and to wait for it
-    would only keep the replacement away. A kubelet that reports to be not ready may be at it, and goes on with it. In
-    both cases the pod may still run: to force-delete takes the object away, not the processes.
+    """Return what to do with a pod whose deletion was requested.
+
+    On a lost node the grace period does not count: its kubelet does not know of the deletion, and waiting would only
+    delay the replacement. A kubelet that reports NotReady may already be ending the pod, and continues. In both cases
+    the pod may still run: a forced deletion removes the object, not the processes.
     """
     if node is None:
-        return _after(deletion.asked_at, now, f"node {name} does not exist any more")
+        return _after(deletion.asked_at, now, f"node {name} no longer exists")
     if node.unready_since is not None and now - node.unready_since >= unready_seconds:
         since = f"{now - node.unready_since:.0f} s"
         return _after(
             deletion.asked_at, now, f"node {name} has not been Ready for {since}; the pod may still run there"
         )
     if node.health in PENDING:
-        return _after(deletion.due_at, now, f"node {name} is {node.health} and did not end it in its grace period")
-    return Verdict(Action.KEEP, f"node {name} is there to end it")
+        return _after(deletion.due_at, now, f"node {name} is {node.health} and did not end the pod in its grace period")
+    return Verdict(Action.KEEP, f"the kubelet of node {name} ends it")
 
 
 def _of_a_living_pod(pod: Pod, node: Node | None) -> Verdict:
     if node is None:
-        return Verdict(Action.KEEP, "Kubernetes itself collects the pods of a node that is gone")
+        return Verdict(Action.KEEP, "Kubernetes itself deletes the pods of a node that no longer exists")
     if node.health not in PENDING:
-        return Verdict(Action.KEEP, f"node {node.name} keeps it, or Kubernetes evicts it")
+        return Verdict(Action.KEEP, f"node {node.name} is not about to be replaced or rebooted")
     if not node.cordoned and node.health not in pod.shuns:
-        return Verdict(Action.KEEP, f"its replacement could be placed on node {node.name} again, without end")
+        return Verdict(Action.KEEP, f"its replacement could be scheduled to node {node.name} again and again")
     return Verdict(Action.DELETE, f"node {node.name} is {node.health}")
 
 
@@ -186,12 +195,12 @@ def _owner(metadata: Object) -> Owner | None:
 
 
 def _admits(spec: Object, health: str) -> bool:
-    """Whether a pod's node selector and required node affinity admit a node of that health, all else aside."""
+    """Return whether a pod's node selector and required node affinity admit a node with this health label."""
     if (spec.get("nodeSelector") or {}).get(HEALTH_LABEL, health) != health:
         return False
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    # Terms are alternatives, the expressions of a term all hold.
+    # Terms are alternatives; all expressions of a term must hold.
     return required is None or any(
         all(_holds(expression, health) for expression in _on_health(term)) for term in required["nodeSelectorTerms"]
     )

@@ -1,8 +1,8 @@
 """The job supervisor's rule: what follows the end of an attempt of a run.
 
-Ray 2.42.1 does not say why a job failed. Whether it was the infrastructure or the code is told from three things: what
-Ray says when it was not the entry point that ended, the names of Ray's and NCCL's failures in the last lines of the
-output, and the Ray pods that were lost since the last progress.
+Ray 2.42.1 does not say why a job failed. Three facts show whether the infrastructure or the code failed: Ray's message
+if the entry point did not end by itself, names of Ray's and NCCL's failures in the last lines of the output, and Ray
+pods that were lost since the last progress.
 """
 
 import re
@@ -12,29 +12,29 @@ from enum import StrEnum
 from typing import Final
 
 LOST: Final = "LOST"
-"""The status of a job that its head forgot: the head was started anew, and Ray keeps jobs in the head's memory."""
+"""The status of a job that the head forgot: the head was restarted, and Ray keeps jobs in the head's memory."""
 
 STOPPED_CODE: Final = 130
-"""Exit code of a run that was stopped: a shell's for what somebody interrupted."""
+"""Exit code of a stopped run: the shell's code for an interrupted command."""
 
 PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]+) written\b")
-"""What a job prints once a checkpoint is safe (ray_jobs/resume.py does): how far it reaches, in a unit that grows."""
+"""What a job prints once a checkpoint is safe (as ray_jobs/resume.py does): its progress, a number that grows."""
 
 BAD_INPUT: Final = 2
-"""Exit code of a job that cannot work as it was called; another attempt would end the same way."""
+"""Exit code of a job with invalid input; another attempt would end the same way."""
 
 _FIRST_DELAY: Final = 2.0
 _LONGEST_DELAY: Final = 300.0
 _DEFAULT_CODE: Final = 1
 
-# How Ray begins the message of a job whose entry point did not end by itself (ray: dashboard/modules/job/
-# job_manager.py): the actor that watches over it was lost, did not start in time or found no place.
+# How Ray's message begins if a job's entry point did not end by itself (ray: dashboard/modules/job/job_manager.py): the
+# actor that supervises the entry point was lost, did not start in time or could not be scheduled.
 _RAYS_OWN: Final = (
     "Unexpected error occurred",
     "Job supervisor actor failed to start",
     "Job supervisor actor could not be scheduled",
 )
-# Ray's exceptions for what is lost with a node or a process, and what the other ranks see of it.
+# Ray's exceptions for a lost node or process, and what the other ranks report of the loss.
 _SIGNS: Final = re.compile(
     r"\b(ActorDiedError|ActorUnavailableError|NodeDiedError|WorkerCrashedError|LocalRayletDiedError|RaySystemError"
     r"|ObjectLostError|OwnerDiedError|ObjectFetchTimedOutError|ObjectReconstructionFailed\w*Error|RpcError"
@@ -55,7 +55,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Ending:
-    """How an attempt ended; `status` is Ray's, or LOST."""
+    """How an attempt ended; `status` is Ray's job status, or LOST."""
 
     status: str
     exit_code: int | None = None
@@ -65,12 +65,12 @@ class Ending:
     lost_pods: Sequence[str] = ()
     """Pods of the RayCluster that were lost since the last progress, or since the attempt began."""
     progressed: bool = False
-    """Whether the run came further than ever before."""
+    """Whether the run made more progress than ever before."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """`attempts`: submissions at most, in all. `stalled`: those in a row at most that fail without any progress."""
+    """Maxima of a run. `attempts`: submissions in total. `stalled`: failures in a row without progress."""
 
     attempts: int
     stalled: int
@@ -78,7 +78,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What follows. `exit_code` is None when the run is submitted again, after `delay` seconds."""
+    """What follows the end of an attempt. `exit_code` is None if the run is submitted again after `delay` seconds."""
 
     cause: Cause
     reason: str
@@ -89,15 +89,21 @@ class Verdict:
 
     @property
     def again(self) -> bool:
-        """Whether the run is submitted again."""
+        """Return whether the run is submitted again."""
         return self.exit_code is None
 
 
 def decide(ending: Ending, *, attempts: int, stalled: int, limits: Limits) -> Verdict:
-    """Say what follows the end of an attempt, after `attempts` of them, the last `stalled` before it without progress.
+    """Return what follows the end of an attempt.
 
-    The infrastructure's failures are tried again until too many in a row bring no progress. A failure of the code is
-    tried again only when the run came further meanwhile: what fails twice at the same place would do so for ever.
+    A failure of the infrastructure is retried until too many in a row bring no progress. A failure of the code is
+    retried only if the attempt made progress: code that fails twice at the same place would fail there forever.
+
+    Args:
+        ending: how the attempt ended.
+        attempts: number of attempts, this one included.
+        stalled: failures in a row without progress before this one.
+        limits: of the run.
     """
     if ending.status == "SUCCEEDED":
         return Verdict(Cause.SUCCESS, "the job succeeded", 0)
@@ -112,13 +118,13 @@ def decide(ending: Ending, *, attempts: int, stalled: int, limits: Limits) -> Ve
 
 
 def _against(ending: Ending, cause: Cause, failures: int, attempts: int, limits: Limits) -> str:
-    """What speaks against another attempt; empty when nothing does."""
+    """Return the reason against another attempt; empty if there is none."""
     if ending.exit_code == BAD_INPUT:
         return "another attempt would end the same way"
     if cause is Cause.CODE and not ending.progressed:
-        return "not tried again, as it came no further"
+        return "not retried: it made no progress"
     if failures >= limits.stalled:
-        return f"{failures} in a row without progress, {limits.stalled} are allowed"
+        return f"{failures} failures in a row without progress, {limits.stalled} are allowed"
     if attempts >= limits.attempts:
         return f"that was attempt {attempts} of {limits.attempts}"
     return ""
@@ -126,7 +132,7 @@ def _against(ending: Ending, cause: Cause, failures: int, attempts: int, limits:
 
 def _cause(ending: Ending) -> tuple[Cause, str]:
     if ending.exit_code == BAD_INPUT:
-        return Cause.CODE, "the job cannot work as it was called (exit code 2)"
+        return Cause.CODE, "the job rejected its input (exit code 2)"
     if ending.status == LOST:
         return Cause.INFRASTRUCTURE, "the head was lost, and with it the job"
     if ending.exit_code is None and ending.message.startswith(_RAYS_OWN):
@@ -143,7 +149,7 @@ def _cause(ending: Ending) -> tuple[Cause, str]:
 
 
 def _exit_code(code: int | None) -> int:
-    """As a shell has it: 128 and the signal's number. A job that failed never ends with 0."""
+    """Return the exit code as a shell does: for a signal, 128 plus its number. A failed job never ends with 0."""
     if code is None:
         return _DEFAULT_CODE
     return (128 - code if code < 0 else code) or _DEFAULT_CODE

@@ -1,4 +1,4 @@
-"""A job's output: shown as it comes, and searched for progress."""
+"""A job's output, shown as it arrives and searched for progress."""
 
 import sys
 from collections import deque
@@ -14,7 +14,7 @@ _LONGEST_LINE: Final = 10_000
 
 
 class JobOutput:
-    """The output of one job, whose head may be away at times: Ray tells it from the beginning each time."""
+    """The output of one job. The head may be unavailable at times; on each connection Ray sends all output again."""
 
     def __init__(self, submission_id: str) -> None:
         self._submission_id = submission_id
@@ -24,10 +24,10 @@ class JobOutput:
         self._line = ""
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self.progress = -1
-        """The furthest that the job told of."""
+        """The highest progress that the job has printed; -1 before the first."""
 
     def follow(self, ray: RayJobs, seconds: float) -> bool:
-        """Show what comes within `seconds`; False once Ray has told all, or cannot be heard."""
+        """Show the output of the next `seconds`; return False once it is complete or Ray does not answer."""
         try:
             if self._socket is None:
                 self._socket, self._skip = ray.tail(self._submission_id), self._shown
@@ -41,13 +41,13 @@ class JobOutput:
         return messages is not None
 
     def close(self) -> None:
-        """Listen no longer; `follow` begins anew, and shows nothing twice."""
+        """Close the connection; the next `follow` connects again and shows nothing twice."""
         if self._socket:
             self._socket.close()
             self._socket = None
 
     def end(self) -> list[str]:
-        """End the last line; return the last lines."""
+        """Close the connection, end an unfinished line, and return the last lines."""
         self.close()
         if self._line:
             sys.stdout.write("\n")

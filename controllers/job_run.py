@@ -1,4 +1,4 @@
-"""A run of the user's job: what is run, and what must be known of it to go on with it."""
+"""A run of the user's job, and the state that a successor needs to continue it."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,9 +9,9 @@ from controllers.kubernetes_api import Object
 
 @dataclass(frozen=True)
 class Run:
-    """What is run: `entrypoint` is a shell's line, `package` a zip file that becomes its working directory.
+    """A run: `entrypoint` is a shell command line, `package` a zip file that becomes its working directory.
 
-    `first_attempt` is higher than 1 for a run that is gone on with under the same name.
+    `first_attempt` is higher than 1 if a run is resumed under the same name.
     """
 
     name: str
@@ -23,29 +23,29 @@ class Run:
     first_attempt: int
 
     def submission_id(self, attempt: int) -> str:
-        """Ray's id of an attempt."""
+        """Return Ray's submission id of an attempt."""
         return f"{self.name}-{attempt}"
 
 
 @dataclass
 class State:
-    """What a successor must know; `attempt` is the one that runs or comes next."""
+    """The state that a successor needs; `attempt` is the current or the next one."""
 
     attempt: int
     session: str = ""
-    """The life of the head that the attempt is for; empty before there is one."""
+    """Ray's session (one life of the head) to which the attempt belongs; empty before there is one."""
     stalled: int = 0
     """Failures in a row without progress."""
     progress: int = -1
-    """How far the run came, in the job's own unit; -1 when it does not say."""
+    """Progress of the run in the job's own unit; -1 if the job prints none."""
     progressed: bool = False
-    """Whether this attempt came further than all before."""
+    """Whether this attempt made more progress than all before."""
     phase: str = "starting"
     reason: str = ""
     exit_code: int | None = None
-    """The run's, once it is over."""
+    """The run's exit code once the run is over."""
 
     @classmethod
     def of(cls, saved: Object) -> Self:
-        """Read what was saved, by whatever version of this program."""
+        """Return the saved state; any version of this program may have saved it."""
         return cls(**{field.name: saved[field.name] for field in fields(cls) if field.name in saved})

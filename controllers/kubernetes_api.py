@@ -1,4 +1,4 @@
-"""The Kubernetes API from within a pod: requests with the pod's service account, and copies that a watch keeps."""
+"""The Kubernetes API from within a pod: requests with the pod's service account, and watched copies of collections."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ CONFLICT: Final = 409
 GONE: Final = 410
 
 _TIMEOUT: Final = 10.0
-# A watch is renewed often: a connection that died unnoticed is then noticed within the same time.
+# Watches are renewed often, so that a dead connection is noticed within this time.
 _WATCH_SECONDS: Final = 30
 _PAGE: Final = 250
 _FIRST_PAUSE: Final = 0.2
@@ -29,7 +29,7 @@ _LONGEST_PAUSE: Final = 10.0
 
 
 class ApiError(Exception):
-    """The API server refused a request; `status` is HTTP's, or NO_ANSWER when there was none."""
+    """The API server refused a request; `status` is the HTTP status, or NO_ANSWER if there was no answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}" if status else message)
@@ -38,7 +38,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class ApiServer:
-    """Where the API server is, and the directory with the service account's `token` and `ca.crt`."""
+    """The address of the API server, and the directory with the service account's `token` and `ca.crt`."""
 
     host: str
     port: int
@@ -46,9 +46,9 @@ class ApiServer:
 
 
 class Api:
-    """One connection, for one thread; it is opened when needed and kept until `close`.
+    """A connection for one thread, opened when needed and kept until `close`.
 
-    Every method raises ApiError. The token is read for each request: the kubelet renews it.
+    Every method raises ApiError. The token is read for each request, because the kubelet renews it.
     """
 
     def __init__(self, cluster: ApiServer) -> None:
@@ -56,7 +56,7 @@ class Api:
         self._connection: http.client.HTTPSConnection | None = None
 
     def close(self) -> None:
-        """Close the connection: the server would close an idle one, which only the next request would notice."""
+        """Close the connection: the server closes an idle one, and only the next request would notice that."""
         if self._connection:
             self._connection.close()
             self._connection = None
@@ -66,11 +66,11 @@ class Api:
         return self._json("GET", path, query)
 
     def create(self, path: str, body: Object) -> Object:
-        """Create an object in a collection."""
+        """Create an object in a collection; return it."""
         return self._json("POST", path, {}, body)
 
     def update(self, path: str, body: Object) -> Object:
-        """Replace an object; CONFLICT when it is not at `body`'s resourceVersion any more."""
+        """Replace an object; return it. CONFLICT: the object no longer has `body`'s resourceVersion."""
         return self._json("PUT", path, {}, body)
 
     def delete(self, path: str, options: Object) -> Object:
@@ -130,7 +130,7 @@ class Api:
         raise ApiError(response.status, _message(text))
 
     def _open(self, timeout: float) -> http.client.HTTPSConnection:
-        if self._connection is None or self._connection.sock is None:  # the server may have ended it with its answer
+        if self._connection is None or self._connection.sock is None:  # the server may have closed it after its answer
             trusted = ssl.create_default_context(cafile=str(self._cluster.account / "ca.crt"))
             self._connection = http.client.HTTPSConnection(self._cluster.host, self._cluster.port, context=trusted)
             self._connection.timeout = timeout
@@ -140,9 +140,9 @@ class Api:
 
 
 class Mirror(threading.Thread, Generic[T]):
-    """What `parse` makes of each object of a collection, by name, kept by a list and watches that follow it.
+    """A copy of a collection: the result of `parse` by object name, kept up to date by a list and then watches.
 
-    A copy can lag behind: who acts on it reads the object itself first. `failed` is told of every error.
+    The copy can lag behind: read the object itself before acting on it. `failed` is called with every error.
     """
 
     def __init__(
@@ -166,20 +166,20 @@ class Mirror(threading.Thread, Generic[T]):
         self._ending = threading.Event()
 
     def snapshot(self) -> dict[str, T]:
-        """The objects now; empty before the first list."""
+        """Return the current objects by name; empty before the first list."""
         with self._lock:
             return dict(self._objects)
 
     def silence(self) -> float:
-        """Seconds since the API server last answered; infinite before the first list."""
+        """Return the seconds since the API server last answered; infinite before the first list."""
         return time.monotonic() - self._heard_at
 
     def stop(self) -> None:
-        """Let it end, with the watch that is open."""
+        """Let the thread end together with its current watch."""
         self._ending.set()
 
     def run(self) -> None:
-        """List, then watch from there; list again only when the server has forgotten that point (410)."""
+        """List, then watch from that version; list again only if the server no longer knows the version (410)."""
         pause = _FIRST_PAUSE
         while not self._ending.is_set():
             try:
@@ -193,7 +193,7 @@ class Mirror(threading.Thread, Generic[T]):
                     self._version = ""
                 self._failed(error)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-            self._ending.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas do not come at once
+            self._ending.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas retry at different times
 
     def _list(self) -> None:
         found: dict[str, T] = {}

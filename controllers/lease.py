@@ -1,4 +1,4 @@
-"""A Lease that one process of several holds, and in whose annotation it keeps what its successor must know."""
+"""A Lease that one process of several holds; its annotation keeps the state that a successor needs."""
 
 import json
 import threading
@@ -20,10 +20,10 @@ class LeaseLostError(Exception):
 
 
 class Lease:
-    """A Lease of the namespace; `seconds` without a renewal make it free.
+    """A Lease of the namespace, which is free after `seconds` without a renewal.
 
-    A holder's clock and a successor's are never compared: a successor waits until it has itself seen no renewal for
-    `seconds`, a holder trusts its Lease for less.
+    The clocks of holder and successor are never compared: a successor waits until it has itself seen no renewal for
+    `seconds`, and a holder relies on its Lease for a shorter time.
     """
 
     def __init__(self, api: Api, namespace: str, name: str, holder: str, *, seconds: int, owner: Object) -> None:
@@ -38,15 +38,15 @@ class Lease:
         self._renewed_at = float("-inf")
 
     def acquire(self, ending: threading.Event, waits: Callable[[str], None]) -> Object | None:
-        """Return the state that the last holder left ({} when there was none); None when `ending` was set first.
+        """Return the state that the last holder left ({} if there was none), or None if `ending` was set first.
 
-        `waits` is told once for whom it waits. Raises ApiError.
+        `waits` is called once with each holder that this process waits for. Raises ApiError.
         """
         seen, since, told = "", 0.0, ""
         while not ending.is_set():
             lease = self._read_or_create()
             if lease["metadata"]["ownerReferences"] != [self._owner]:
-                # Of an object of the same name that was deleted: the garbage collector is about to take it.
+                # It belongs to a deleted object of the same name: the garbage collector is about to delete it.
                 ending.wait(_POLL)
                 continue
             holder = lease["spec"].get("holderIdentity") or ""
@@ -68,7 +68,7 @@ class Lease:
         return None
 
     def save(self, state: Object) -> None:
-        """Renew it with a state. Raises LeaseLostError, and ApiError when there is no answer."""
+        """Renew the Lease and save a state in it. Raises LeaseLostError, and ApiError if there is no answer."""
         self._lease["metadata"].setdefault("annotations", {})[STATE] = json.dumps(state)
         try:
             self._write(self._holder)
@@ -78,21 +78,21 @@ class Lease:
             self._look_again()
 
     def seconds_left(self) -> float:
-        """How long nobody else can hold it."""
+        """Return for how many seconds nobody else can hold the Lease."""
         return self._renewed_at + self._seconds - time.monotonic()
 
     def release(self) -> None:
-        """Let the next one have it at once. Raises ApiError."""
+        """Free the Lease for the next holder. Raises ApiError."""
         self._write("")
 
     def _look_again(self) -> None:
-        """Somebody wrote to it: it is still ours when only its annotations or labels were touched."""
+        """Read and renew a Lease that somebody else changed; it is still ours if its holder is unchanged."""
         state = self._lease["metadata"].get("annotations", {}).get(STATE)
         try:
             lease = self._api.get(self._path)
         except ApiError as error:
             if error.status == NOT_FOUND:
-                raise LeaseLostError(f"Lease {self._name} is gone") from error
+                raise LeaseLostError(f"Lease {self._name} was deleted") from error
             raise
         holder = lease["spec"].get("holderIdentity")
         if holder != self._holder:
@@ -104,7 +104,7 @@ class Lease:
             self._write(self._holder)
         except ApiError as error:
             if error.status == CONFLICT:
-                raise LeaseLostError(f"Lease {self._name} is written by others") from error
+                raise LeaseLostError(f"Lease {self._name} is also written by another process") from error
             raise
 
     def _read_or_create(self) -> Object:
@@ -129,7 +129,7 @@ class Lease:
         }
 
     def _write(self, holder: str) -> None:
-        # From before the request: it is not known when in between the server wrote it.
+        # Take the time before the request: the server may write the Lease at any moment until it answers.
         now = time.monotonic()
         renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec = self._lease["spec"] | {"holderIdentity": holder, "renewTime": renewed}

@@ -1,4 +1,4 @@
-"""The pods of one RayCluster: where its head is, and which of them were lost."""
+"""The pods of one RayCluster: the address of its head, and the pods that were lost."""
 
 from controllers.kubernetes_api import Api, Object
 
@@ -7,7 +7,7 @@ _KIND: str = "ray.io/node-type"
 
 
 class RayClusterPods:
-    """What `look` saw. A pod that ran and is gone, failed or about to end counts as lost until `forget`."""
+    """The pods at the last `look`. A pod that ran and is gone, failed or terminating counts as lost until `forget`."""
 
     def __init__(self, api: Api, namespace: str, cluster: str) -> None:
         self._api = api
@@ -16,15 +16,15 @@ class RayClusterPods:
         self._running: dict[str, str] = {}
         self._lost: dict[str, str] = {}
         self.head: str | None = None
-        """Address of the head; None without a running one."""
+        """IP address of the head; None if no head is running."""
 
     @property
     def lost(self) -> list[str]:
-        """The lost ones, in words."""
+        """Return a phrase for each lost pod: its name and node."""
         return sorted(self._lost.values())
 
     def look(self) -> None:
-        """See the pods as they are now. Raises ApiError."""
+        """Read the pods' current state. Raises ApiError."""
         pods = self._api.get(self._path, labelSelector=self._selector)["items"]
         running = {pod["metadata"]["uid"]: pod for pod in pods if _runs(pod)}
         self._lost |= {uid: name for uid, name in self._running.items() if uid not in running}
@@ -33,7 +33,7 @@ class RayClusterPods:
         self.head = heads[0]["status"].get("podIP") if heads else None
 
     def forget(self) -> None:
-        """Count anew."""
+        """Forget the lost pods."""
         self._lost.clear()
 
 

@@ -25,7 +25,7 @@ _UPLOAD_TIMEOUT: Final = 60.0
 
 
 class RayError(Exception):
-    """Ray refused a request; `status` is HTTP's."""
+    """Ray refused a request; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"Ray answers {status}: {message}")
@@ -33,23 +33,23 @@ class RayError(Exception):
 
 
 class HeadUnavailableError(Exception):
-    """The head gives no answer, or not yet a usable one."""
+    """The head does not answer, or does not give a usable answer yet."""
 
 
 @dataclass(frozen=True)
 class RayJob:
-    """What Ray tells of a job. `status`: PENDING, RUNNING, or one of `ENDED`."""
+    """A job as Ray reports it. `status`: PENDING, RUNNING, or one of `ENDED`."""
 
     submission_id: str
     status: str
     message: str
     exit_code: int | None
-    """The entry point's; negative: the signal that ended it. None where Ray knows none."""
+    """The entry point's exit code; negative: the signal that ended it; None if Ray knows none."""
     metadata: Mapping[str, str]
 
     @classmethod
     def of(cls, details: Mapping[str, Any]) -> Self:
-        """Read Ray's JobDetails."""
+        """Return a job from Ray's JobDetails."""
         return cls(
             submission_id=details["submission_id"],
             status=details["status"],
@@ -60,18 +60,18 @@ class RayJob:
 
 
 class RayJobs:
-    """The jobs of the Ray cluster whose head is at an address; every method raises HeadUnavailableError, RayError."""
+    """The jobs of a Ray cluster, from its head at `host`; every method raises HeadUnavailableError and RayError."""
 
     def __init__(self, host: str, port: int = PORT) -> None:
         self._host = host
         self._port = port
 
     def session(self) -> str:
-        """The name of this life of the head: another one has forgotten all jobs and packages."""
+        """Return Ray's session name; a restarted head has another one, and has lost all jobs and packages."""
         return str(self._json("GET", "/api/version")["session_name"])
 
     def get(self, submission_id: str) -> RayJob | None:
-        """Return a job; None when this head does not know it."""
+        """Return a job; None if this head does not know it."""
         try:
             return RayJob.of(self._json("GET", f"/api/jobs/{submission_id}"))
         except RayError as error:
@@ -80,19 +80,19 @@ class RayJobs:
             raise
 
     def list(self) -> list[RayJob]:
-        """Return the jobs that were submitted, not those of drivers that came by another way."""
+        """Return the jobs that were submitted through this API, without drivers that connected in another way."""
         return [RayJob.of(item) for item in self._json("GET", "/api/jobs/") if item.get("submission_id")]
 
     def submit(self, request: Mapping[str, Any]) -> None:
-        """Start a job; RayError when its `submission_id` was used before."""
+        """Start a job. Raises RayError if its `submission_id` was used before."""
         self._json("POST", "/api/jobs/", json.dumps(request).encode(), timeout=_SUBMIT_TIMEOUT)
 
     def stop(self, submission_id: str) -> None:
-        """Ask for the end of a job; Ray sends SIGTERM, and SIGKILL three seconds later."""
+        """Stop a job: Ray sends SIGTERM, and SIGKILL three seconds later."""
         self._json("POST", f"/api/jobs/{submission_id}/stop", timeout=_SUBMIT_TIMEOUT)
 
     def upload(self, package: str, content: bytes) -> None:
-        """Bring a package (`name.zip`) to the head, unless it is there."""
+        """Upload a package (`name.zip`) to the head unless the head has it."""
         path = f"/api/packages/gcs/{package}"
         try:
             self._request("GET", path)
@@ -102,7 +102,7 @@ class RayJobs:
             self._request("PUT", path, content, timeout=_UPLOAD_TIMEOUT)
 
     def tail(self, submission_id: str) -> WebSocket:
-        """Follow a job's output, from its beginning to its end."""
+        """Return a connection that sends a job's output from its beginning to its end."""
         try:
             return WebSocket(self._host, self._port, f"/api/jobs/{submission_id}/logs/tail", timeout=_TIMEOUT)
         except (OSError, HTTPException) as error:
@@ -127,7 +127,7 @@ class RayJobs:
             connection.close()
         if response.status >= 400:
             text = content.decode(errors="replace")
-            # The head hides what its agent refuses in a 500 of its own.
+            # The head wraps its agent's refusal in a 500 of its own.
             inner = _AGENT.search(text)
             raise RayError(int(inner[1]) if inner else response.status, last_line(text))
         return content
@@ -136,7 +136,7 @@ class RayJobs:
 def submission(
     submission_id: str, entrypoint: str, *, env: Mapping[str, str], metadata: Mapping[str, str], package: str | None
 ) -> dict[str, Any]:
-    """The request that starts `entrypoint`, a shell's line, with `env`; `package` is its working directory."""
+    """Return the request that starts `entrypoint`, a shell command line, with `env` and working directory `package`."""
     runtime_env: dict[str, Any] = {"env_vars": dict(env)}
     if package:
         runtime_env["working_dir"] = f"gcs://{package}"
@@ -149,6 +149,6 @@ def submission(
 
 
 def last_line(text: str) -> str:
-    """What a traceback says in the end."""
+    """Return the last line with a letter or digit, at most 500 characters: the error at the end of a traceback."""
     lines: Sequence[str] = [line for line in text.splitlines() if any(map(str.isalnum, line))]
     return lines[-1].strip()[:500] if lines else "no reason given"

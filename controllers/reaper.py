@@ -1,12 +1,12 @@
-"""Force-deletes pods of Ray and of job supervisors that are stuck on a lost node, so that others take their place.
+"""Force-delete pods of Ray and of job supervisors that are stuck on a lost node, so that they are replaced.
 
-KubeRay 1.2.0 counts a Terminating pod as live (kuberay#4078), and a pod on a node that is lost stays Terminating: its
-worker is never replaced. Nor is a job's supervisor, whose Job waits until its pod is over. `python -m
-controllers.reaper --help` says how it is told what to do.
+KubeRay 1.2.0 counts a Terminating pod as live (kuberay#4078), and a pod on a lost node stays Terminating: its worker is
+never replaced. A job's supervisor is not replaced either, because its Job waits until the pod has ended.
+`python -m controllers.reaper --help` lists the arguments.
 
-Watches rather than polls: a look every second is free, while a list of 1,000 nodes is 15 MB. Two replicas work side by
-side without a leader: every deletion names the uid and the resourceVersion that it was decided on, so that the slower
-one is refused, and no time is lost with a lease of one that is gone.
+The reaper watches instead of polling: checking watched copies every second is free, while a list of 1,000 nodes is
+15 MB. Two replicas work in parallel without a leader. Every deletion names the uid and the resourceVersion on which it
+was decided, so the API server refuses the slower replica's deletion. No time is lost waiting for a lost leader's Lease.
 """
 
 import argparse
@@ -28,14 +28,14 @@ NAME: Final = "ray-reaper"
 
 _EVERY: Final = 1.0
 _RETRY: Final = 5.0
-# Without an answer for so long, what is known of pods and nodes is no longer true. Watches end every 30 seconds.
+# After this time without an answer the copies of pods and nodes are out of date. Watches end every 30 seconds.
 _DEAF: Final = 90.0
 _STALLED: Final = 60.0
 _REASONS: Final = {Action.DELETE: "MovedOffUnhealthyNode", Action.FORCE: "StuckPodForceDeleted"}
 
 
 class Permission(NamedTuple):
-    """A verb on a core resource, in the Ray pods' namespace or on the cluster."""
+    """A verb on a core resource, in the Ray pods' namespace or in the whole cluster."""
 
     verb: str
     resource: str
@@ -51,7 +51,7 @@ PERMISSIONS: Final = (
 
 
 class Reaper:
-    """Looks at all pods of Ray's namespace again and again, and acts on those that `decide` says."""
+    """The loop that checks all pods of Ray's namespace and does what `decide` returns."""
 
     def __init__(
         self, cluster: ApiServer, metrics: Metrics, *, namespace: str, unready_seconds: float, dry_run: bool
@@ -73,17 +73,17 @@ class Reaper:
         metrics.set("ray_reaper_dry_run", dry_run)
 
     def start(self) -> None:
-        """Begin to follow pods and nodes."""
+        """Start watching pods and nodes."""
         self._pods.start()
         self._nodes.start()
 
     def stop(self) -> None:
-        """Follow them no longer."""
+        """Stop watching pods and nodes."""
         self._pods.stop()
         self._nodes.stop()
 
     def look(self) -> None:
-        """One look at all pods."""
+        """Check all pods once, and act."""
         if self._missing != [] and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _RETRY
             self._check_permissions()
@@ -94,20 +94,20 @@ class Reaper:
         self._metrics.set("ray_reaper_last_look_timestamp_seconds", time.time())
 
     def hindrance(self) -> str:
-        """What keeps it from doing its work; empty when nothing does."""
+        """Return what prevents the reaper from acting; empty if nothing does."""
         if self._missing is None:
-            return "the API server has not been asked yet what may be done"
+            return "the permissions have not been checked yet"
         if self._missing:
             return f"the service account may not {', '.join(self._missing)}"
         return self.deafness()
 
     def deafness(self) -> str:
-        """Of what the API server has not told for too long, or not yet; empty when it has told all."""
+        """Return which watches got no answer for too long, or none yet; empty if all are up to date."""
         deaf = [mirror.name for mirror in (self._pods, self._nodes) if mirror.silence() > _DEAF]
         return f"no answer: {', '.join(deaf)}" if deaf else ""
 
     def stall(self) -> str:
-        """What a restart would mend; empty when nothing."""
+        """Return the fault that a restart would fix; empty if there is none."""
         ended = [mirror.name for mirror in (self._pods, self._nodes) if not mirror.is_alive()]
         if ended:
             return f"ended: {', '.join(ended)}"
@@ -115,7 +115,7 @@ class Reaper:
         return f"the last look was {silent:.0f} s ago" if silent > _STALLED else ""
 
     def _check_permissions(self) -> None:
-        """A verb that is missing would show only when a node is lost: ask beforehand."""
+        """Ask for all permissions in advance: a missing one would otherwise show only when a node is lost."""
         try:
             missing = [permission for permission in PERMISSIONS if not self._may(permission)]
         except ApiError as error:
@@ -151,7 +151,7 @@ class Reaper:
                 self._settle(pod)
 
     def _settle(self, seen: Pod) -> None:
-        """Read pod and node anew, decide again, and act on that."""
+        """Read pod and node again, decide again, and act on that verdict."""
         try:
             read = self._api.get(f"{self._path}/pods/{seen.name}")
             pod = Pod.of(read)
@@ -165,7 +165,7 @@ class Reaper:
                     pod = self._fail(read, verdict)
                 self._delete(pod, verdict)
         except ApiError as error:
-            # Gone or changed since: the other replica was faster, or the kubelet came back. The next look tells.
+            # The pod is gone or changed: the other replica was faster, or the kubelet came back. The next look decides.
             if error.status not in (NOT_FOUND, CONFLICT):
                 self._retry_at[seen.uid] = time.monotonic() + _RETRY
                 self._failed("delete", error, pod=seen.name)
@@ -184,9 +184,9 @@ class Reaper:
             log(f"dry run: would {verdict.action}", pod=pod.name, node=pod.node, reason=verdict.reason)
 
     def _fail(self, pod: Object, verdict: Verdict) -> Pod:
-        """Say that a pod failed of its node: its Job, which lets go of no pod that may still end well, goes on then.
+        """Mark a pod as failed because of its node, and return it: its Job would wait for it as long as it may succeed.
 
-        As Kubernetes' pod garbage collector does it for a node that does not exist any more.
+        Kubernetes' pod garbage collector does the same for a node that no longer exists.
         """
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "NodeLost", "message": verdict.reason}
@@ -207,10 +207,10 @@ class Reaper:
         self._api.delete(f"{self._path}/pods/{pod.name}", options)
         self._metrics.add("ray_reaper_deletions_total", action=verdict.action)
         log(verdict.action, pod=pod.name, node=pod.node, reason=verdict.reason)
-        self._tell(pod, verdict)
+        self._create_events(pod, verdict)
 
-    def _tell(self, pod: Pod, verdict: Verdict) -> None:
-        """Write an event on the pod and on its RayCluster; the deletion stands without them."""
+    def _create_events(self, pod: Pod, verdict: Verdict) -> None:
+        """Create an event for the pod and one for its owner; the deletion does not depend on them."""
         targets = [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}]
         if owner := pod.owner:
             targets.append({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid})
@@ -250,8 +250,8 @@ def _describe(metrics: Metrics) -> None:
     metrics.describe("ray_reaper_stuck_pods", "gauge", "Ray pods that are stuck on a lost node now.")
     metrics.describe("ray_reaper_deletions_total", "counter", "Ray pods that this replica deleted.", *deletions)
     metrics.describe("ray_reaper_errors_total", "counter", "Requests that failed.", {"operation": "delete"})
-    metrics.describe("ray_reaper_last_look_timestamp_seconds", "gauge", "When all Ray pods were last looked at.")
-    metrics.describe("ray_reaper_dry_run", "gauge", "1 when it only says what it would do.")
+    metrics.describe("ray_reaper_last_look_timestamp_seconds", "gauge", "When all Ray pods were last checked.")
+    metrics.describe("ray_reaper_dry_run", "gauge", "1 if the reaper only logs what it would delete.")
 
 
 def _arguments() -> argparse.Namespace:
@@ -260,7 +260,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--unready-seconds", type=float, required=True, help="how long the pods tolerate a lost node")
     parser.add_argument("--service-account", type=Path, required=True, help="folder with `token` and `ca.crt`")
     parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics, /healthz and /readyz")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be deleted; change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="log what would be deleted; change nothing")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The job supervisor's work on one run: submit, follow, conclude, and so on until the run is over."""
+"""The job supervisor's loop over one run: submit an attempt, follow it, conclude, until the run is over."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from controllers.telemetry import Metrics, log
 
 NAME: Final = "job-supervisor"
 STOP: Final = "ray-on-hyperpod/stop"
-"""Annotation of the Job: the run shall end."""
+"""Annotation of the Job that requests the end of the run."""
 
 NAME_IN_USE: Final = 2
 LEASE_SECONDS: Final = 30
@@ -27,17 +27,17 @@ _LAST_OUTPUT: Final = 15.0
 _STOP_AGAIN: Final = 30.0
 _SILENT: Final = 120.0
 _REFUSALS: Final = 2
-# More than a submission takes: nobody else can hold the Lease before Ray has answered.
+# Longer than a submission takes, so that nobody else can hold the Lease before Ray has answered.
 _SAFE: Final = 20.0
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
 
 
 class TerminatedError(Exception):
-    """The process was asked to end before the run was over."""
+    """The process must end before the run is over."""
 
 
 class NameInUseError(Exception):
-    """Ray knows a job of this name that another one submitted."""
+    """Ray has a job of this name that another run submitted."""
 
 
 class Supervisor:
@@ -57,15 +57,15 @@ class Supervisor:
         self._renew_at = self._look_at = 0.0
         self._alive_at = time.monotonic()
         metrics.describe("job_supervisor_submissions_total", "counter", "Attempts that this process submitted.")
-        metrics.describe("job_supervisor_progress", "gauge", "How far the run came; -1 when it does not say.")
+        metrics.describe("job_supervisor_progress", "gauge", "Progress of the run; -1 if the job prints none.")
 
     def stall(self) -> str:
-        """What a restart would mend; empty when nothing."""
+        """Return the fault that a restart would fix; empty if there is none."""
         silent = time.monotonic() - self._alive_at
         return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
 
     def run(self) -> int:
-        """Return the run's exit code. Raises ApiError, LeaseLostError and TerminatedError."""
+        """Supervise the run and return its exit code. Raises ApiError, LeaseLostError and TerminatedError."""
         saved = self._lease.acquire(self.ending, self._waits_for)
         if saved is None:
             raise TerminatedError
@@ -81,13 +81,13 @@ class Supervisor:
             self._leave()
             raise
         except LeaseLostError:
-            # That of a deleted Job is collected before the pod is asked to end.
+            # The Lease of a deleted Job is garbage-collected before the pod receives SIGTERM.
             self._end_if_deleted()
             raise
         return self._state.exit_code if self._state.exit_code is not None else NAME_IN_USE
 
     def _submit(self) -> Ending | None:
-        """Bring the attempt to run, unless it does; its ending when it cannot any more."""
+        """Submit the attempt unless it already runs; return its ending if it can no longer run."""
         refusals = 0
         while True:
             self._tick()
@@ -98,8 +98,8 @@ class Supervisor:
             except HeadUnavailableError as error:
                 self._enter("waiting for the head", str(error))
             except RayError as error:
-                # A young head has no agent yet to start a job with, and answers 500. What was submitted meanwhile is
-                # refused too, and found by the next look.
+                # A new head has no agent yet that could start a job, and answers 500. Ray also refuses an id that was
+                # submitted meanwhile; the next pass finds that job.
                 self._enter("waiting for Ray", str(error))
                 refusals += error.status < 500
                 if refusals >= _REFUSALS:
@@ -125,7 +125,7 @@ class Supervisor:
         self._lease.save(asdict(self._state))
         for submission_id in before:
             self._require_lease()
-            say("ending an attempt of before", submission_id=submission_id)
+            say("stopping an earlier attempt", submission_id=submission_id)
             ray.stop(submission_id)
         self._require_lease()
         ray.submit(self._request())
@@ -141,10 +141,13 @@ class Supervisor:
         return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
 
     def _attempts_before(self, ray: RayJobs) -> list[str]:
-        """Those that Ray still runs: they would write beside the new one. Raises NameInUseError."""
+        """Return the earlier attempts that Ray still runs and that would write beside the new one.
+
+        Raises NameInUseError.
+        """
         before = []
         for job in ray.list():
-            # One of the new one's id is that of a successor, who holds the Lease by now.
+            # A job with the new attempt's id was submitted by a successor, which holds the Lease by now.
             if job.metadata.get("run") == self._run.name and job.status not in ENDED and job.submission_id != self._id:
                 self._check_owner(job)
                 before.append(job.submission_id)
@@ -156,10 +159,10 @@ class Supervisor:
 
     def _check_owner(self, job: RayJob) -> None:
         if job.metadata.get("supervisor") != self._job["metadata"]["uid"]:
-            raise NameInUseError(f"Ray knows a job {job.submission_id} that is not this run's: take another name")
+            raise NameInUseError(f"Ray has a job {job.submission_id} of another run. Fix: choose another name")
 
     def _follow(self) -> Ending:
-        """Show the attempt's output until it ends."""
+        """Show the attempt's output until the attempt ends; return its ending."""
         output = JobOutput(self._id)
         stop_at = 0.0
         while True:
@@ -172,7 +175,7 @@ class Supervisor:
                     return self._ending(Ending(LOST), output)
                 self._enter("running", "")
                 if job.status in ENDED:
-                    self._hear_out(ray, output)
+                    self._show_rest(ray, output)
                     return self._ending(Ending(job.status, job.exit_code, job.message), output)
                 if self._wants_stop() and time.monotonic() >= stop_at:
                     stop_at = time.monotonic() + _STOP_AGAIN
@@ -186,13 +189,13 @@ class Supervisor:
                 self.ending.wait(_LOOK)
 
     def _listen(self, ray: RayJobs, output: JobOutput) -> None:
-        """Until the next look."""
+        """Show output until the next look is due."""
         until = time.monotonic() + _LOOK
         while (left := until - time.monotonic()) > 0 and not self.ending.is_set():
             if not output.follow(ray, left):
                 self.ending.wait(left)
 
-    def _hear_out(self, ray: RayJobs, output: JobOutput) -> None:
+    def _show_rest(self, ray: RayJobs, output: JobOutput) -> None:
         until = time.monotonic() + _LAST_OUTPUT
         while time.monotonic() < until and output.follow(ray, _LOOK):
             self._tick()
@@ -224,14 +227,14 @@ class Supervisor:
             return
         state.attempt, state.session = state.attempt + 1, ""
         state.stalled, state.progressed = verdict.stalled, False
-        self._enter("waiting to try again", verdict.reason)
+        self._enter("waiting to retry", verdict.reason)
         until = time.monotonic() + verdict.delay
         while (left := until - time.monotonic()) > 0 and not self._wants_stop():
             self._tick()
             self.ending.wait(min(_LOOK, left))
 
     def _over(self, phase: str, reason: str, exit_code: int) -> None:
-        """Write down the end, so that no successor begins again; without an answer it is only said."""
+        """Save the end in the Lease, so that no successor begins again; if the API does not answer, only log it."""
         self._state.phase, self._state.reason, self._state.exit_code = phase, reason, exit_code
         say("over", phase=phase, reason=reason, exit_code=exit_code, attempt=self._state.attempt)
         try:
@@ -241,7 +244,7 @@ class Supervisor:
             say("no answer", error=str(error))
 
     def _leave(self) -> None:
-        """Give way to a successor; nobody succeeds when the Job itself is deleted, and the run ends with it."""
+        """Free the Lease for a successor. If the Job itself was deleted there is none: stop the run."""
         self._end_if_deleted()
         try:
             self._lease.release()
@@ -251,13 +254,13 @@ class Supervisor:
     def _end_if_deleted(self) -> None:
         try:
             if _is_deleted(self._api, self._job_path, self._job) and self._pods.head:
-                say("ending the run: its Job is deleted")
+                say("stopping the run: its Job was deleted")
                 RayJobs(self._pods.head).stop(self._id)
         except (ApiError, HeadUnavailableError, RayError) as error:
             say("no answer", error=str(error))
 
     def _tick(self) -> None:
-        """What is due: the Lease, the wish to stop, the pods. Raises TerminatedError and LeaseLostError."""
+        """Renew the Lease, read the Job and look at the pods as due. Raises TerminatedError and LeaseLostError."""
         if self.ending.is_set():
             raise TerminatedError
         self._alive_at = now = time.monotonic()
@@ -272,7 +275,7 @@ class Supervisor:
             self._lease.save(asdict(self._state))
             self._job = self._api.get(self._job_path)
         except ApiError as error:
-            # Who cannot be heard cannot give the Lease to another either.
+            # While the API server does not answer, it cannot give the Lease to another process either.
             say("no answer", error=str(error))
 
     def _look(self) -> None:
@@ -284,11 +287,11 @@ class Supervisor:
 
     def _head(self) -> RayJobs:
         if self._pods.head is None:
-            raise HeadUnavailableError(f"RayCluster {self._run.cluster} has no head that runs")
+            raise HeadUnavailableError(f"RayCluster {self._run.cluster} has no running head")
         return RayJobs(self._pods.head)
 
     def _enter(self, phase: str, reason: str) -> None:
-        """Say what it does now; the Lease tells it with its next renewal, which is due now."""
+        """Log a new phase, and let the next tick save it in the Lease."""
         if phase != self._state.phase:
             self._state.phase, self._state.reason = phase, reason
             self._renew_at = 0.0
@@ -311,7 +314,7 @@ class Supervisor:
 
 
 def say(message: str, **fields: object) -> None:
-    """A line of the supervisor's own between those of the job."""
+    """Log a line of the supervisor among the lines of the job."""
     log(message, controller=NAME, **fields)
 
 

@@ -1,4 +1,4 @@
-"""What a controller says of itself: log lines, metrics, and whether it is well."""
+"""A controller's log lines, metrics and health checks."""
 
 import json
 import sys
@@ -24,12 +24,12 @@ class Metrics:
         self._values: dict[str, dict[str, float]] = {}
 
     def describe(self, name: str, kind: str, text: str, *samples: dict[str, str]) -> None:
-        """Declare a `counter` or `gauge`, at zero; `samples` are the labels of those that are known beforehand."""
+        """Declare a `counter` or `gauge` with value zero; `samples` are the label sets that are known in advance."""
         self._help[name] = f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
         self._values[name] = {_labels(sample): 0 for sample in samples or ({},)}
 
     def add(self, name: str, **labels: str) -> None:
-        """Count one more."""
+        """Add one to a counter."""
         with self._lock:
             values, key = self._values[name], _labels(labels)
             values[key] = values.get(key, 0) + 1
@@ -40,7 +40,7 @@ class Metrics:
             self._values[name][""] = value
 
     def render(self) -> str:
-        """The text that Prometheus reads."""
+        """Return the metrics in Prometheus' text format."""
         with self._lock:
             return "".join(
                 text + "".join(f"{name}{labels} {value:.15g}\n" for labels, value in self._values[name].items())
@@ -49,9 +49,10 @@ class Metrics:
 
 
 def serve(address: str, metrics: Metrics, checks: dict[str, Callable[[], str]]) -> ThreadingHTTPServer:
-    """Answer `/metrics`, and each path of `checks` with 200, or with 503 and what its check says is wrong.
+    """Start a server for `/metrics` and the paths of `checks`, and return it.
 
-    `address` is `HOST:PORT`, the host may be empty. Raises ValueError or OSError when it cannot be had.
+    A check's path answers 200 if the check returns an empty text, otherwise 503 with the text. `address` is
+    `HOST:PORT`; the host may be empty. Raises ValueError or OSError if the address cannot be used.
     """
 
     class Answers(BaseHTTPRequestHandler):
@@ -73,7 +74,7 @@ def serve(address: str, metrics: Metrics, checks: dict[str, Callable[[], str]]) 
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """A probe every few seconds is not worth a line."""
+            """Log nothing: there is a probe every few seconds."""
 
     host, _, port = address.rpartition(":")
     server = ThreadingHTTPServer((host, int(port)), Answers)

@@ -1,4 +1,4 @@
-"""The client's side of a WebSocket that is read only (RFC 6455): the way Ray sends a job's output as it is written."""
+"""The client's side of a read-only WebSocket (RFC 6455), through which Ray sends a job's output as it is written."""
 
 import base64
 import os
@@ -23,7 +23,7 @@ class WebSocket:
     """An open connection; every method raises OSError or HTTPException when it breaks."""
 
     def __init__(self, host: str, port: int, path: str, *, timeout: float) -> None:
-        """Connect within `timeout` seconds; HTTPException when the server does not switch protocols."""
+        """Connect within `timeout` seconds. Raises HTTPException if the server does not switch protocols."""
         self._socket = socket.create_connection((host, port), timeout)
         self._buffer = b""
         self._message = b""
@@ -35,11 +35,11 @@ class WebSocket:
             raise
 
     def close(self) -> None:
-        """End the connection without the closing handshake: the server notices."""
+        """Close the connection without the closing handshake; the server notices."""
         self._socket.close()
 
     def read(self, seconds: float) -> list[str] | None:
-        """Return the text messages that come, at least one within `seconds` or none; None once the server closed."""
+        """Return the next text messages, [] if none arrives within `seconds`, None once the server has closed."""
         deadline = time.monotonic() + seconds
         while not (messages := list(self._messages())) and not self._closed:
             left = deadline - time.monotonic()
@@ -70,7 +70,7 @@ class WebSocket:
             raise HTTPException(f"no WebSocket: {status}")
 
     def _receive(self, seconds: float) -> bool:
-        """Wait for more; False when nothing came in time."""
+        """Wait for more data; return False if none arrived in time."""
         self._socket.settimeout(seconds)
         try:
             received = self._socket.recv(_CHUNK)
@@ -81,7 +81,7 @@ class WebSocket:
         return True
 
     def _messages(self) -> Iterator[str]:
-        """Take the whole messages out of the buffer; answer pings."""
+        """Yield the complete messages in the buffer; answer pings."""
         while frame := self._frame():
             first, content = frame
             operation = first & 0x0F
@@ -89,14 +89,14 @@ class WebSocket:
                 self._closed = True
             elif operation == _PING:
                 self._socket.sendall(_masked(_PONG, content))
-            elif operation != _PONG:  # text, or what continues it
+            elif operation != _PONG:  # text, or a continuation of it
                 self._message += content
                 if first & _FINAL:
                     message, self._message = self._message, b""
                     yield message.decode(errors="replace")
 
     def _frame(self) -> tuple[int, bytes] | None:
-        """Take a frame out of the buffer: its first byte and its content; None when it is not whole yet."""
+        """Take a frame out of the buffer; return its first byte and its content, or None if it is incomplete."""
         if len(self._buffer) < 2:
             return None
         length, start = self._buffer[1] & _LENGTH, 2
@@ -114,7 +114,7 @@ class WebSocket:
 
 
 def _masked(operation: int, content: bytes) -> bytes:
-    """A client's frames are masked; a control frame holds 125 bytes at most."""
+    """Return a control frame: a client's frames are masked, and a control frame holds 125 bytes at most."""
     mask = os.urandom(4)
     hidden = bytes(byte ^ mask[place % 4] for place, byte in enumerate(content))
     return bytes((_FINAL | operation, _MASKED | len(content))) + mask + hidden

@@ -1,4 +1,4 @@
-"""Draws docs/architecture.svg from the environment dev: `python docs/architecture.py`.
+"""Draw docs/architecture.svg from the environment dev: `python docs/architecture.py`.
 
 Names, sizes and addresses come from the environment; `data-resource` of a box names the stack and resource type
 that it stands for, and a test looks each of them up in the synthesised templates.

@@ -1,4 +1,4 @@
-"""Writes docs/reference/commands.md from the help texts of `ops` and of the Makefile: `python docs/commands.py`."""
+"""Write docs/reference/commands.md from the help texts of `ops` and of the Makefile: `python docs/commands.py`."""
 
 import re
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 FILE: Final = _ROOT / "docs" / "reference" / "commands.md"
 _INTRODUCTION: Final = """# Commands
 
-Generated from the programs' own help texts by `python docs/commands.py`. Commands of `ops` need
-`source .venv/bin/activate` first; those of make install what they need themselves.
+`python docs/commands.py` generates this page from the programs' help texts. Run `source .venv/bin/activate` before
+commands of `ops`; make's targets install what they need.
 """
 
 
@@ -32,7 +32,7 @@ def _targets() -> Iterator[str]:
 
 
 def _commands(command: Any, words: str) -> Iterator[tuple[str, Any]]:
-    """Yield each command below a group with the words that call it."""
+    """Yield the words that call each command below a group, and the command."""
     if not hasattr(command, "commands"):
         yield words, command
         return
@@ -47,11 +47,20 @@ def _section(words: str, command: Any) -> Iterator[str]:
     yield from (f"## {words}", "")
     yield from ("```text", " ".join([words, *("[OPTIONS]",) * bool(options), *map(_usage, arguments)]), "```", "")
     for paragraph in (command.help or "").split("\n\n"):
-        yield from (" ".join(paragraph.split()), "")
+        yield from (*_markdown(paragraph), "")
     if command.params:
         yield from ("| | default | meaning |", "|---|---|---|")
         yield from map(_row, (*arguments, *options))
         yield ""
+
+
+def _markdown(paragraph: str) -> Iterator[str]:
+    """Yield the text of a paragraph on one line, then each item of its list on its own line."""
+    text, *items = re.split(r"\n *(?=- )", paragraph)
+    yield " ".join(text.split())
+    if items:
+        yield ""
+    yield from (" ".join(item.split()) for item in items)
 
 
 def _usage(argument: Any) -> str:

@@ -1,4 +1,4 @@
-"""Draws docs/rehearsal.svg, the end of a rehearsal in a terminal, from its saved output: `make picture`.
+"""Draw docs/rehearsal.svg, the end of a rehearsal in a terminal, from its saved output: `make picture`.
 
 Usage: python docs/terminal.py < OUTPUT
 """
@@ -15,13 +15,13 @@ from rich.text import Text
 
 FILE: Final = Path(__file__).with_name("rehearsal.svg")
 _FIRST: Final = "✔ cdk destroy"
-_LAST: Final = "resources made by nobody"
+_LAST: Final = "resources without an owner"
 # The template of rich names fonts on a host of others; a page that shows the picture need not ask it.
 _FONT_FACES: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def end(output: str) -> str:
-    """Return what a rehearsal's output ends with: from its `cdk destroy --all` to the last row of the verdict.
+    """Return the end of a rehearsal's output: from its `cdk destroy --all` to the last row of the verdict.
 
     Raises ValueError where the output is not that of a whole rehearsal.
     """

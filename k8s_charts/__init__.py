@@ -1,5 +1,5 @@
-"""Every Kubernetes object that the project makes, and the values of the Helm releases.
+"""Every Kubernetes object of the project, and the values of the Helm releases.
 
-Pure cdk8s: typed inputs of plain strings and numbers in, manifests out. Nothing here knows of CloudFormation, so a
-chart is tested in milliseconds; values known only at deployment arrive as opaque strings.
+Pure cdk8s: the inputs are typed plain strings and numbers, the output is manifests. Nothing here depends on
+CloudFormation, so a chart is tested in milliseconds. Values known only at deployment arrive as opaque strings.
 """

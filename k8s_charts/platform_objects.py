@@ -1,7 +1,7 @@
-"""From an environment to the platform stack's Kubernetes objects and Helm releases: put together here alone.
+"""The platform stack's Kubernetes objects and Helm releases, from an environment.
 
-The stack applies them with CloudFormation's references in `PlatformFacts`; `ops manifests` writes the same with named
-placeholders.
+The stack applies them with CloudFormation's references in `PlatformFacts`; `ops manifests` writes the same objects with
+named placeholders.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from k8s_charts.storage.storage_class import FileSystemClass, FileSystemClassCha
 
 @dataclass(frozen=True)
 class PlatformFacts:
-    """What the platform stack knows only at deployment: the driver's role, and where it makes file systems."""
+    """What the platform stack knows only at deployment: the driver's role, and where it creates file systems."""
 
     fsx_csi_role_arn: str
     file_system_subnet_id: str
@@ -34,7 +34,7 @@ class PlatformFacts:
 
 @dataclass(frozen=True)
 class PlatformObjects:
-    """The platform stack's object sets, each applied and deleted as one."""
+    """The platform stack's sets of objects; each set is applied and deleted as a whole."""
 
     kuberay_namespace: ProjectChart
     kuberay_policies: ProjectChart
@@ -48,7 +48,7 @@ class PlatformObjects:
 
 
 def platform_objects(environment: Environment, facts: PlatformFacts) -> PlatformObjects:
-    """Return what the platform stack of the environment applies."""
+    """Return the objects and releases that the environment's platform stack applies."""
     app = cdk8s.App()
     kuberay = environment.kuberay
     version = environment.eks.version

@@ -1,7 +1,7 @@
-"""From an environment to the ray stack's Kubernetes objects: the one place where they are put together.
+"""The ray stack's Kubernetes objects, from an environment.
 
-The stack applies them with CloudFormation's references in `RayFacts`; `ops manifests` writes the same with named
-placeholders.
+The stack applies them with CloudFormation's references in `RayFacts`; `ops manifests` writes the same objects with
+named placeholders.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from k8s_charts.storage.volumes import (
 
 @dataclass(frozen=True)
 class ImageBuildFacts:
-    """What is known of the image build only at deployment: its role, and the S3 address of its context."""
+    """What is known about the image build only at deployment: its role, and the S3 address of its context."""
 
     role_arn: str
     context: str
@@ -48,8 +48,8 @@ class ImageBuildFacts:
 class RayFacts:
     """What the ray stack knows only at deployment.
 
-    `file_system` is the storage stack's own (None where the environment says that it has none), `image_build` None
-    where the environment's image exists.
+    `file_system` is the one in the storage stack, or None if that stack has none. `image_build` is None if the
+    environment uses an existing image.
     """
 
     file_system: FileSystemAddress | None
@@ -59,7 +59,7 @@ class RayFacts:
 
 @dataclass(frozen=True)
 class RayObjects:
-    """The ray stack's object sets, each applied and deleted as one; the last three by RayCluster name."""
+    """The ray stack's sets of objects, each applied and deleted as a whole; the last three are by RayCluster name."""
 
     namespace: ProjectChart
     policies: ProjectChart
@@ -77,7 +77,7 @@ class RayObjects:
 
 
 def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
-    """Return what the ray stack of the environment applies."""
+    """Return the objects that the environment's ray stack applies."""
     app = cdk8s.App()
     namespace = environment.ray.namespace
     clusters = environment.ray.clusters
@@ -119,17 +119,17 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
 
 
 def ray_image(environment: Environment) -> str:
-    """Return the image that Ray's pods run: the one that exists, or that which is built."""
+    """Return the image that Ray's pods run: the existing one, or the one that is built."""
     return environment.image.uri or image_build(environment, context="").image
 
 
 def image_build(environment: Environment, *, context: str) -> ImageBuild:
     """Return the build of the environment's Ray image; its tag is known without a deployment.
 
-    Raises ValueError where the image exists and nothing is built.
+    Raises ValueError if the environment uses an existing image.
     """
     if environment.image.repository is None:
-        raise ValueError(f"{environment.name}: an image that exists is not built")
+        raise ValueError(f"{environment.name}: image.uri is set: there is nothing to build")
     tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
     return ImageBuild(
         registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
@@ -161,7 +161,7 @@ def _image_build(app: cdk8s.App, environment: Environment, context: str) -> Proj
 
 
 def _ray_namespace(environment: Environment) -> Namespace:
-    # The Job that owns the directory of a dynamic claim runs here as root (k8s_charts/storage/directory_owner.py).
+    # For a dynamic claim, the Job that sets the directory's owner runs here as root (storage/directory_owner.py).
     level: Literal["baseline", "restricted"] = "baseline" if environment.fsx.dynamic else "restricted"
     return Namespace(environment.ray.namespace, level, environment.eks.version)
 
@@ -183,7 +183,7 @@ def _static_volume(environment: Environment, facts: RayFacts, *, namespace: str,
 
 
 def _volume_owner(app: cdk8s.App, environment: Environment, facts: RayFacts) -> dict[str, ProjectChart]:
-    """The Job and what it stands on, in the order in which they are applied."""
+    """Return the Job and the objects that it needs, by name, in the order in which they are applied."""
     fsx = environment.fsx
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
     namespace = naming.volume_namespace(environment)

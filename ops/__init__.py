@@ -1,1 +1,1 @@
-"""The operator's command line: look before a deployment, watch after it."""
+"""The operator's command line: check environments before deploying, operate them afterwards."""

@@ -2,7 +2,7 @@
 
 import gc
 
-# What importing makes is there to stay: looking for garbage in it, now or later, takes a thirtieth of `ops check`.
+# Imported objects live as long as the process: collecting garbage among them takes a thirtieth of `ops check`.
 gc.disable()
 
 from ops.cli import app  # noqa: E402
@@ -12,7 +12,7 @@ __all__ = ["app", "files", "image", "isolation", "job", "main", "running"]
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command."""
     gc.freeze()
     gc.enable()
     app(prog_name="ops")

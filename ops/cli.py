@@ -1,4 +1,4 @@
-"""What the commands of `ops` share: the application, its consoles, how an environment is read and a failure said."""
+"""What all commands of `ops` share: the application, its consoles, reading environments, reporting failures."""
 
 from collections.abc import Iterable
 from typing import Annotated, NoReturn
@@ -16,11 +16,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="Look before a deployment, watch after it. Exit codes: 0 done, 1 not ready or stale, 2 bad input, no access.",
+    help="Check environments before deploying; operate them afterwards. "
+    "Exit codes: 0 done, 1 refused, stale or not ready, 2 bad input or no access, 3 failed, 130 interrupted.",
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
-kuberay_app = typer.Typer(no_args_is_help=True, help="KubeRay, beside what a deployment does.")
+kuberay_app = typer.Typer(no_args_is_help=True, help="KubeRay's custom resource definitions (CRDs).")
 app.add_typer(kuberay_app, name="kuberay")
 
 console = Console(emoji=False, highlight=False)
@@ -34,20 +35,20 @@ def _name(given: str | None) -> str | None:
 
 
 EnvName = Annotated[
-    str, typer.Option("--env", callback=_name, help="A file of environments/, with or without .yaml, or an example.")
+    str, typer.Option("--env", callback=_name, help="A file of environments/ (.yaml is optional) or an example.")
 ]
 OptionalEnv = Annotated[
-    str | None, typer.Option("--env", callback=_name, help="One environment only, with or without .yaml. Default: all.")
+    str | None, typer.Option("--env", callback=_name, help="Only this environment (.yaml is optional). Default: all.")
 ]
 
 
 def load(name: str) -> Environment:
-    """Return the environment, or say what is wrong with its file and end with 2."""
+    """Return the environment; if its file is invalid, report its errors and exit with 2."""
     return load_all([name])[0]
 
 
 def load_all(names: Iterable[str]) -> list[Environment]:
-    """Return the environments, or say what is wrong with all their files and end with 2."""
+    """Return the environments; if any file is invalid, report the errors of all files and exit with 2."""
     examined = [config.examine(name) for name in names]
     if wrong := [finding for each in examined for finding in each.errors]:
         report(wrong)
@@ -56,19 +57,19 @@ def load_all(names: Iterable[str]) -> list[Environment]:
 
 
 def report(findings: Iterable[Finding]) -> None:
-    """Print findings to standard error, each on a line of its own."""
+    """Print findings to standard error, one per line."""
     for finding in findings:
         word, style = ("error", "red") if finding.severity is Severity.ERROR else ("warning", "yellow")
         errors.print(f"[bold {style}]{word}:[/] {escape(str(finding))}", soft_wrap=True, highlight=False)
 
 
 def say(line: str) -> None:
-    """Print a line as it is, however wide the terminal."""
+    """Print a line unchanged: no wrapping, no markup."""
     console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def show(drawn: RenderableType) -> None:
-    """Print a table or a group whole: nothing is cut, however narrow the terminal, and in a pipe nothing is wrapped."""
+    """Print a table or a group in full: never cut it in a narrow terminal, never wrap it in a pipe."""
     needs = Measurement.get(console, console.options.update(width=_UNLIMITED), drawn)
     before = console.width
     console.width = max(before, needs.minimum) if console.is_terminal else max(before, needs.maximum)
@@ -79,6 +80,6 @@ def show(drawn: RenderableType) -> None:
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
-    """Say why the command ends with `code`."""
+    """Print the error message and exit with `code`."""
     errors.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
     raise typer.Exit(code)

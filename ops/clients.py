@@ -16,7 +16,7 @@ from botocore.signers import RequestSigner
 from config import Environment, naming
 from ops.errors import UnreachableError, in_plain_words
 
-# Seconds to connect and to read: an address that the allow-list does not hold gets no answer at all.
+# Seconds to connect and to read: an address outside the endpoint's allow-list gets no answer at all.
 REQUEST_TIMEOUT: Final = (10, 30)
 _AWS: Final = Config(
     connect_timeout=REQUEST_TIMEOUT[0],
@@ -37,22 +37,22 @@ class Clients:
 
 
 class Account:
-    """The environment's AWS account, with the caller's own credentials."""
+    """The environment's AWS account, used with the caller's own credentials."""
 
     def __init__(self, environment: Environment) -> None:
-        """Raise UnreachableError when there are no credentials, or they belong to another account."""
+        """Raise UnreachableError if there are no credentials or they belong to another account."""
         with in_plain_words():
             self.session = boto3.Session(region_name=environment.region)
             identity = self.client("sts").get_caller_identity()
         if identity["Account"] != environment.account:
             raise UnreachableError(
-                f"the AWS credentials are of account {identity['Account']} ({identity['Arn']}); "
-                f"environment {environment.name} is in {environment.account}"
+                f"the AWS credentials belong to account {identity['Account']} ({identity['Arn']}), but environment "
+                f"{environment.name} is in {environment.account}. Fix: log in to that account, or set AWS_PROFILE"
             )
 
     def client(self, service: str) -> Any:
-        """A client that gives up in seconds, not in minutes."""
-        # The overloads of boto3's types are for literal names.
+        """Return a boto3 client that gives up in seconds, not in minutes."""
+        # boto3's typed overloads accept literal service names only.
         untyped: Any = self.session
         return untyped.client(service, config=_AWS)
 
@@ -61,8 +61,8 @@ class Account:
 def connect(environment: Environment) -> Iterator[Clients]:
     """Yield clients of the environment, with the caller's own AWS credentials.
 
-    Raises UnreachableError when there are no credentials, they belong to another account, or the EKS cluster does
-    not exist yet.
+    Raises UnreachableError if there are no credentials, they belong to another account, or the EKS cluster does not
+    exist yet.
     """
     account = Account(environment)
     with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
@@ -73,8 +73,8 @@ def connect(environment: Environment) -> Iterator[Clients]:
         authority.flush()
         configuration = kubernetes.client.Configuration(host=cluster["endpoint"], ssl_ca_cert=authority.name, retries=1)
         sign = partial(_token, account.session, account.client("sts"), cluster["name"])
-        # The client sends a token only when there is one to begin with. They live for minutes, a wait for hours:
-        # so that each request signs its own.
+        # The client calls its refresh hook only if a first token is set. A token lives for minutes and a wait takes
+        # hours, so each request signs a new one.
         configuration.api_key["authorization"] = sign()
         configuration.refresh_api_key_hook = lambda settings: settings.api_key.update(authorization=sign())
         with kubernetes.client.ApiClient(configuration) as api:

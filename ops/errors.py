@@ -1,4 +1,4 @@
-"""What the AWS SDK and the Kubernetes client raise, in words that say what to do."""
+"""Turn errors of the AWS SDK and of the Kubernetes client into messages that say what to do."""
 
 import json
 from collections.abc import Iterator
@@ -27,16 +27,16 @@ _THROTTLED: Final = {"Throttling", "ThrottlingException", "TooManyRequestsExcept
 
 
 class UnreachableError(Exception):
-    """The account or the cluster cannot be used; the message says which, why, and what to do."""
+    """The account or the cluster cannot be reached; the message says which, why, and what to do."""
 
 
 class NoAnswerError(UnreachableError):
-    """There was no usable answer this time; another try may get one."""
+    """This request got no usable answer; a retry may succeed."""
 
 
 @contextmanager
 def in_plain_words(access: str = "access.admins") -> Iterator[None]:
-    """Raise UnreachableError for what the two clients raise inside; `access` is the key whose roles may do it."""
+    """Raise UnreachableError for errors of both clients; `access` is the key that lists the allowed roles."""
     try:
         yield
     except ClientError as error:
@@ -52,7 +52,7 @@ def in_plain_words(access: str = "access.admins") -> Iterator[None]:
     except urllib3.exceptions.HTTPError as error:
         raise NoAnswerError(
             f"the Kubernetes API does not answer ({_innermost(error)}); "
-            "is your address in the VPC, or in eks.public_access_cidrs of the environment?"
+            "connect from the VPC, or add your address to eks.public_access_cidrs of the environment"
         ) from error
 
 
@@ -72,13 +72,13 @@ def _kubernetes_refusal(error: ApiException, access: str) -> UnreachableError:
     match error.status:
         case 401:
             return UnreachableError(
-                f"the Kubernetes API does not know you (401): your IAM role must be under {access} of the "
-                "environment, and the eks stack deployed since"
+                f"the Kubernetes API does not recognise your IAM role (401): list it under {access} of the "
+                "environment, then deploy the eks stack"
             )
         case 403:
             return UnreachableError(
                 f"the Kubernetes API refuses this (403): {_message(error)}; "
-                f"your IAM role must be under {access} of the environment"
+                f"list your IAM role under {access} of the environment, then deploy the eks stack"
             )
         case status:
             told = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"
@@ -86,7 +86,7 @@ def _kubernetes_refusal(error: ApiException, access: str) -> UnreachableError:
 
 
 def _message(error: ApiException) -> str:
-    """The `message` of the Status object that the API server answers with."""
+    """Return the `message` of the Status object in the API server's answer."""
     try:
         return str(json.loads(error.body)["message"])
     except (TypeError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""The arguments that all training examples have."""
+"""The arguments that all training examples share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from watchdog import PATIENCE
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: int) -> None:
-    """Add them with an example's defaults."""
-    parser.add_argument("--name", help="the run's name; RUN_NAME goes before it")
+    """Add the shared arguments with an example's defaults."""
+    parser.add_argument("--name", help="the run's name; RUN_NAME overrides it")
     parser.add_argument(
         "--storage",
         metavar="PATH",
-        help="where runs are kept: a path that every node sees, or s3://…; RUN_STORAGE first",
+        help="where runs are kept: a path that every node sees, or s3://…; RUN_STORAGE overrides it",
     )
     parser.add_argument("--workers", type=positive, default=2, help="how many workers train (%(default)s)")
     parser.add_argument("--gpus", action="store_true", help="each worker has a GPU of its own")
@@ -27,20 +27,20 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--every", type=positive, default=10, help="steps between two checkpoints (%(default)s)")
-    parser.add_argument("--keep", type=positive, default=2, help="how many checkpoints stay (%(default)s)")
+    parser.add_argument("--keep", type=positive, default=2, help="how many checkpoints to keep (%(default)s)")
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
         type=positive,
         default=round(PATIENCE),
-        help="end an attempt that stands still for so long; more than the longest time between two checkpoints and a "
-        "restart together (%(default)s)",
+        help="end an attempt that has stalled for so long; must exceed the longest time between two checkpoints plus "
+        "a restart (%(default)s)",
     )
-    parser.add_argument("--keep-best", action="store_true", help="those with the least loss, not the newest")
+    parser.add_argument("--keep-best", action="store_true", help="keep those with the lowest loss, not the newest")
 
 
 def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default_name: str) -> resume.Run:
-    """The run that the arguments and the environment name; ends the program with one message when there is none."""
+    """Return the run that the arguments and the environment name; end the program with a message if that fails."""
     best = {"checkpoint_score_attribute": "loss", "checkpoint_score_order": "min"} if options.keep_best else {}
     keep = CheckpointConfig(num_to_keep=options.keep, **best)
     try:
@@ -54,7 +54,7 @@ def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default
 
 
 def positive(text: str) -> int:
-    """The type of an argument that counts something."""
+    """Return an argument's text as a whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid. Allowed: whole numbers from 1")
     return int(text)

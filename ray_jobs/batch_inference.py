@@ -1,10 +1,10 @@
-"""Classify many images with Ray Data, in a run that goes on with the parts that are not done yet.
+"""Classify many images with Ray Data, in a run that resumes with the parts that are not done yet.
 
-The model is the one that pytorch_ddp.py trained (--trained: its run's folder), or an untrained one. What a lost worker
-node had in hand, Ray Data does again; when the head is lost, the next attempt takes the parts that have no record.
+The model is the one that pytorch_ddp.py trained (--trained: its run's folder), or an untrained one. Ray Data repeats
+the unfinished work of a lost worker node. If the head is lost, the next attempt classifies the parts without a record.
 
     <RUN_STORAGE>/<RUN_NAME>/output/00003@0002/*.parquet   part 3, as attempt 2 wrote it
-    <RUN_STORAGE>/<RUN_NAME>/parts/00003.json              its record, written last: only now the part is done
+    <RUN_STORAGE>/<RUN_NAME>/parts/00003.json              its record, written last: only then is the part done
 
     python batch_inference.py --storage /fsx/ray/runs --trained /fsx/ray/runs/pytorch-ddp --gpus --workers 8
 """
@@ -54,7 +54,7 @@ class Classifier:
 
 
 def newest_checkpoint(trained: str) -> tuple[RunStorage, str] | None:
-    """The storage of a trained run and the folder of its newest checkpoint; None when it has none."""
+    """Return the storage of a trained run and the folder of its newest checkpoint; None if it has no checkpoint."""
     parent, _, name = trained.rstrip("/").rpartition("/")
     storage = open_storage(parent, name)
     newest = next(CheckpointStore(storage).history(), None)
@@ -62,11 +62,11 @@ def newest_checkpoint(trained: str) -> tuple[RunStorage, str] | None:
 
 
 def classify(run: resume.Run, settings: dict[str, Any], options: argparse.Namespace) -> None:
-    """Do the parts that are not done.
+    """Classify the parts that are not done.
 
     Raises:
-        InvalidInputError: storage that cannot be written, or a run name in use.
-        RunFailedError: storage that cannot be used now.
+        InvalidInputError: the storage cannot be written, or the run's name is in use.
+        RunFailedError: the storage cannot be used now.
     """
     storage = run.begin(settings)
     if run.is_done(storage):
@@ -78,7 +78,7 @@ def classify(run: resume.Run, settings: dict[str, Any], options: argparse.Namesp
         if f"{name}.json" in done:
             continue
         first, last = (settings["samples"] * index // settings["parts"] for index in (part, part + 1))
-        # An attempt's own folder, and no other attempt's rows in it.
+        # Each attempt has its own folder, so that no rows of another attempt are in it.
         folder = PurePosixPath("output", f"{name}@{run.attempt:04}")
         storage.remove(str(folder))
         ray.data.range(last - first).map_batches(lambda batch, first=first: {"id": batch["id"] + first}).map_batches(
@@ -97,8 +97,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--name", help="the run's name; RUN_NAME goes before it")
-    parser.add_argument("--storage", metavar="PATH", help="where runs are kept; RUN_STORAGE goes before it")
+    parser.add_argument("--name", help="the run's name; RUN_NAME overrides it")
+    parser.add_argument("--storage", metavar="PATH", help="where runs are kept; RUN_STORAGE overrides it")
     parser.add_argument("--trained", metavar="FOLDER", help="the folder of a run of pytorch_ddp.py")
     parser.add_argument("--workers", type=positive, default=2, help="how many workers classify (%(default)s)")
     parser.add_argument("--gpus", action="store_true", help="each worker has a GPU of its own")
@@ -115,7 +115,7 @@ def main() -> None:
             with resume.first_use(options.trained, "read"):
                 trained = newest_checkpoint(options.trained)
             if not trained:
-                parser.error(f"--trained {options.trained}: there is no checkpoint in it")
+                parser.error(f"--trained {options.trained}: the folder has no checkpoint")
         classify(run, settings, options)
     except resume.InvalidInputError as error:
         parser.error(str(error))

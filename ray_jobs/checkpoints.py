@@ -1,12 +1,12 @@
-"""The checkpoints of one run: which exist, which of them to go on from, and who may add one.
+"""The checkpoints of one run: which exist, from which one to resume, and who may add one.
 
-    <storage>/<run>/attempts/0002.01.json                        workers that began, and what they went on from
+    <storage>/<run>/attempts/0002.01.json                        workers that began, and where they resumed
     <storage>/<run>/checkpoints/000000120@0002.01/…              what these workers wrote after step 120
-    <storage>/<run>/checkpoints/000000120@0002.01/manifest.json  written last: only now the checkpoint exists
+    <storage>/<run>/checkpoints/000000120@0002.01/manifest.json  written last: only then does the checkpoint exist
 
-`0002.01` is the first group of workers of the run's attempt 2. Everything that a group writes carries its number:
-workers that were given up but still live (a frozen node, a broken network) can neither overwrite a file of their
-successors nor finish a checkpoint of theirs. What they finish late under their own number is in nobody's history.
+`0002.01` is the first group of workers of the run's attempt 2. Everything that a group writes carries the group's
+number. Workers that were given up but still run (a frozen node, a broken network) can therefore neither overwrite their
+successors' files nor finish their successors' checkpoints. A checkpoint that they finish late is in no history.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME = re.compile(r"(?P<step>\d{9,})@(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
 
 
 class StaleAttemptError(Exception):
-    """A newer attempt of the run has begun: this one must not write any more."""
+    """A newer attempt of the run has begun: this attempt must not write any more."""
 
 
 class RunInUseError(Exception):
@@ -68,20 +68,21 @@ class Saved:
 
 
 class CheckpointStore:
-    """What lies in a run's folder. One process at a time changes it: rank 0 of the newest group of workers."""
+    """The content of a run's folder. Only one process at a time changes it: rank 0 of the newest group of workers."""
 
     def __init__(self, storage: RunStorage) -> None:
         self.storage = storage
 
     def writers(self) -> list[Writer]:
-        """All groups of workers that ever began, oldest first."""
+        """Return all groups of workers that ever began, oldest first."""
         names = (name.removesuffix(".json").split(".") for name in self.storage.names("attempts"))
         return sorted(Writer(int(attempt), int(group)) for attempt, group in names)
 
     def left_by(self, attempt: int) -> dict[str, int]:
-        """Bytes of each file that an attempt's workers left: that they began, and their checkpoints, whole or not.
+        """Return the size in bytes of each file that an attempt's workers have written, by name.
 
-        What workers of an earlier attempt still do is not among it.
+        These are the records of their start and the files of their checkpoints, finished or not. Files that workers
+        of an earlier attempt still write are not included.
         """
         began = {f"{writer}.json" for writer in self.writers() if writer.attempt == attempt}
         left = {f"attempts/{name}": size for name, size in self.storage.sizes("attempts").items() if name in began}
@@ -92,7 +93,7 @@ class CheckpointStore:
         return left
 
     def settle(self, settings: Mapping[str, Any]) -> None:
-        """Write down what must stay the same for the whole run.
+        """Save the settings that must stay the same for the whole run.
 
         Raises:
             RunInUseError: the run began with other settings.
@@ -106,10 +107,12 @@ class CheckpointStore:
         other = [key for key in sorted(before.keys() | mine.keys()) if before.get(key) != mine.get(key)]
         if other:
             told = ", ".join(f"{key} {before.get(key)!r} then, {mine.get(key)!r} now" for key in other)
-            raise RunInUseError(f"the run began with other settings ({told}): take these again, or another run name")
+            raise RunInUseError(
+                f"the run began with other settings ({told}). Fix: use those settings again, or choose another run name"
+            )
 
     def begin(self, attempt: int) -> tuple[Writer, Saved | None]:
-        """Let a group of workers begin; what it has to go on from.
+        """Register a new group of workers; return it and the checkpoint from which it resumes (None: step 0).
 
         Raises:
             StaleAttemptError: a newer attempt has begun.
@@ -125,7 +128,7 @@ class CheckpointStore:
         return writer, origin
 
     def commit(self, saved: Saved, metrics: Mapping[str, Any]) -> None:
-        """Make a checkpoint exist whose files are all written.
+        """Write the manifest of a checkpoint whose files are all written: then the checkpoint exists.
 
         Raises:
             StaleAttemptError: newer workers have begun.
@@ -139,25 +142,25 @@ class CheckpointStore:
         self.storage.put(f"{saved.folder}/{MANIFEST}", as_json(manifest))
 
     def committed(self) -> list[Saved]:
-        """Every checkpoint that exists, in the order of steps."""
+        """Return every checkpoint that exists, in the order of steps."""
         found = (Saved.parse(name) for name in self.storage.names("checkpoints"))
         return [saved for saved in found if saved and self.manifest(saved)]
 
     def manifest(self, saved: Saved) -> dict[str, Any] | None:
-        """The manifest; None when the checkpoint was never finished."""
+        """Return the manifest; None if the checkpoint was never finished."""
         content = self.storage.read(f"{saved.folder}/{MANIFEST}")
         return None if content is None else json.loads(content)
 
     def is_whole(self, saved: Saved) -> bool:
-        """Whether all files of the manifest are there in their full size."""
+        """Return whether all files in the manifest exist in their full size."""
         manifest = self.manifest(saved)
         return manifest is not None and manifest["files"].items() <= self.storage.sizes(saved.folder).items()
 
     def history(self) -> Iterator[Saved]:
-        """The checkpoints that led to where the run is now, newest first.
+        """Yield the checkpoints that led to the run's current state, newest first.
 
-        These are the newest workers' own, before them the one that those went on from and its writers' earlier ones,
-        and so on. A checkpoint that somebody added after their successors had begun is not among them.
+        These are the checkpoints of the newest workers, then the one from which they resumed and the earlier ones of
+        its writers, and so on. A checkpoint that workers added after their successors had begun is not included.
         """
         committed = self.committed()
         parents = {writer: self._origin(writer) for writer in self.writers()}
@@ -183,7 +186,7 @@ class CheckpointStore:
         return Saved.parse(name) if name else None
 
     def _remove_leftovers(self, writer: Writer) -> None:
-        """Remove what earlier workers began to write and did not finish."""
+        """Remove the unfinished checkpoints of earlier workers."""
         for name in self.storage.names("checkpoints"):
             saved = Saved.parse(name)
             if saved and saved.writer < writer and self.manifest(saved) is None:
@@ -205,10 +208,10 @@ def _ranked(store: CheckpointStore, history: list[Saved], config: CheckpointConf
 
 
 def as_json(content: Mapping[str, Any]) -> bytes:
-    """A record of a run's folder."""
+    """Return a record of a run's folder as JSON."""
     return (json.dumps(content, indent=2, sort_keys=True) + "\n").encode()
 
 
 def now() -> str:
-    """The time of a record, UTC."""
+    """Return the current time for a record, in UTC."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""What the workers of a group do together: nobody waits for one that has given up."""
+"""Operations that all workers of a group perform together, without waiting for a worker that has given up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from checkpoints import StaleAttemptError
 
 
 def by_rank_0(call: Callable[[], Any]) -> Any:
-    """What `call` returns or raises at rank 0, at every worker."""
+    """Run `call` at rank 0; return or raise the outcome at every worker."""
     answer: list[Any] = [None, None]
     if not dist.is_initialized() or dist.get_rank() == 0:
         try:
@@ -27,7 +27,7 @@ def by_rank_0(call: Callable[[], Any]) -> Any:
 
 
 def agree(failure: str | None, kind: type[Exception]) -> None:
-    """Raise at every worker what failed at any: nobody waits for one that has given up."""
+    """Raise `kind` at every worker if any has a `failure`, so that no worker waits for one that has given up."""
     failures: list[str | None] = [failure]
     if dist.is_initialized():
         failures = [None] * dist.get_world_size()

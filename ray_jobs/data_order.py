@@ -1,4 +1,4 @@
-"""Which samples a step trains on: a function of the seed and the step alone, so that any worker can go on anywhere."""
+"""The samples of each training step: a function of seed and step only, so that any worker can resume at any step."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functools import lru_cache
 
 @dataclass(frozen=True)
 class DataOrder:
-    """Every epoch takes each of `samples` samples once, in an order of its own, in global batches of `batch` samples.
+    """An order in which each epoch uses each of `samples` samples once, in global batches of `batch` samples.
 
-    The last batch of an epoch is the remainder. A global batch does not depend on the number of workers.
+    Each epoch has a different order. The last batch of an epoch is the remainder. A global batch does not depend on
+    the number of workers.
     """
 
     samples: int
@@ -27,17 +28,17 @@ class DataOrder:
         return -(-self.samples // self.batch)
 
     def indices(self, step: int) -> list[int]:
-        """The global batch of a step (from 0, counted over all epochs)."""
+        """Return the sample indices in the global batch of a step (from 0, counted over all epochs)."""
         epoch, position = divmod(step, self.steps_per_epoch)
         order = _permutation(self.samples, self.seed, epoch)
         return list(order[position * self.batch : (position + 1) * self.batch])
 
     def pieces(self, step: int, rank: int, world_size: int, piece: int) -> list[tuple[list[int], float]]:
-        """This worker's part of the global batch: micro-batches of at most `piece` samples, each with its weight.
+        """Return this worker's part of the global batch: micro-batches of at most `piece` samples, with their weights.
 
         The mean over workers of the sum of weight times mean loss is the mean loss of the global batch, whatever the
-        number of workers. All workers have the same number of pieces, as collective operations need it: one that has
-        no sample left gets a sample of weight 0.
+        number of workers. Collective operations need the same number of pieces at all workers: a worker without
+        samples left gets a sample of weight 0.
         """
         batch = self.indices(step)
         mine = batch[rank::world_size]

@@ -1,8 +1,8 @@
-"""Fine-tune a text classifier with PyTorch FSDP on Ray Train, in a run that goes on from its last checkpoint.
+"""Fine-tune a text classifier with PyTorch FSDP on Ray Train, in a run that resumes from its last checkpoint.
 
-Without arguments but --storage it trains a tiny transformer, made here, on sentences made here: for a laptop, or to see
-that a cluster works. --model and --data take a Hugging Face model's folder and a file of labelled sentences; nothing is
-ever downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
+With --storage alone it trains a tiny built-in transformer on generated sentences: for a laptop, or to test a cluster.
+--model and --data take a Hugging Face model's folder and a file of labelled sentences; nothing is ever downloaded. The
+same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
 
     python fsdp_finetune.py --storage /fsx/ray/runs --gpus --workers 16 \\
         --model /fsx/ray/models/bert --data /fsx/ray/data/cola.tsv
@@ -31,7 +31,7 @@ from text_data import InvalidDataError, Sentences, made_here, read_sentences
 WRAP_FROM_PARAMETERS = 10_000
 
 
-class TinyClassifier(nn.Module):  # type: ignore[misc]  # torch lies in the jobs' environment only
+class TinyClassifier(nn.Module):  # type: ignore[misc]  # torch is in the jobs' environment only
     """A transformer of two layers over bytes."""
 
     def __init__(self, labels: int) -> None:
@@ -47,8 +47,8 @@ class TinyClassifier(nn.Module):  # type: ignore[misc]  # torch lies in the jobs
         return self.head((hidden * weights).sum(1) / weights.sum(1))
 
 
-class LocalClassifier(nn.Module):  # type: ignore[misc]  # torch lies in the jobs' environment only
-    """A Hugging Face model of a folder."""
+class LocalClassifier(nn.Module):  # type: ignore[misc]  # torch is in the jobs' environment only
+    """A Hugging Face model from a folder."""
 
     def __init__(self, folder: str, labels: int) -> None:
         super().__init__()
@@ -63,14 +63,14 @@ class LocalClassifier(nn.Module):  # type: ignore[misc]  # torch lies in the job
 
 
 def train(config: dict[str, Any]) -> None:
-    """What each worker does."""
+    """Train in one worker; Ray Train calls it in each."""
     checkpoints = resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
     sentences = _sentences(config)
     order = DataOrder(len(sentences.labels), config["batch"], config["seed"])
     model = _sharded(config, sentences, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["learning_rate"])
-    # Each worker drops out other neurons than the next.
+    # Each worker drops out different neurons.
     torch_state.seed_all(config["seed"] + 1 + rank)
     load = functools.partial(
         torch_state.load, model=model, optimizer=optimizer, rank=rank, reseed=config["seed"] + 1 + rank
@@ -100,7 +100,7 @@ def _sentences(config: dict[str, Any]) -> Sentences:
 
 
 def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device) -> FullyShardedDataParallel:
-    # The same first weights at every worker, whatever their number.
+    # The same initial weights at every worker, whatever the number of workers.
     torch_state.seed_all(config["seed"])
     labels = sentences.label_count
     model = LocalClassifier(config["model"], labels) if config["model"] else TinyClassifier(labels)
@@ -111,7 +111,7 @@ def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device)
         auto_wrap_policy=functools.partial(size_based_auto_wrap_policy, min_num_params=WRAP_FROM_PARAMETERS),
         mixed_precision=half if gpu else None,
         cpu_offload=CPUOffload(offload_params=True) if gpu and config["cpu_offload"] else None,
-        # With a mesh the checkpoint's parts are DTensors: a sharded tensor of before cannot be empty at a worker.
+        # With a mesh the checkpoint's parts are DTensors: the older sharded tensors cannot be empty at a worker.
         device_mesh=init_device_mesh(device.type, (dist.get_world_size(),)),
         device_id=device,
         use_orig_params=True,
@@ -124,12 +124,12 @@ def main() -> None:
     )
     add_run_arguments(parser, batch=16, epochs=3)
     parser.add_argument("--model", metavar="FOLDER", help="a Hugging Face model's folder; default: a tiny transformer")
-    parser.add_argument("--data", metavar="FILE", help="a line per sentence: label, tab, text; default: made here")
-    parser.add_argument("--samples", type=int, default=256, help="how many sentences to make here (%(default)s)")
+    parser.add_argument("--data", metavar="FILE", help="a line per sentence: label, tab, text; default: generated")
+    parser.add_argument("--samples", type=int, default=256, help="how many sentences to generate (%(default)s)")
     parser.add_argument("--cpu-offload", action="store_true", help="keep parameters in the nodes' memory between uses")
     options = parser.parse_args()
     if options.model and not options.data:
-        parser.error("--model needs --data: sentences that are made here mean nothing to a real model")
+        parser.error("--model needs --data: generated sentences mean nothing to a real model")
     try:
         if options.data:
             with resume.first_use(options.data, "read"):

@@ -1,6 +1,6 @@
-"""Train a small image classifier with PyTorch DDP on Ray Train, in a run that goes on from its last checkpoint.
+"""Train a small image classifier with PyTorch DDP on Ray Train, in a run that resumes from its last checkpoint.
 
-The images are made here, nothing is downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
+The images are generated, nothing is downloaded. The same code runs on CPUs (gloo) and on nodes of eight GPUs (NCCL).
 
     python pytorch_ddp.py --storage /fsx/ray/runs --gpus --workers 8
 """
@@ -26,7 +26,7 @@ CLASSES = 10
 
 
 def images(samples: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Noise, brighter in the row of the image's class."""
+    """Return images of noise, brighter in the row of the image's class, and their labels."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (samples,), generator=generator)
     pictures = torch.randn(samples, 1, CLASSES, CLASSES, generator=generator)
@@ -45,7 +45,7 @@ def network() -> nn.Module:
 
 
 def train(config: dict[str, Any]) -> None:
-    """What each worker does."""
+    """Train in one worker; Ray Train calls it in each."""
     checkpoints = resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
     torch_state.seed_all(config["seed"])
@@ -53,7 +53,7 @@ def train(config: dict[str, Any]) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=config["learning_rate"], momentum=0.9)
     order = DataOrder(config["samples"], config["batch"], config["seed"])
     pictures, labels = images(config["samples"], config["seed"])
-    # Each worker drops out other neurons than the next.
+    # Each worker drops out different neurons.
     torch_state.seed_all(config["seed"] + 1 + rank)
     load = functools.partial(
         torch_state.load, model=model, optimizer=optimizer, rank=rank, reseed=config["seed"] + 1 + rank
@@ -78,7 +78,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add_run_arguments(parser, batch=32, epochs=3)
-    parser.add_argument("--samples", type=int, default=512, help="how many images to make (%(default)s)")
+    parser.add_argument("--samples", type=int, default=512, help="how many images to generate (%(default)s)")
     options = parser.parse_args()
     run = run_of(parser, options, "pytorch-ddp")
     names = ("samples", "batch", "micro_batch", "epochs", "seed", "learning_rate")

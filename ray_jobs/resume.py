@@ -1,23 +1,28 @@
-"""Training runs that go on from their last checkpoint, whoever starts them again.
+"""Training runs that resume from their last checkpoint, whoever starts them again.
 
-The contract with whatever starts a job (the job supervisor does; a person may):
+The contract with the program or person that starts a job (usually the job supervisor):
 
-    RUN_NAME      the run: the same for every attempt, and the name of its folder; else the job's own default
-    RUN_ATTEMPT   1, 2, 3, …: which attempt this is; unset, one more than the newest attempt that began
+    RUN_NAME      the run: the same for every attempt, and the name of its folder; default: the job's own
+    RUN_ATTEMPT   1, 2, 3, …: the number of this attempt; default: one more than the newest attempt that began
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
 
-A job ends with 0 when the run is done, also when it was done before; 1 when training failed or stood still
-(watchdog.py), or its storage failed in a way that may pass, and another attempt would go on from the last checkpoint; 2
-when it cannot work (a wrong argument, storage that is not there, refuses or is full, a run name in use), and another
-attempt would end the same way.
+A job's exit code says how it ended:
+
+    0   the run is done, or was done before
+    1   training failed or stalled (watchdog.py), or its storage failed temporarily: another attempt would resume from
+        the last checkpoint
+    2   the job cannot work (an invalid argument; storage that is missing, refuses access or is full; a run name in
+        use): another attempt would end the same way
+
+The files of a run:
 
     <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
-    <RUN_STORAGE>/<RUN_NAME>/attempts/                               who began, and from which checkpoint
-    <RUN_STORAGE>/<RUN_NAME>/run.json                                what must stay the same for the whole run
-    <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; nothing is trained any more
+    <RUN_STORAGE>/<RUN_NAME>/attempts/                               which workers began, and from which checkpoint
+    <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same for the whole run
+    <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; there is no more training
     <RUN_STORAGE>/<RUN_NAME>/                                        the rest is Ray Train's own record of the run
 
-The least that a job needs:
+A minimal job:
 
     def train(config):
         checkpoints = resume.Checkpoints(config["run"])
@@ -58,27 +63,27 @@ from run_storage import RunStorage, StorageError, check_writable, lasts, open_st
 from watchdog import PATIENCE, SIGN, Watchdog
 
 DONE: Final = "DONE.json"
-# Ray Train counts a bug in the code like a lost node: without a bound it would run the bug for ever.
+# Ray Train counts a bug in the code like a lost node: without a limit it would retry the bug forever.
 WORKER_FAILURES: Final = 3
 _TORN = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
 _RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 
 
 class InvalidInputError(Exception):
-    """The job cannot work as it was called; the message says what is wrong and what is allowed."""
+    """The job's input is invalid; the message says what is wrong and what is allowed."""
 
 
 class RunFailedError(Exception):
-    """The attempt failed; the message says why, and where another attempt goes on."""
+    """The attempt failed; the message says why, and from where another attempt resumes."""
 
 
 @contextlib.contextmanager
 def first_use(storage: str, use: str) -> Iterator[None]:
-    """What fails of `storage` in this block ends an attempt at its start; `use` is "read" or "used".
+    """Turn errors of `storage` in this block into errors that end the attempt; `use` is "read" or "used".
 
     Raises:
-        InvalidInputError: another attempt would meet the same.
-        RunFailedError: another attempt may not.
+        InvalidInputError: another attempt would meet the same error.
+        RunFailedError: another attempt may succeed.
     """
     try:
         yield
@@ -88,15 +93,17 @@ def first_use(storage: str, use: str) -> Iterator[None]:
         told = f"storage path {storage!r} cannot be {use}: {error.strerror or error}"
         if lasts(error):
             raise InvalidInputError(told) from error
-        # Without the sign the supervisor takes an attempt that came no further for one whose code failed.
-        raise RunFailedError(f"{told}. This may pass, and counts as lost ({SIGN}): another attempt goes on") from error
+        # Without the sign, the supervisor would take the failure of an attempt without progress for one of the code.
+        raise RunFailedError(
+            f"{told}. This may be temporary and counts as lost ({SIGN}): another attempt resumes"
+        ) from error
 
 
 @dataclass(frozen=True)
 class Run:
     """One attempt of a run, with a checkpoint every `every` steps.
 
-    `keep` says which checkpoints stay: the newest ones, or the best ones by a metric; the newest in any case.
+    `keep` says which checkpoints stay: the newest ones, or the best ones by a metric. The newest one always stays.
     """
 
     name: str
@@ -109,38 +116,42 @@ class Run:
     def from_environment(
         cls, name: str, storage: str | None, *, every: int, keep: CheckpointConfig | None = None
     ) -> Run:
-        """The run that RUN_NAME, RUN_ATTEMPT and RUN_STORAGE name; `name` and `storage` are what is taken without them.
+        """Return the run that RUN_NAME, RUN_ATTEMPT and RUN_STORAGE name.
 
         Args:
+            name: the run's name without RUN_NAME.
+            storage: where runs are kept without RUN_STORAGE.
             every: steps between two checkpoints, 1 or more.
+            keep: which checkpoints stay; by default the two newest.
 
         Raises:
-            InvalidInputError: a variable or an argument has a value that cannot be.
+            InvalidInputError: a variable or an argument is invalid.
             RunFailedError: the storage cannot be read now.
         """
         name = os.environ.get("RUN_NAME") or name
         storage = os.environ.get("RUN_STORAGE") or storage
         if not _RUN_NAME.fullmatch(name):
             raise InvalidInputError(
-                f"run name {name!r}: at most 63 lower-case letters, digits, dots, dashes and underscores, "
-                "with a letter or digit first and last"
+                f"run name {name!r} is invalid. Allowed: at most 63 lower-case letters, digits, dots, dashes and "
+                "underscores, with a letter or digit first and last"
             )
         if not storage:
             raise InvalidInputError(
-                "no storage path: give --storage or RUN_STORAGE, a path that every node sees or s3://bucket/prefix"
+                "no storage path is given. Allowed: a path that every node sees, or s3://bucket/prefix. "
+                "Fix: set --storage or RUN_STORAGE"
             )
         if every < 1:
-            raise InvalidInputError(f"a checkpoint every {every} steps: 1 or more")
+            raise InvalidInputError(f"a checkpoint every {every} steps is invalid. Allowed: 1 or more")
         attempt = os.environ.get("RUN_ATTEMPT", "")
         if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
-            raise InvalidInputError(f"RUN_ATTEMPT {attempt!r}: a whole number from 1 on")
+            raise InvalidInputError(f"RUN_ATTEMPT {attempt!r} is invalid. Allowed: whole numbers from 1")
         with first_use(storage, "read"):
             store = CheckpointStore(open_storage(storage, name))
             number = int(attempt) if attempt else max((writer.attempt for writer in store.writers()), default=0) + 1
         return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
 
     def begin(self, settings: Mapping[str, Any]) -> RunStorage:
-        """The run's folder, once it is known that it can be written and belongs to a run with these settings.
+        """Return the run's folder after checking that it is writable and belongs to a run with these settings.
 
         Raises:
             InvalidInputError: the storage cannot be written, or the run's name is in use.
@@ -153,7 +164,7 @@ class Run:
         return storage
 
     def is_done(self, storage: RunStorage) -> bool:
-        """Whether an attempt has finished the run; says so.
+        """Return whether an attempt has finished the run, and print that it has.
 
         Raises:
             InvalidInputError, RunFailedError: the storage cannot be read; see `first_use`.
@@ -162,7 +173,7 @@ class Run:
             done = storage.read(DONE)
         if done is None:
             return False
-        print(f"run {self.name} is done since {json.loads(done)['finished']}: nothing is left to do", flush=True)
+        print(f"run {self.name} was done at {json.loads(done)['finished']}: nothing is left to do", flush=True)
         return True
 
     def finish(self, storage: RunStorage, outcome: Mapping[str, Any]) -> None:
@@ -172,10 +183,10 @@ class Run:
 
 
 class Checkpoints:
-    """A worker's hold on the run's checkpoints. All workers call its methods together, in the same order."""
+    """A worker's access to the run's checkpoints. All workers must call its methods together, in the same order."""
 
     def __init__(self, run: Run) -> None:
-        """Let this group of workers begin.
+        """Register this group of workers.
 
         Raises:
             StaleAttemptError: a newer attempt of the run has begun.
@@ -198,16 +209,16 @@ class Checkpoints:
         with self._store.storage.reading(self._origin.folder) as directory:
             read(directory)
         self._say(
-            f"goes on from step {self._origin.step} ({self._origin.name}, read in {time.monotonic() - started:.2f} s)"
+            f"resumes from step {self._origin.step} ({self._origin.name}, read in {time.monotonic() - started:.2f} s)"
         )
         return self._origin.step
 
     def due(self, step: int, *, last: bool = False) -> bool:
-        """Whether a checkpoint is to be written after `step` steps."""
+        """Return whether a checkpoint is due after `step` steps."""
         return last or step % self._run.every == 0
 
     def save(self, step: int, write: Callable[[Path], None], metrics: Mapping[str, Any]) -> None:
-        """Let `write` put this worker's part into a directory, make the checkpoint exist, and report it to Ray Train.
+        """Let `write` write this worker's part into a directory, commit the checkpoint, and report it to Ray Train.
 
         Raises:
             OSError: some worker could not write. The earlier checkpoints are untouched.
@@ -252,11 +263,11 @@ def main(
 
     Args:
         train: the train function; its argument is `settings` and, as "run", the run.
-        settings: what must stay the same for the whole run, as JSON can hold it.
-        worker_failures: how often Ray Train starts the workers anew within this attempt.
-        patience: seconds after which an attempt of which nothing new has come ends with 1: no workers began, no file
-            of a checkpoint appeared or grew. It must exceed the time between two checkpoints and a restart together:
-            noticing the loss, waiting for nodes, starting the workers, reading the checkpoint.
+        settings: values that must stay the same for the whole run; JSON must be able to hold them.
+        worker_failures: how often Ray Train restarts the workers within this attempt.
+        patience: seconds without progress (no workers began, no file of a checkpoint appeared or grew) after which
+            the attempt ends with 1. It must exceed the time between two checkpoints plus a restart: noticing the
+            loss, waiting for nodes, starting the workers, reading the checkpoint.
     """
     try:
         with first_use(run.storage, "read"):
@@ -280,10 +291,10 @@ def fit(
     *,
     worker_failures: int = WORKER_FAILURES,
 ) -> None:
-    """Train until the run is done; nothing when it is. See `main`.
+    """Train until the run is done; do nothing if it is done already. See `main`.
 
     Raises:
-        InvalidInputError: storage that cannot be written, or a run name in use.
+        InvalidInputError: the storage cannot be written, or the run's name is in use.
         RunFailedError: training failed, or the storage at its start.
     """
     storage = run.begin(settings)
@@ -291,10 +302,10 @@ def fit(
         return
     store = CheckpointStore(storage)
     try:
-        # Not as train_loop_config: Ray Train would restore the one of the earlier attempt.
+        # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
         _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures)
     except (TrainingFailedError, *_TORN) as error:
-        # Not Ray Train's own error when it cannot read back what it wrote of the failure: on a full file system.
+        # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
         raise RunFailedError(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
@@ -304,10 +315,10 @@ def fit(
 
 
 def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig:
-    """`number` workers, each with `cpus` CPUs and, if so, one GPU."""
+    """Return the scaling of `number` workers, each with `cpus` CPUs and, with `gpu`, one GPU."""
     resources = {"CPU": cpus} | ({"GPU": 1} if gpu else {})
     try:
-        # Its coordinator wants a CPU of its own otherwise, and workers that fill their pods are never scheduled.
+        # Otherwise Ray Train's coordinator needs a CPU, and workers that fill their pods are never scheduled.
         return ScalingConfig(
             num_workers=number, trainer_resources={"CPU": 0}, use_gpu=gpu, resources_per_worker=resources
         )
@@ -316,7 +327,7 @@ def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig
 
 
 def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_failures: int) -> None:
-    """Continue Ray Train's own record of the run, or begin it. What was learnt is not in it but in the checkpoints."""
+    """Train with Ray Train's own record of the run, continued or new. The model is in the checkpoints, not in it."""
     path = f"{run.storage.rstrip('/')}/{run.name}"
     try:
         restored = TorchTrainer.can_restore(path) and TorchTrainer.restore(
@@ -332,7 +343,7 @@ def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_fai
             writer.attempt == run.attempt for writer in CheckpointStore(open_storage(run.storage, run.name)).writers()
         ):
             raise
-        # Its files are not written atomically: whoever wrote them may have been killed at it.
+        # Ray Train does not write its files atomically: the writer may have been killed while writing.
         print(f"run {run.name}: Ray Train's record of the earlier attempts is unreadable, a new one begins ({error!r})")
     TorchTrainer(
         train,
@@ -346,6 +357,6 @@ def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_fai
 
 
 def _cause(error: BaseException) -> str:
-    """The last line of what Ray Train wraps: the error of the train function, or what was lost."""
+    """Return the last line of the error that Ray Train wraps: the train function's error, or what was lost."""
     lines = str(error.__cause__ or error).strip().splitlines()
     return lines[-1] if lines else repr(error)

@@ -1,6 +1,6 @@
-"""Where a run keeps its files: a shared file system (/fsx) or a bucket (s3://), behind the same few operations.
+"""A run's storage: a shared file system (/fsx) or a bucket (s3://), with the same few operations.
 
-Only `put` has to be atomic: it is how a checkpoint comes into being (resume.py).
+Only `put` must be atomic: it writes the manifest with which a checkpoint begins to exist (checkpoints.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import pyarrow.fs
 
 _LASTING: Final = {errno.EACCES, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
-# pyarrow gives S3's errors no number.
+# pyarrow's errors of S3 have no errno.
 _LASTING_IN_S3: Final = re.compile(r"AWS Error (ACCESS_DENIED|NO_SUCH_BUCKET)\b|^Bucket '.*' not found")
 
 
@@ -30,29 +30,29 @@ class RunStorage(Protocol):
     """The folder of one run. Names are relative to it, with "/" between their parts."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a small file: whole or not at all, and on the medium when this returns."""
+        """Write a small file atomically; it is on the medium when this returns."""
 
     def read(self, name: str) -> bytes | None:
-        """The content of a small file; None when there is none."""
+        """Return the content of a small file; None if there is no such file."""
 
     def names(self, folder: str) -> list[str]:
-        """What lies directly in a folder, sorted; empty when there is no such folder."""
+        """Return the names directly in a folder, sorted; empty if there is no such folder."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Bytes of each file below a folder, by its name relative to the folder."""
+        """Return the size in bytes of each file below a folder, by its name relative to the folder."""
 
     def remove(self, folder: str) -> None:
-        """Remove a folder and what is in it, if it is there."""
+        """Remove a folder and its content, if it exists."""
 
     def writing(self, folder: str) -> contextlib.AbstractContextManager[Path]:
-        """A local directory whose files are in `folder`, and on the medium, when the block ends without an error."""
+        """Yield a local directory; if the block ends without an error, its files are in `folder`, on the medium."""
 
     def reading(self, folder: str) -> contextlib.AbstractContextManager[Path]:
-        """A local directory with the files of `folder`."""
+        """Yield a local directory with the files of `folder`."""
 
 
 def open_storage(storage: str, run: str) -> RunStorage:
-    """The folder of `run` below `storage`: an absolute path that all nodes see, or s3://bucket/prefix.
+    """Return the folder of `run` below `storage`: an absolute path that all nodes see, or s3://bucket/prefix.
 
     Raises:
         StorageError: the address is neither of the two, or there is no such bucket.
@@ -63,24 +63,26 @@ def open_storage(storage: str, run: str) -> RunStorage:
     if storage.startswith("/"):
         return _Directory(Path(storage) / run)
     raise StorageError(
-        f"storage path {storage!r}: an absolute path that every node sees (/fsx/ray/runs) or s3://bucket/prefix"
+        f"storage path {storage!r} is invalid. Allowed: an absolute path that every node sees (/fsx/ray/runs), or "
+        "s3://bucket/prefix"
     )
 
 
 def lasts(error: OSError) -> bool:
-    """Whether another attempt would meet the same error: a wrong path, a missing right, a full disk.
+    """Return whether another attempt would meet the same error: a wrong path, a missing right, a full disk.
 
-    Others may pass: EIO, ENOTCONN and ESHUTDOWN of a Lustre client that its server has evicted, a network that is down.
+    Other errors may be temporary: EIO, ENOTCONN and ESHUTDOWN of a Lustre client that its server has evicted, a network
+    that is down.
     """
     return error.errno in _LASTING or _LASTING_IN_S3.search(str(error)) is not None
 
 
 def check_writable(storage: RunStorage, address: str) -> None:
-    """Write there.
+    """Write a test file to the storage.
 
     Raises:
-        StorageError: that cannot be, now or later.
-        OSError: it failed now.
+        StorageError: the storage cannot be written, now or later.
+        OSError: the write failed now.
     """
     try:
         storage.put("attempts/.writable", b"")
@@ -136,7 +138,7 @@ class _Directory:
         directory.mkdir(parents=True, exist_ok=True)
         yield directory
         for path in (*directory.rglob("*"), directory):
-            # Another worker's half-written file may be renamed meanwhile; that worker sees to it.
+            # Another worker's half-written file may be renamed meanwhile; that worker syncs it.
             with contextlib.suppress(FileNotFoundError):
                 _fsync(path)
 
@@ -146,7 +148,7 @@ class _Directory:
 
 
 class _Bucket:
-    """A prefix of an S3 bucket. An object appears whole when its upload ends, so that `put` is atomic by nature."""
+    """A prefix of an S3 bucket. `put` is atomic, because an object appears only when its upload is complete."""
 
     def __init__(self, storage: str, run: str) -> None:
         try:

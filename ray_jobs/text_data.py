@@ -1,4 +1,4 @@
-"""Labelled sentences for the examples: made here from a seed, or read from a file."""
+"""Labelled sentences for the examples: generated from a seed, or read from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = ("the cluster trains", "a node fails", "the run goes on", "we wait", "i
 
 
 class InvalidDataError(Exception):
-    """A file that is not what the job needs; the message names it and what is expected."""
+    """A file has invalid content; the message names the file and what is allowed."""
 
 
 Tokens = tuple[torch.Tensor, torch.Tensor]
@@ -24,7 +24,7 @@ Tokens = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True)
 class Sentences:
-    """Texts with their labels, and how a batch of them becomes tensors (token ids and their mask)."""
+    """Texts with their labels, and the function that turns a batch of texts into token ids and their mask."""
 
     texts: Sequence[str]
     labels: Sequence[int]
@@ -41,7 +41,7 @@ class Sentences:
 
 
 def made_here(samples: int, seed: int) -> Sentences:
-    """Sentences of which those with an exclamation mark have label 1."""
+    """Return generated sentences; those with an exclamation mark have label 1."""
     generator = random.Random(seed)  # noqa: S311 (data, not secrets)
     labels = [generator.randrange(2) for _ in range(samples)]
     texts = [" ".join(generator.choices(_WORDS, k=3)) + ("!" if label else ".") for label in labels]
@@ -49,10 +49,14 @@ def made_here(samples: int, seed: int) -> Sentences:
 
 
 def read_sentences(file: str, model: str | None) -> Sentences:
-    """A file with a line per sentence (label, tab, text), for the tokenizer of a model's folder or as bytes.
+    """Return the sentences of a file with a line for each (label, tab, text).
+
+    Args:
+        file: the file's path.
+        model: folder of the model whose tokenizer is used; None: the texts' bytes are the tokens.
 
     Raises:
-        InvalidDataError: the file or the folder is missing, or a line is not of that form.
+        InvalidDataError: the file or the folder is missing, or a line has another form.
         OSError: the file cannot be read now.
     """
     try:
@@ -64,9 +68,9 @@ def read_sentences(file: str, model: str | None) -> Sentences:
     parts = [line.partition("\t") for line in lines]
     for number, (label, _, text) in enumerate(parts, 1):
         if not label.isdecimal() or not text.strip():
-            raise InvalidDataError(f"data file {file}, line {number}: label (0, 1, …), tab, text is expected")
+            raise InvalidDataError(f"data file {file}, line {number} is invalid. Allowed: label (0, 1, …), tab, text")
     if not parts:
-        raise InvalidDataError(f"data file {file}: there is no line in it")
+        raise InvalidDataError(f"data file {file} is empty. Allowed: lines of label (0, 1, …), tab, text")
     texts, labels = [text for _, _, text in parts], [int(label) for label, _, _ in parts]
     return Sentences(texts, labels, _tokenizer(model) if model else _bytes)
 

@@ -1,7 +1,7 @@
-"""What a PyTorch training needs to go on as if nothing had happened: model, optimizer and random number generators.
+"""The state with which a PyTorch training resumes exactly: model, optimizer and random number generators.
 
-Written by torch.distributed.checkpoint: every worker writes and reads its own part, and another number of workers can
-read what these have written. Works alike for a plain module, DDP and FSDP, on CPU and GPU.
+torch.distributed.checkpoint writes it: every worker writes and reads its own part, and a different number of workers
+can read the parts. It works alike for a plain module, DDP and FSDP, on CPU and GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def save(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int) 
 def load(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, reseed: int) -> None:
     """Read what `save` wrote, into the model and the optimizer; all workers call it together.
 
-    The generators go on where they stood. A worker that had none then (more workers now) starts with seed `reseed`.
+    The generators continue from their saved state. A worker without one (there are more workers now) starts with seed
+    `reseed`.
     """
     model_state, optimizer_state = get_state_dict(model, optimizer)
     state: dict[str, Any] = {"model": model_state, "optimizer": optimizer_state}
@@ -54,7 +55,7 @@ def load(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, 
 
 
 def load_weights(directory: Path, model: nn.Module) -> None:
-    """Read the model alone, in a process that trains nothing."""
+    """Read only the model's weights, in a process that does not train."""
     state = {"model": model.state_dict()}
     dcp.load(state, checkpoint_id=directory)
     model.load_state_dict(state["model"])
@@ -76,7 +77,7 @@ def _generators() -> dict[str, Any]:
         "python": random.getstate(),
         "numpy": np.random.get_state(),
         "torch": torch.get_rng_state(),
-        # The worker's own device only: the other ones of the node are other workers'.
+        # Only the worker's own device: the node's other devices belong to other workers.
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }
 

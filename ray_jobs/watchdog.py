@@ -1,7 +1,7 @@
-"""Ends an attempt that stands still.
+"""End an attempt that has stalled.
 
-A collective waits, a file system hangs, Ray 2.42.1 goes on waiting for actors that it will never start (those of a
-driver whose raylet was lost): none of them says so. What tells is that nothing new comes of the run.
+A collective waits, a file system hangs, or Ray 2.42.1 keeps waiting for actors that it will never start (those of a
+driver whose raylet was lost). None of these reports an error; the only sign is that the run makes no progress.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 PATIENCE: Final = 3600.0
-"""Seconds. More than the longest time between two checkpoints and a restart together, a node's replacement included."""
+"""Seconds; more than the longest time between two checkpoints plus a restart, including a node's replacement."""
 
 SIGN: Final = "ActorUnavailableError"
-"""One of the names by which the job supervisor (controllers/job_decision.py) knows that not the code failed."""
+"""One of the names by which the job supervisor (controllers/job_decision.py) recognises an infrastructure failure."""
 
 _LOOKS: Final = 20
 _LONGEST_PAUSE: Final = 30.0
@@ -25,17 +25,17 @@ _LAST_WORDS_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """Within its block the program ends with 1 once nothing new has come for `patience` seconds.
+    """A block in which the program ends with exit code 1 after `patience` seconds without progress.
 
-    It ends whatever its threads are at, as if it were killed: Ray ends the workers of a driver that is gone.
+    The program ends whatever its threads do, as if it were killed; Ray ends the workers of a driver that is gone.
     """
 
     def __init__(self, attempt: str, look: Callable[[], Mapping[str, int]], patience: float) -> None:
         """Watch over an attempt.
 
         Args:
-            attempt: what the last line of the program calls it.
-            look: bytes of each file that the attempt has left. A file that is new, or of another size, is news.
+            attempt: the attempt's name in the program's last line.
+            look: returns the size in bytes of each file that the attempt has written. A new file or size is progress.
             patience: seconds.
         """
         self._attempt = attempt
@@ -47,7 +47,7 @@ class Watchdog:
         self._over = threading.Event()
 
     def __enter__(self) -> None:
-        # Two threads: a look at a file system that hangs does not come back.
+        # Two threads, because a look at a hanging file system does not return.
         for task in (self._watch, self._wait):
             threading.Thread(target=task, name="watchdog", daemon=True).start()
 
@@ -74,7 +74,7 @@ class Watchdog:
                 self._end()
 
     def _end(self) -> None:
-        # Of its own, too: whoever holds the output does not keep the program.
+        # In its own thread too, because a blocked output must not keep the program alive.
         words = threading.Thread(target=self._say, daemon=True)
         words.start()
         words.join(_LAST_WORDS_SECONDS)
@@ -83,8 +83,8 @@ class Watchdog:
     def _say(self) -> None:
         blind = f"; its folder cannot be read: {self._blind}" if self._blind else ""
         print(
-            f"{self._attempt} stood still: no workers began and no checkpoint grew for {self._patience:g} s{blind}. "
-            f"It counts as lost with its workers ({SIGN}): another attempt goes on",
+            f"{self._attempt} stalled: no workers began and no checkpoint grew for {self._patience:g} s{blind}. "
+            f"It counts as lost with its workers ({SIGN}): another attempt resumes",
             file=sys.stderr,
         )
         sys.stdout.flush()

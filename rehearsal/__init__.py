@@ -1,1 +1,1 @@
-"""A rehearsal of the whole deployment on one machine: the real CDK CLI, an embedded AWS account, real Kubernetes."""
+"""Rehearse a whole deployment on one machine: the real CDK CLI, an embedded AWS account, real Kubernetes."""

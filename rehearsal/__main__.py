@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: what `make rehearse`, `make rehearse-down`, `make check` and `make clean` call."""
+"""Run `python -m rehearsal`, which `make rehearse`, `make rehearse-down`, `make check` and `make clean` call."""
 
 import signal
 import subprocess
@@ -20,7 +20,7 @@ from embedded_account.machine.processes import ProcessError, ProgramEndedError, 
 from rehearsal import disk, interruption, runs
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="The rehearsal on this machine.")
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Rehearse deployments on this machine.")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
@@ -28,26 +28,28 @@ errors = Console(stderr=True, highlight=False)
 @app.command()
 def run(
     env: Annotated[str, typer.Option("--env", help="A file of environments/, without .yaml, or an example.")] = "dev",
-    keep: Annotated[bool, typer.Option("--keep", help="Leave it running after the RayClusters are ready.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Stop once the RayClusters are ready, and keep running.")
+    ] = False,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
-    from rehearsal.run.rehearse import tell  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.run.rehearse import rehearse  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly():
         _require_rehearsable(env)
         with _alone(run_directory(env)):
-            code = tell(env, console, keep=keep)
+            code = rehearse(env, console, keep=keep)
     raise typer.Exit(code)
 
 
 @app.command()
 def drill(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which drills, in order. Without one they are listed.")
+        list[str] | None, typer.Argument(help="The drills to run, in order; without a name, list them.")
     ] = None,
     env: Annotated[str, typer.Option("--env", help="A file of environments/, without .yaml, or an example.")] = "dev",
 ) -> None:
-    """Let something go wrong on purpose, without an AWS account. Exit code 1: a promise was broken."""
+    """Let something fail on purpose, without an AWS account. Exit code 1: a promise was broken."""
     from rehearsal.drills import DRILLS, directories  # noqa: PLC0415 - `down` must not wait for the AWS SDK
     from rehearsal.drills.perform import listing, perform  # noqa: PLC0415
 
@@ -56,7 +58,7 @@ def drill(
         return
     with _orderly():
         if unknown := [name for name in names if name not in DRILLS]:
-            raise ProcessError(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
+            raise ProcessError(f"there is no drill {', '.join(unknown)}. Allowed: {', '.join(DRILLS)}")
         _require_rehearsable(env)
         with _alone(*directories(names)):
             code = perform([DRILLS[name] for name in names], env, console)
@@ -65,7 +67,7 @@ def drill(
 
 @app.command()
 def job() -> None:
-    """Lose a node under a job on real Ray, in pods that run on this machine. Exit code 1: the job did not survive."""
+    """Lose a node of a job on real Ray, in pods on this machine. Exit code 1: the job did not survive."""
     from rehearsal.job.rehearsal import rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly(), _alone(JOB):
@@ -82,9 +84,9 @@ def build() -> None:
 
 @app.command()
 def down(
-    force: Annotated[bool, typer.Option("--force", help="End rehearsals that are under way, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also end running rehearsals.")] = False,
 ) -> None:
-    """End what kept rehearsals left running. Exit code 1: a rehearsal is under way, and was left alone."""
+    """End the processes of kept rehearsals. Exit code 1: a rehearsal is still running, and was left alone."""
     ended: list[str] = []
     under_way: list[str] = []
     for directory in runs.directories():
@@ -95,14 +97,14 @@ def down(
     if ended or not under_way:
         console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running", soft_wrap=True)
     for each in under_way:
-        errors.print(f"[bold red]error:[/] {escape(each)}, or end it: make rehearse-down FORCE=1", soft_wrap=True)
+        errors.print(f"[bold red]error:[/] {escape(each)}", soft_wrap=True)
     if under_way:
         raise typer.Exit(1)
 
 
 @app.command()
 def actionlint() -> None:
-    """Check the workflows of .github with actionlint, which is built from source for this alone."""
+    """Check the workflows of .github with actionlint, which is built from source only for this check."""
     try:
         program = binaries.ensure(BINARIES, console.print, binaries.CHECK)["actionlint"]
     except binaries.BinariesError as error:
@@ -114,7 +116,7 @@ def actionlint() -> None:
 
 @app.command()
 def clean() -> None:
-    """Remove the folders of runs that are over; say what stays on the disk, where, and how to remove it."""
+    """Remove the folders of ended runs; list what stays on the disk, where, and how to remove it."""
     for directory in runs.directories():
         if not runs.remove(directory):
             console.print(f"{directory} stays: a rehearsal runs there", soft_wrap=True, markup=False)
@@ -123,19 +125,19 @@ def clean() -> None:
 
 
 def _require_rehearsable(env: str) -> None:
-    """Raise ConfigError or ProcessError when the environment is wrong, or asks for what no rehearsal has."""
+    """Raise ConfigError if the environment is invalid, or ProcessError if no rehearsal can run it."""
     version = config.load(env).kuberay.version
     if version != versions.KUBERAY:
         raise ProcessError(
-            f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only: to rehearse all "
-            "else, leave kuberay.version out meanwhile"
+            f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only. Fix: to "
+            "rehearse all else, leave kuberay.version out meanwhile"
         )
 
 
 @contextmanager
 def _orderly() -> Iterator[None]:
-    """End with a message and an exit code, whatever happens inside."""
-    # Whoever ends a rehearsal with SIGTERM (a CI time limit) gets the same orderly end as Ctrl-C.
+    """End with a message and an exit code, whatever is raised inside."""
+    # SIGTERM (for example a CI time limit) ends a rehearsal as orderly as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -149,9 +151,10 @@ def _orderly() -> Iterator[None]:
 
 @contextmanager
 def _alone(*directories: Path) -> Iterator[None]:
-    """Hold the folders of a run, in which nothing of an earlier one lives; leave nothing alive but for a good end.
+    """Hold the folders of a run, in which no process of an earlier run is left.
 
-    Raises runs.UnderWayError when another rehearsal holds one of them.
+    Only a successful end leaves processes running. Raises runs.UnderWayError if another rehearsal holds one of the
+    folders.
     """
     with ExitStack() as locks:
         for each in directories:
@@ -178,7 +181,7 @@ def _alone(*directories: Path) -> Iterator[None]:
 
 
 def _end_undisturbed(directories: tuple[Path, ...]) -> dict[int, str]:
-    """End what lives in the folders; return what is still alive. Another Ctrl-C changes nothing."""
+    """End the processes of the folders; return those that are still alive. Another Ctrl-C changes nothing."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     return runs.end_all(directories)
@@ -193,7 +196,7 @@ def _say_interrupted(before: dict[int, str], left: dict[int, str]) -> None:
 
 
 def _expect_jsii_to_be_gone() -> None:
-    """Print no traceback of jsii at exit: Ctrl-C at a terminal ends its Node, too, and breaks its pipe."""
+    """Print no traceback of jsii at exit: Ctrl-C at a terminal also ends its Node, and breaks its pipe."""
     hook = sys.unraisablehook
     sys.unraisablehook = lambda error: None if isinstance(error.exc_value, BrokenPipeError) else hook(error)
 

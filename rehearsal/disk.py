@@ -1,4 +1,4 @@
-"""What stays on the disk when a checkout is clean: what the user's other projects share, what is slow to make."""
+"""List what stays on the disk when a checkout is clean: what other projects share, and what is slow to create."""
 
 import os
 import subprocess
@@ -21,17 +21,17 @@ class Kept:
     """The command that removes it."""
 
     def __str__(self) -> str:
-        """Size, folder, content and removal in one line."""
+        """Return size, folder, content and removal in one line."""
         return f"{size(self.folder) / 1e6:>8,.0f} MB  {self.folder}  {self.what}; to remove it: {self.removal}"
 
 
 def kept() -> list[Kept]:
-    """Every folder that stays and exists, this checkout's first."""
+    """Return the existing folders that stay, this checkout's first."""
     return [each for each in (*_of_this_checkout(), *_of_this_user()) if each.folder.is_dir()]
 
 
 def size(folder: Path) -> int:
-    """Bytes of disk below a folder, a file with several names counted once."""
+    """Return the bytes of disk below a folder; a file with several names counts once."""
     found: dict[tuple[int, int], int] = {}
     for directory, _, files in os.walk(folder):
         for name in files:
@@ -42,7 +42,7 @@ def size(folder: Path) -> int:
 
 def _of_this_checkout() -> Iterator[Kept]:
     rooted = paths.REPOSITORY
-    yield Kept("what rehearsals share: built programs, unpacked packages", paths.CACHE, f"rm -rf {paths.CACHE}")
+    yield Kept("shared by rehearsals: built programs, unpacked packages", paths.CACHE, f"rm -rf {paths.CACHE}")
     for name in (".venv", ".venv-policies", ".venv-jobs", "node_modules"):
         yield Kept("installed by `make setup`", rooted / name, f"rm -rf {rooted / name}")
 

@@ -1,4 +1,4 @@
-"""Interruptions of a rehearsal by signals: none is lost where Python ignores exceptions."""
+"""Interrupt a rehearsal by signals, also where Python ignores exceptions."""
 
 import signal
 import sys
@@ -13,7 +13,7 @@ _last = signal.SIGINT
 
 
 def interrupt(number: int) -> NoReturn:
-    """Raise KeyboardInterrupt for a signal that has arrived. To be called in its handler."""
+    """Raise KeyboardInterrupt for a signal. Call this in the signal's handler."""
     global _last  # noqa: PLW0603
     _last = signal.Signals(number)
     raise KeyboardInterrupt
@@ -21,17 +21,17 @@ def interrupt(number: int) -> NoReturn:
 
 @contextmanager
 def never_lost() -> Iterator[None]:
-    """Send a signal again whose KeyboardInterrupt was ignored. To be called in the main thread.
+    """Send a signal again if its KeyboardInterrupt was ignored. Call this in the main thread.
 
-    Python ignores what is raised in a finalizer or in a hook of `os.fork`, and a rehearsal forks for each program that
-    it starts: the rehearsal would go on as if nobody had interrupted it.
+    Python ignores exceptions in a finalizer or in a hook of `os.fork`, and a rehearsal forks for each program that it
+    starts: without this it would continue as if nobody had interrupted it.
     """
     previous = sys.unraisablehook
     main = threading.main_thread().ident
 
     def again(ignored: "sys.UnraisableHookArgs") -> None:
         if isinstance(ignored.exc_value, KeyboardInterrupt) and main:
-            # Not from here: the handler would raise within the hook, which is ignored, too.
+            # Not from here: the handler would raise inside the hook, and Python would ignore that, too.
             threading.Timer(_SECONDS_UNTIL_AGAIN, signal.pthread_kill, (main, _last)).start()
         else:
             previous(ignored)

@@ -1,4 +1,4 @@
-"""Where a rehearsal keeps what it makes: everything below `.rehearsal/` of the repository."""
+"""Name the folders of rehearsals: all files that a rehearsal creates are below `.rehearsal/` of the repository."""
 
 from pathlib import Path
 from typing import Final
@@ -13,9 +13,9 @@ DRILLS_IN_AN_ACCOUNT: Final = ROOT / "drills" / "account"
 DRILLS_ON_KUBERNETES: Final = ROOT / "drills" / "kubernetes"
 JOB: Final = ROOT / "job"
 RUN_PATTERNS: Final = ("runs/*", "drills/*", "job")
-"""Below ROOT, the folders of runs."""
+"""The folders of runs, below ROOT."""
 
 
 def run_directory(environment: str) -> Path:
-    """Directory of the rehearsal of one environment; there is one at a time."""
+    """Return the directory of an environment's rehearsal; only one rehearsal of it runs at a time."""
     return ROOT / "runs" / environment

@@ -1,7 +1,7 @@
-"""The folders of runs: one rehearsal holds a folder at a time, and what lives in it is found and ended.
+"""Hold the folders of runs, one rehearsal per folder at a time, and find and end the processes of a folder.
 
-A lock belongs to a process and ends with it, however that ends. What a kept rehearsal left lives in a folder that
-nobody holds.
+A lock belongs to a process and ends with it, however that process ends. The processes of a kept rehearsal belong to a
+folder that nobody holds.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from rehearsal import paths
 
 _ORDERLY_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 2.0
-"""What the end of a recorded process takes along is gone by then."""
+"""The time after which everything that ends with a recorded process has ended."""
 _KILL_SECONDS: Final = 10.0
 
 
@@ -27,13 +27,16 @@ class UnderWayError(ProcessError):
     """Another rehearsal holds the folder."""
 
     def __init__(self, directory: Path, pid: int) -> None:
-        super().__init__(f"a rehearsal in {directory} is under way (process {pid}): wait for it, or interrupt it")
+        super().__init__(
+            f"a rehearsal in {directory} is under way (process {pid}). "
+            "Fix: wait for it, or end it with `make rehearse-down FORCE=1`"
+        )
         self.pid = pid
 
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Hold the folder of a run. Raises UnderWayError when another process holds it."""
+    """Hold the folder of a run. Raises UnderWayError if another process holds it."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with _lock_of(directory).open("a+") as lock:
         try:
@@ -47,26 +50,26 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def directories() -> list[Path]:
-    """The folders of runs that exist, sorted."""
+    """Return the existing folders of runs, sorted."""
     return sorted(each for pattern in paths.RUN_PATTERNS for each in paths.ROOT.glob(pattern) if each.is_dir())
 
 
 def end(directory: Path) -> list[str]:
-    """End every process that lives in a run's folder, in order where it has a record; return their names."""
+    """End all processes of a run's folder, in order if they are recorded; return their names."""
     ended = stop_recorded(directory / "run")
     killed = _left_after(_SETTLING_SECONDS, directory)
     for pid in killed:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    # By pid: a dying process loses its environment first, and `living` finds it no more.
+    # By pid: a dying process loses its environment first, and `living` no longer finds it.
     left = _alive_after(_KILL_SECONDS, killed)
     return [*ended, *sorted({name for pid, name in killed.items() if pid not in left})]
 
 
 def end_kept(directory: Path, *, force: bool = False) -> list[str]:
-    """End what lives in a folder that nobody holds, or, with `force`, the rehearsal that holds it, too.
+    """End the processes of a folder that nobody holds; return their names.
 
-    Return names. Raises UnderWayError when the folder is held.
+    With `force`, also end the rehearsal that holds it. Raises UnderWayError if the folder is held.
     """
     try:
         with held(directory):
@@ -80,7 +83,7 @@ def end_kept(directory: Path, *, force: bool = False) -> list[str]:
 
 
 def remove(directory: Path) -> bool:
-    """Remove a folder unless a rehearsal holds it or something lives in it; return whether it is gone."""
+    """Remove a folder unless a rehearsal holds it or a process uses it; return whether it was removed."""
     try:
         with held(directory):
             if living(directory):
@@ -92,7 +95,7 @@ def remove(directory: Path) -> bool:
 
 
 def _interrupt(holder: int) -> None:
-    """Interrupt a rehearsal and wait for its orderly end; kill it when that does not come."""
+    """Interrupt a rehearsal and wait for its orderly end; kill it if it does not end."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(holder, number)
@@ -102,7 +105,7 @@ def _interrupt(holder: int) -> None:
 
 
 def end_all(folders: Iterable[Path]) -> dict[int, str]:
-    """End what lives in these folders; return what is still alive then."""
+    """End the processes of these folders; return those that are still alive."""
     left: dict[int, str] = {}
     for each in folders:
         end(each)
@@ -111,7 +114,7 @@ def end_all(folders: Iterable[Path]) -> dict[int, str]:
 
 
 def _left_after(seconds: float, directory: Path) -> dict[int, str]:
-    """Return what lives in a folder after so much time to end."""
+    """Return the processes of a folder that are left after `seconds`."""
     deadline = time.monotonic() + seconds
     while (left := living(directory)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -119,7 +122,7 @@ def _left_after(seconds: float, directory: Path) -> dict[int, str]:
 
 
 def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
-    """Return which processes are alive after so much time to end."""
+    """Return which processes are alive after `seconds`."""
     deadline = time.monotonic() + seconds
     while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -127,7 +130,7 @@ def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
 
 
 def _lock_of(directory: Path) -> Path:
-    """A file beside the folder, which stays when the folder is removed; no environment's name has a dot."""
+    """Return a file beside the folder, which stays when the folder is removed; no environment's name has a dot."""
     return directory.with_name(f"{directory.name}.lock")
 
 

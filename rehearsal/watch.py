@@ -1,4 +1,4 @@
-"""What ends a run when one of its programs ends: at once, and with that program's account as the reason."""
+"""End a run at once when one of its programs ends, with that program's log as the reason."""
 
 import signal
 import threading
@@ -15,7 +15,7 @@ _SETTLING_SECONDS: Final = 2.0
 
 
 class Watch:
-    """Learns of programs that ended, from any thread, and interrupts the main thread's work."""
+    """Notices programs that ended, from any thread, and interrupts the main thread's work."""
 
     def __init__(self) -> None:
         self._main = threading.main_thread()
@@ -25,20 +25,20 @@ class Watch:
         self._is_interrupting = False
 
     def failed(self, failure: ProgramEndedError) -> None:
-        """Interrupt the work with this failure; of several, the first one counts."""
+        """Interrupt the work with this failure; of several failures, the first one counts."""
         with self._lock:
             is_first = self._failure is None
             self._failure = self._failure or failure
             self._noticed.set()
             if is_first and self._is_interrupting and self._main.ident:
-                # The signal wakes the main thread from whatever it waits for.
+                # The signal wakes the main thread from any wait.
                 signal.pthread_kill(self._main.ident, signal.SIGUSR1)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Let a program's end interrupt the work inside. To be called in the main thread.
+        """Let a program's end interrupt the work inside. Call this in the main thread.
 
-        Raises ProgramEndedError, also instead of an error that only follows from the program's end.
+        Raises ProgramEndedError, also in place of an error that only follows from the program's end.
         """
         previous = signal.signal(signal.SIGUSR1, self._interrupt)
         self._is_interrupting = True

@@ -1,1 +1,1 @@
-"""CDK stacks, cut by life-time: network, storage, eks, hyperpod, platform, ray."""
+"""CDK stacks, divided by lifetime: network, storage, eks, hyperpod, platform, ray."""

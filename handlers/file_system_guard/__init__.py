@@ -1,4 +1,4 @@
-"""A custom resource that waits, when it is deleted, for the file systems that the FSx CSI driver made.
+"""A custom resource whose deletion waits until the FSx CSI driver has deleted its file systems.
 
-Runs under CDK's provider framework on Lambda's Python 3.13 (`index.on_event`, `index.is_complete`).
+It runs under CDK's provider framework on Lambda's Python 3.13 (`index.on_event`, `index.is_complete`).
 """

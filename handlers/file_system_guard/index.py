@@ -1,6 +1,6 @@
 """Entry points of the two Lambda functions behind CDK's provider framework.
 
-An exception's text is what CloudFormation shows; it stays well below the 4,096 bytes that a response may have.
+CloudFormation shows an exception's text, which stays well below the 4,096 bytes of a response.
 """
 
 import logging
@@ -16,10 +16,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
 PATIENCE_SECONDS = 30 * 60.0
-"""The driver asks for a deletion within minutes (it retries with pauses of up to five), FSx takes about ten."""
+"""The driver requests a deletion within minutes (its retries pause for up to five), and FSx needs about ten."""
 
 NAMED = 5
-"""File systems that a message names in full."""
+"""Maximum number of file systems that a message names."""
 
 logging.getLogger().setLevel(logging.INFO)
 _log = logging.getLogger(__name__)
@@ -29,19 +29,20 @@ FileSystem = dict[str, Any]
 
 
 class FileSystemsRemainError(Exception):
-    """File systems are left; the text names them and says what to do."""
+    """File systems remain; the text names them and says what to do."""
 
 
 def on_event(event: Mapping[str, Any], _: object) -> Answer:
-    """Return the resource's id, and when it was asked for: `is_complete` gets both."""
+    """Return the resource's id and the time of the request; `is_complete` receives both."""
     id = event.get("PhysicalResourceId") or f"file-system-guard-{event['LogicalResourceId']}"
     return {"PhysicalResourceId": id, "AskedAt": time.time()}
 
 
 def is_complete(event: Mapping[str, Any], _: object) -> Answer:
-    """On Delete: done when no file system carries the environment's tag. Create and Update are done at once.
+    """Return whether no file system has the environment's tag any longer; Create and Update are complete at once.
 
-    Raises FileSystemsRemainError when one stays that nobody will delete, or when all patience is at its end.
+    Raises:
+        FileSystemsRemainError: a file system remains that nobody will delete, or the time limit has passed.
     """
     if event["RequestType"] != "Delete":
         return {"IsComplete": True}
@@ -70,7 +71,7 @@ def _tagged(client: Any, key: str, value: str) -> Iterator[FileSystem]:
 
 
 def _text(left: list[FileSystem], key: str, why: str) -> str:
-    """Name the file systems, each with the commands that end it or let it go."""
+    """Return a message that names the file systems, with the commands that delete or keep the first one."""
     region = os.environ["AWS_REGION"]
     names = ", ".join(f"{each['FileSystemId']} ({each['Lifecycle']})" for each in left[:NAMED])
     more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
@@ -85,11 +86,11 @@ def _text(left: list[FileSystem], key: str, why: str) -> str:
 
 
 def _is_passing(error: BotoCoreError | ClientError) -> bool:
-    """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
+    """Return whether the same call may succeed later: throttling, no connection, an internal error."""
     if isinstance(error, BotoCoreError):
         return isinstance(error, (ConnectionError, HTTPClientError))
     passing = ("Throttling", "TooManyRequests", "RequestLimit", "InternalServerError", "ServiceUnavailable")
-    # A load balancer in between names no code of the service's.
+    # A load balancer in between answers without an error code of the service.
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return error.response["Error"]["Code"].startswith(passing) or status >= INTERNAL_SERVER_ERROR
 

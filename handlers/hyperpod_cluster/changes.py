@@ -1,26 +1,26 @@
-"""What an update of the properties means for a cluster that exists.
+"""Decide what an update of the properties changes in an existing cluster.
 
 | field | change |
 | --- | --- |
 | `InstanceGroups[]`: a group is added | in place: one UpdateCluster, new nodes |
-| `InstanceGroups[]`: a group is taken away | `InstanceGroupsToDelete`, its nodes go; refused until confirmed |
+| `InstanceGroups[]`: a group is removed | `InstanceGroupsToDelete`, its nodes are deleted; refused until confirmed |
 | `InstanceGroups[]`: a group is renamed | one UpdateCluster that adds and deletes; refused until confirmed |
-| `InstanceGroups[].InstanceCount` | in place, AWS chooses which nodes go; refused below a count raised by hand |
+| `InstanceGroups[].InstanceCount` | in place, AWS chooses which nodes to delete; refused below a count raised by hand |
 | `InstanceGroups[].MinInstanceCount` | in place |
-| `InstanceGroups[].LifeCycleConfig` | in place, for nodes made from then on |
-| `InstanceGroups[].InstanceStorageConfigs` | in place, for nodes made from then on |
-| `InstanceGroups[].OnStartDeepHealthChecks` | in place, for nodes made from then on |
+| `InstanceGroups[].LifeCycleConfig` | in place, for nodes created afterwards |
+| `InstanceGroups[].InstanceStorageConfigs` | in place, for nodes created afterwards |
+| `InstanceGroups[].OnStartDeepHealthChecks` | in place, for nodes created afterwards |
 | `InstanceGroups[].InstanceType` | refused: give the group another name |
 | `InstanceGroups[].ExecutionRole` | refused: give the group another name |
 | `InstanceGroups[].ThreadsPerCore` | refused: give the group another name |
 | `InstanceGroups[].OverrideVpcConfig` | refused: give the group another name |
 | `InstanceGroups[].CapacityRequirements` | refused: give the group another name |
-| `InstanceGroups[]`: every other field | in place, with what is in it; the service has the last word |
-| `NodeRecovery` | in place; Automatic when it is taken away |
-| `ClusterRole` | in place; refused when it is taken away |
-| `AutoScaling` | in place; disabled when it is taken away |
-| `TieredStorageConfig` | in place; disabled when it is taken away |
-| `NodeProvisioningMode` | to Continuous in place; refused when it is taken away |
+| `InstanceGroups[]`: every other field | in place, nested fields included; the service may still refuse it |
+| `NodeRecovery` | in place; Automatic if it is removed |
+| `ClusterRole` | in place; refused if it is removed |
+| `AutoScaling` | in place; disabled if it is removed |
+| `TieredStorageConfig` | in place; disabled if it is removed |
+| `NodeProvisioningMode` | to Continuous in place; refused if it is removed |
 | `Tags` | `AddTags`, `DeleteTags` |
 | `ClusterName` | refused: destroy the stack and deploy it again |
 | `VpcConfig` | refused: destroy the stack and deploy it again |
@@ -28,9 +28,9 @@
 | `RestrictedInstanceGroups` | refused: not supported |
 | `RestrictedInstanceGroupsConfig` | refused: not supported |
 
-Sources: AWS docs, sagemaker-hyperpod-eks-operate-cli-command-update-cluster (type and role of a group must stay);
-UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1, so that a replacement, which
-CloudFormation creates before it deletes, cannot work.
+Sources: AWS docs, sagemaker-hyperpod-eks-operate-cli-command-update-cluster (type and role of a group must stay the
+same); UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1, so a replacement cannot work, because
+CloudFormation creates the new resource before it deletes the old one.
 """
 
 from collections.abc import Collection, Mapping
@@ -48,13 +48,13 @@ FIXED_IN_A_GROUP = (
 )
 IN_PLACE = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "AutoScaling", "TieredStorageConfig")
 
-# What UpdateCluster must say for a field that is no longer given: it keeps what is left out.
+# UpdateCluster keeps a field that is left out: these values reset a field that is no longer given.
 _OFF: Mapping[str, Any] = {
     "NodeRecovery": "Automatic",
     "AutoScaling": {"Mode": "Disable"},
     "TieredStorageConfig": {"Mode": "Disable"},
 }
-# How a group says that it has none of these, where the API has a word for it: not left to what an omission means.
+# Values by which a group explicitly resets a field: what UpdateCluster does with an omitted field is not documented.
 _NONE: Mapping[str, Any] = {
     "ImageId": "default",
     "InstanceStorageConfigs": [],
@@ -62,7 +62,7 @@ _NONE: Mapping[str, Any] = {
     "MinInstanceCount": 0,
 }
 
-# DescribeCluster's other names for fields of a request; a wanted image or label stands under Desired….
+# DescribeCluster's names for fields of a request; it shows a requested image or label under Desired….
 _LIVE_NAMES: Mapping[str, str] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
 
 Fields = Mapping[str, Any]
@@ -71,14 +71,18 @@ Fields = Mapping[str, Any]
 def update_request(
     desired: Fields, live: Fields, previous: Fields, removable: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """Return the UpdateCluster request that makes the live cluster as desired; None when it is so already.
+    """Return the UpdateCluster request that makes the live cluster as desired; None if nothing has to change.
 
-    `desired` is a CreateCluster request, `live` a DescribeCluster answer, `previous` the properties before, as
-    CloudFormation sends them (perhaps in an older shape): a field that stands there, is no longer desired, and still
-    has that value is taken away. One that shows another value by now is gone: the service's default, or somebody
-    else's. Of the live groups that are not desired those in `removable` go.
+    Args:
+        desired: A CreateCluster request.
+        live: A DescribeCluster answer.
+        previous: The properties before the update, as CloudFormation sends them, perhaps in an older shape. A field in
+            `previous` that is no longer desired is removed if it still has its previous value. Another live value is
+            the service's default or somebody else's change, and stays.
+        removable: The groups that may be removed if they are live and not desired.
 
-    Raises RefusedRequestError for what cannot be changed.
+    Raises:
+        RefusedRequestError: A field that cannot be changed differs.
     """
     _refuse_fixed(desired, live)
     groups = _staying(live)
@@ -100,21 +104,21 @@ def update_request(
     )
     if not (request or removed or changed):
         return None
-    # Always every group in full: a group's ThreadsPerCore falls back to the default when a call leaves it out.
+    # Send every group in full: ThreadsPerCore of a group falls back to its default if a call omits it.
     full = [_with_none(before.get(name, {}), group, _NONE) for name, group in wanted.items()]
     request |= {"ClusterName": desired["ClusterName"], "InstanceGroups": full}
     return request | ({"InstanceGroupsToDelete": removed} if removed else {})
 
 
 def surplus_groups(desired: Fields, live: Fields) -> set[str]:
-    """The names of the live groups that are not desired."""
+    """Return the names of the live groups that are not desired."""
     return _staying(live).keys() - group_names(desired)
 
 
 def raised_counts(desired: Fields, live: Fields, previous: Fields) -> dict[str, int]:
-    """Return the live counts of groups that are above both the desired count and the one deployed before.
+    """Return the live counts, by group, that are above both the desired and the previously deployed count.
 
-    Somebody raised them outside the stack: no change of the template asks for fewer nodes.
+    Somebody raised these counts outside the stack: no change of the template asks for fewer nodes.
     """
     groups, before = _staying(live), _named(previous.get("InstanceGroups"))
     found = {}
@@ -127,7 +131,7 @@ def raised_counts(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
 
 
 def with_counts(desired: Fields, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return the desired fields with these counts instead."""
+    """Return the desired fields with these counts, by group, in place of the desired counts."""
     groups = [
         group | {"InstanceCount": counts[group["InstanceGroupName"]]} if group["InstanceGroupName"] in counts else group
         for group in desired.get("InstanceGroups", [])
@@ -136,12 +140,12 @@ def with_counts(desired: Fields, counts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def live_groups(live: Fields) -> set[str]:
-    """The names of the live groups; one that is being deleted is none of them."""
+    """Return the names of the live groups, without those that are being deleted."""
     return set(_staying(live))
 
 
 def group_names(properties: Fields) -> set[str]:
-    """The names of the groups in properties as CloudFormation sends them, perhaps in an older shape."""
+    """Return the names of the groups in properties as CloudFormation sends them, perhaps in an older shape."""
     return set(_named(properties.get("InstanceGroups")))
 
 
@@ -153,7 +157,7 @@ def _staying(live: Fields) -> dict[str, Fields]:
 
 
 def _named(groups: Any) -> dict[str, Fields]:
-    """Groups by name; nothing of what is no list of groups."""
+    """Return the groups by name; an empty mapping if `groups` is not a list."""
     if not isinstance(groups, list):
         return {}
     return {
@@ -185,7 +189,7 @@ def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fiel
 
 
 def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, Any]:
-    """What UpdateCluster must say for cluster fields that have been taken away."""
+    """Return the values that reset the cluster's fields which are no longer given."""
     off: dict[str, Any] = {}
     for key in IN_PLACE:
         if key not in previous or key in desired or not live.get(key):
@@ -198,7 +202,7 @@ def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, 
 
 
 def _is_left(before: Any, desired: Any, live: Any) -> bool:
-    """Whether something that stood there before is no longer desired, and live with its old value, however deep."""
+    """Return whether any field, at any depth, is no longer desired but still live with its previous value."""
     if not (isinstance(before, Mapping) and isinstance(desired, Mapping) and isinstance(live, Mapping)):
         return False
     return any(_is_left_in(key, value, desired, _live(live, key)) for key, value in before.items())
@@ -213,7 +217,7 @@ def _is_left_in(key: str, before: Any, desired: Fields, live: Any) -> bool:
 
 
 def _with_none(before: Fields, desired: Fields, none: Fields) -> dict[str, Any]:
-    """Return the desired fields, and what `none` says for each one that stood there before and is no longer desired."""
+    """Return the desired fields, and the value of `none` for each previous field that is no longer desired."""
     said = dict(desired)
     for key in none.keys() & before.keys():
         if isinstance(none[key], Mapping) and isinstance(before[key], Mapping):
@@ -224,7 +228,7 @@ def _with_none(before: Fields, desired: Fields, none: Fields) -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """The value with every scalar as CloudFormation sends it."""
+    """Return the value with every scalar as the string that CloudFormation sends."""
     if isinstance(value, Mapping):
         return {key: _as_text(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -233,7 +237,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _holds(desired: Any, live: Any) -> bool:
-    """Whether the live value has everything that is desired; the service adds defaults and states of its own."""
+    """Return whether the live value contains the desired one; the service adds defaults and states."""
     if isinstance(desired, Mapping):
         return isinstance(live, Mapping) and all(_holds(value, _live(live, key)) for key, value in desired.items())
     if isinstance(desired, list):
@@ -246,7 +250,7 @@ def _holds(desired: Any, live: Any) -> bool:
 
 
 def _matched(desired: list[Any], live: list[Any]) -> bool:
-    """Whether each desired item has a live one of its own: the service promises no order."""
+    """Return whether each desired item matches a different live item, in any order: the service promises none."""
     left = list(live)
     for item in desired:
         found = next((each for each in left if _holds(item, each)), None)

@@ -1,4 +1,4 @@
-"""What can go wrong, and whether waiting helps."""
+"""Classify the API's errors: can the same call succeed later?"""
 
 from http.client import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS
 
@@ -18,34 +18,34 @@ _TRANSIENT = frozenset(
         "TooManyRequestsException",
     }
 )
-# What CreateCluster says while the execution role's policy has not reached every region's IAM yet.
+# Messages of CreateCluster while a new policy of the execution role has not reached every region's IAM yet.
 _PROPAGATION = ("sts:AssumeRole", "could not assume role", "cannot be assumed", "Unable to retrieve subnets")
 
 
 class RefusedRequestError(Exception):
-    """The request cannot be carried out; the text says why and what to do instead."""
+    """The request cannot be carried out; the message says why, and what to do instead."""
 
 
 class TransientError(Exception):
-    """The API could not answer now: throttled, unreachable, or an internal error of the service."""
+    """The API cannot answer now: it throttles, is unreachable, or has an internal error."""
 
 
 def code(error: ClientError) -> str:
-    """The service's error code, such as ResourceNotFound."""
+    """Return the service's error code, such as ResourceNotFound."""
     return error.response["Error"]["Code"]
 
 
 def is_transient(error: ClientError | BotoCoreError) -> bool:
-    """Whether the same call may succeed by itself a little later: throttled, unreachable, an internal error."""
+    """Return whether the same call may succeed a little later: throttled, unreachable, an internal error."""
     if isinstance(error, ClientError):
-        # A load balancer in between names no code of the service's.
+        # An error of a load balancer in between has none of the service's codes.
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return code(error) in _TRANSIENT or status == TOO_MANY_REQUESTS or status >= INTERNAL_SERVER_ERROR
     return isinstance(error, (ConnectionError, HTTPClientError))
 
 
 def is_propagation(error: ClientError | BotoCoreError) -> bool:
-    """Whether IAM may merely not know a new role or policy yet; IAM is eventually consistent."""
+    """Return whether IAM may not know a new role or policy yet: IAM is eventually consistent."""
     if not isinstance(error, ClientError):
         return False
     if code(error) in {"AccessDenied", "AccessDeniedException"}:
@@ -55,7 +55,7 @@ def is_propagation(error: ClientError | BotoCoreError) -> bool:
 
 
 def in_words(operation: str, error: ClientError | BotoCoreError) -> RefusedRequestError | TransientError:
-    """The error in words that name the call; TransientError when the same call may succeed later."""
+    """Return the error with a message that names the call; a TransientError if the same call may succeed later."""
     if isinstance(error, ClientError):
         text = f"{operation} failed ({code(error)}): {error.response['Error'].get('Message', 'no message')}"
     else:

@@ -1,4 +1,4 @@
-"""Why a cluster failed, in as few words as CloudFormation can carry."""
+"""Explain why a cluster failed, briefly enough for CloudFormation's response."""
 
 from typing import Any
 
@@ -12,16 +12,17 @@ _MESSAGE_CHARACTERS = 300
 
 
 def state_of(cluster: dict[str, Any]) -> str:
-    """Return the cluster's status, with the service's message of a failure where there is one."""
+    """Return the cluster's status, and the service's failure message if there is one."""
     status: str = cluster["ClusterStatus"]
     message = cluster.get("FailureMessage")
     return f"{status}; the service says: {message}" if message else status
 
 
 def why(hyperpod: HyperPod, cluster: dict[str, Any], what: str) -> str:
-    """Explain what happened to the cluster.
+    """Return an explanation of what happened to the cluster.
 
-    First line: its name, `what`, and the service's message. Then the newest events that are no mere information.
+    The first line holds the cluster's name, `what`, and the service's message. Below are the newest events of a level
+    above Info.
     """
     name = cluster["ClusterName"]
     message = cluster.get("FailureMessage") or "the service gave no message"
@@ -34,7 +35,7 @@ def _events(hyperpod: HyperPod, name: str) -> list[str]:
         told = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
         return [_line(event, hyperpod.event(name, event["EventId"])) for event in told]
     except (ClientError, TransientError, RefusedRequestError) as error:
-        # The reason itself must reach the user even where its details cannot be read.
+        # The reason must reach the user even if its details cannot be read.
         because = in_words(error.operation_name, error) if isinstance(error, ClientError) else error
         return [f"(its events could not be read: {because})"]
 

@@ -1,7 +1,7 @@
 """Entry points of the two Lambda functions behind CDK's provider framework.
 
-An exception's text is what CloudFormation shows: its first line is short and says what to do, and the whole stays
-below the 4,096 bytes that a response may have (the framework appends where the logs are).
+CloudFormation shows the text of an exception. Its first line is short and says what to do. The whole text stays below
+the 4,096 bytes that a response may have, because the framework appends the location of the logs.
 """
 
 import logging
@@ -11,34 +11,30 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from . import cluster, teardown
+from .cluster import ClusterHandler
 from .errors import RefusedRequestError, TransientError, in_words
 from .request import Request
 from .service import HyperPod, make_client
+from .teardown import TeardownHandler
 
 CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"
 MESSAGE_BYTES = 2000
 FIRST_LINE = 240
-"""Characters of a message's first line: what fits beside a resource's name in CloudFormation's events."""
+"""Most characters of a message's first line: what fits beside a resource's name in CloudFormation's events."""
 PATIENCE_SECONDS = 3000
-"""How long a request may take after `on_event`. CloudFormation waits 3,600 seconds from before it, the framework's
-time-out says nothing but "Operation timed out", and the last look may take as long as its function."""
+"""How long a request may take after `on_event`.
+
+CloudFormation's 3,600 seconds begin before `on_event`, and the last poll can take its function's whole time limit. The
+framework's own time-out gives no reason but "Operation timed out".
+"""
 
 Answer = dict[str, Any]
-Verb = Callable[[Request, HyperPod], Answer]
+Verb = Callable[[], Answer]
 
-_VERBS: Mapping[str, Mapping[str, tuple[Verb, Verb]]] = {
-    CLUSTER: {
-        "Create": (cluster.create, cluster.is_created),
-        "Update": (cluster.update, cluster.is_updated),
-        "Delete": (cluster.delete, cluster.is_deleted),
-    },
-    TEARDOWN: {
-        "Create": (teardown.keep, teardown.is_kept),
-        "Update": (teardown.keep, teardown.is_kept),
-        "Delete": (teardown.delete, teardown.is_deleted),
-    },
+_HANDLERS: Mapping[str, type[ClusterHandler] | type[TeardownHandler]] = {
+    CLUSTER: ClusterHandler,
+    TEARDOWN: TeardownHandler,
 }
 
 logging.getLogger().setLevel(logging.INFO)
@@ -46,33 +42,36 @@ _log = logging.getLogger(__name__)
 
 
 class LambdaContext(Protocol):
-    """What the handlers need of Lambda's context object."""
+    """The part of Lambda's context object that the handlers use."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until Lambda ends this invocation."""
+        """Return the milliseconds until Lambda ends this invocation."""
 
 
 def on_event(event: Mapping[str, Any], context: LambdaContext) -> Answer:
-    """Start what CloudFormation asks for; return at least the physical id (the cluster's name)."""
-    start, _ = _VERBS[event["ResourceType"]][event["RequestType"]]
-    hyperpod = _hyperpod(context)
-    return _run(start, Request.from_event(event), hyperpod) | {"AcceptedAt": hyperpod.now()}
+    """Start the request; return at least the physical id (the cluster's name)."""
+    request, hyperpod = Request.from_event(event), _hyperpod(context)
+    start, _ = _verbs(event["ResourceType"], request, hyperpod)
+    return _run(start, request) | {"AcceptedAt": hyperpod.now()}
 
 
 def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
-    """Say whether that is done. A passing fault of the API is "not yet": the framework asks again, up to a point."""
-    _, check = _VERBS[event["ResourceType"]][event["RequestType"]]
+    """Return whether the request is done.
+
+    A transient fault of the API counts as "not yet": the framework polls again, until PATIENCE_SECONDS have passed.
+    """
     request, hyperpod = Request.from_event(event), _hyperpod(context)
+    _, check = _verbs(event["ResourceType"], request, hyperpod)
     try:
-        answer = _run(check, request, hyperpod)
+        answer = _run(check, request)
     except TransientError as fault:
         answer = {"IsComplete": False, "Waiting": str(fault)}
-    # Without a moment it was started by a version of this code that told none.
+    # A request without `AcceptedAt` was started by an older version of this code.
     if not answer["IsComplete"] and request.accepted_at and hyperpod.now() - request.accepted_at > PATIENCE_SECONDS:
         raise RefusedRequestError(
             _shortened(
                 f"{request.type} of {request.physical_id} has not ended after {PATIENCE_SECONDS // 60} minutes, and "
-                f"CloudFormation waits no longer: {answer['Waiting'].rstrip('.')}. Try again when that is over"
+                f"CloudFormation's one-hour limit is near: {answer['Waiting'].rstrip('.')}. Try again afterwards"
             )
         )
     if "Waiting" in answer:
@@ -80,11 +79,21 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     return answer
 
 
-def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
-    """Call the verb; turn what it raises into one readable message."""
+def _verbs(resource_type: str, request: Request, hyperpod: HyperPod) -> tuple[Verb, Verb]:
+    """Return the two functions for a request: the one that starts it, and the one that checks whether it is done."""
+    handler = _HANDLERS[resource_type](request, hyperpod)
+    return {
+        "Create": (handler.create, handler.is_created),
+        "Update": (handler.update, handler.is_updated),
+        "Delete": (handler.delete, handler.is_deleted),
+    }[request.type]
+
+
+def _run(verb: Verb, request: Request) -> Answer:
+    """Call the function and return its answer; raise its errors again with a readable, shortened message."""
     _log.info("%s %s of %s", request.type, request.physical_id or "", request.logical_id)
     try:
-        return verb(request, hyperpod)
+        return verb()
     except (RefusedRequestError, TransientError) as refusal:
         raise type(refusal)(_shortened(str(refusal))) from None
     except ClientError as error:
@@ -93,7 +102,7 @@ def _run(verb: Verb, request: Request, hyperpod: HyperPod) -> Answer:
 
 
 def _shortened(text: str) -> str:
-    """At most MESSAGE_BYTES, the first line at most FIRST_LINE; what that line leaves out follows below."""
+    """Return the text in at most MESSAGE_BYTES, its first line in at most FIRST_LINE; the rest moves to line two."""
     first, _, rest = text.partition("\n")
     if len(first) > FIRST_LINE:
         cut = first.rfind(" ", 0, FIRST_LINE - 2)
@@ -113,5 +122,5 @@ def _hyperpod(context: LambdaContext) -> HyperPod:
     )
 
 
-# Made once per execution environment: parsing the service model takes longer than most calls.
+# One client per execution environment: parsing the service model takes longer than most calls.
 _client = cache(make_client)

@@ -1,8 +1,8 @@
-"""What a cluster's tags tell a stack.
+"""Read and write the tags by which a stack knows its cluster.
 
-Two, written in the same call that creates it, name the stack and the resource in it. A third names the groups that
-updates added since the stack was stable: when it is rolled back, those may go without confirmation, and nobody else's.
-Where it is lost, they stay.
+Two tags name the stack and the resource in it; CreateCluster itself writes them. A third tag names the groups that
+updates added since the stack was last stable. A rollback may remove these groups without confirmation, and no others.
+If this tag is lost, a rollback keeps the groups.
 """
 
 import textwrap
@@ -22,41 +22,41 @@ _LONGEST_VALUE = 256
 
 @dataclass(frozen=True)
 class Owner:
-    """A resource of a CloudFormation stack. The stack's id differs between two deployments of one stack name."""
+    """A resource of a CloudFormation stack. A stack that is deleted and deployed again gets another stack id."""
 
     stack_id: str
     logical_id: str
 
     @classmethod
     def of(cls, request: Request) -> Self:
-        """The resource that the request is about."""
+        """Return the resource that the request is about."""
         return cls(request.stack_id, request.logical_id)
 
     @classmethod
     def named_by(cls, tags: Mapping[str, str]) -> Self | None:
-        """The owner that a cluster's tags name; None when no stack made it with this resource."""
+        """Return the owner that a cluster's tags name; None if they name none."""
         if STACK_TAG not in tags:
             return None
         return cls(tags[STACK_TAG], tags.get(RESOURCE_TAG, ""))
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags that name this owner."""
+        """Return the tags that name this owner."""
         return {STACK_TAG: self.stack_id, RESOURCE_TAG: self.logical_id}
 
 
 def note(request: Request, added: Collection[str]) -> dict[str, str]:
-    """The tag for the groups that a request adds. Names that a tag has no room for are left out, whole."""
+    """Return the tag that names the groups a request adds; whole names are left out if the tag has no room for them."""
     return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *sorted(added)]), _LONGEST_VALUE, placeholder="")}
 
 
 def added_groups(tags: Mapping[str, str]) -> set[str]:
-    """The groups that a rollback may remove, as far as the note tells."""
+    """Return the groups that a rollback may remove, as noted in the tags."""
     return set(_noted(tags)[1:])
 
 
 def noted_by(tags: Mapping[str, str]) -> str:
-    """The id of the request that wrote the note; "" without one."""
+    """Return the id of the request that noted the added groups; "" without a note."""
     return next(iter(_noted(tags)), "")
 
 

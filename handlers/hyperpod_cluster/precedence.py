@@ -1,8 +1,8 @@
-"""Whether CloudFormation still waits for a request: one that was superseded changes nothing.
+"""Find out whether CloudFormation still waits for a request: a superseded request changes nothing.
 
-No function is told that CloudFormation stopped waiting for it: a user cancelled the update, another resource failed, or
-Lambda delivers a request again that was answered long ago. Two facts tell: the stack's status, and the ids of the last
-requests, which each request writes to a tag of the cluster before it changes anything else (ADR 32).
+CloudFormation does not notify a function when it stops waiting: a user cancelled the update, another resource failed,
+or Lambda delivers an old request again. Two facts show it: the stack's status, and the ids of the last requests. Each
+request adds its id to a tag of the cluster before it changes anything else (ADR 32).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from .service import RETRY_SECONDS, HyperPod
 
 REQUESTS_TAG = "hyperpod-cluster:requests"
 
-# Ids of 36 characters in a tag of 256. Lambda repeats a delivery within hours.
+# A tag holds 256 characters, an id has 36. Lambda repeats a delivery within hours.
 _REMEMBERED = 6
 _FORWARD = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"})
 _BACK = frozenset({"ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"})
@@ -25,37 +25,42 @@ class SupersededError(RefusedRequestError):
 
 
 class Precedence:
-    """Guards every call of one invocation that changes something, each repetition too.
+    """Guards every call of one invocation that changes something: `verify` runs before it, and before each retry.
 
-    A request keeps its direction: one that went forward never takes the liberties of a rollback, whatever its stack
-    does by now.
+    A request keeps its direction. A request that began as a forward update never acts as a rollback, even if its stack
+    is rolled back by now.
     """
 
     def __init__(self, request: Request, hyperpod: HyperPod) -> None:
         self._request = request
         self._hyperpod = hyperpod
-        # Nothing is created on the way back.
+        # A rollback sends no Create.
         self._goes_back = False if request.type == "Create" else request.goes_back
         self._arn = ""
         self._newest_before = request.newest_before
         self._verified_at = float("-inf")
-        hyperpod.before_change = self._verify
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What `is_complete` must know of this request: `on_event` adds it to its answer."""
+        """Return what `is_complete` must know of this request; `on_event` adds it to its answer."""
         return {"GoesBack": self._goes_back, "NewestBefore": self._newest_before}
 
     def goes_back(self) -> bool:
-        """Return whether the request takes its stack back; raises SupersededError when no operation runs."""
+        """Return whether the request is part of a rollback; raise SupersededError when no operation runs."""
         if self._goes_back is None:
             self._goes_back = self._direction()
         return self._goes_back
 
     def register(self, arn: str, tags: Mapping[str, str], more: Mapping[str, str]) -> None:
-        """Make the request the newest one of the cluster with these tags; on its first delivery, add `more` tags.
+        """Register the request as the newest one of the cluster.
 
-        Raises SupersededError when a newer one was registered after it.
+        Args:
+            arn: The cluster.
+            tags: The cluster's tags, as just read.
+            more: Tags to write in the same call, on the request's first delivery only.
+
+        Raises:
+            SupersededError: A newer request was registered after this one.
         """
         self.goes_back()
         known = _requests(tags)
@@ -68,17 +73,22 @@ class Precedence:
             self._hyperpod.add_tags(arn, requests_tag(*known, self._request.id) | dict(more))
 
     def follow(self, arn: str) -> None:
-        """Watch the cluster on which `on_event` registered the request."""
+        """Verify against the cluster on which `on_event` registered the request."""
         self._arn = arn
 
-    def _verify(self) -> None:
-        """Raise SupersededError unless the request still counts; what was found a moment ago is not asked again."""
+    def verify(self, tags: Mapping[str, str] | None = None) -> None:
+        """Raise SupersededError if the request was superseded; do not ask again within RETRY_SECONDS.
+
+        `tags` are the cluster's tags if they were read just before this call; otherwise this method reads them.
+        """
         if self._hyperpod.now() - self._verified_at < RETRY_SECONDS:
             return
         if self._direction() is not self.goes_back():
             raise self.superseded("its stack is rolled back")
-        newest = _requests(self._hyperpod.tags(self._arn) or {})[-1:] if self._arn else []
-        # Tags that lag show what was the newest before this request.
+        if tags is None:
+            tags = (self._hyperpod.tags(self._arn) if self._arn else None) or {}
+        newest = _requests(tags)[-1:]
+        # While ListTags lags, it shows the request that was the newest before this one.
         if not set(newest) <= {self._request.id, self._newest_before}:
             raise self.superseded(f"request {newest[0]} came after it")
         self._verified_at = self._hyperpod.now()
@@ -90,7 +100,7 @@ class Precedence:
         return status in _BACK
 
     def superseded(self, because: str) -> SupersededError:
-        """The refusal of a request for which CloudFormation no longer waits."""
+        """Return the error for a request for which CloudFormation no longer waits."""
         name = self._request.physical_id or self._request.properties.get("ClusterName", "")
         return SupersededError(
             f"{self._request.type} of HyperPod cluster {name} was superseded: {because}. Nothing is changed"
@@ -98,12 +108,12 @@ class Precedence:
 
 
 def requests_tag(*ids: str) -> dict[str, str]:
-    """Return the tag that remembers these requests, the newest last."""
+    """Return the tag with the last of these ids of requests, the newest at the end."""
     return {REQUESTS_TAG: " ".join(ids[-_REMEMBERED:])}
 
 
 def created_by(request: Request, tags: Mapping[str, str]) -> bool:
-    """Whether this request created the cluster with these tags, and no other was registered since."""
+    """Return whether this request created the cluster with these tags, and no other was registered since."""
     return _requests(tags) == [request.id]
 
 

@@ -1,4 +1,4 @@
-"""From CloudFormation's strings to the types of the API, by the shapes of botocore's service model."""
+"""Convert CloudFormation's strings to the types of the API, by the shapes of botocore's service model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,15 +7,15 @@ from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureSh
 
 from .errors import RefusedRequestError
 
-# Restricted groups (Amazon Nova) have their own update rules, which this resource does not know.
+# Restricted groups (Amazon Nova) have update rules of their own, which this resource does not implement.
 UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig"})
 
 
 def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[str, Any]:
     """Return the properties as CreateCluster's request.
 
-    Raises RefusedRequestError for a field that the request does not have, a value of another type, a cluster or a group
-    without a name, and a group without ThreadsPerCore: an UpdateCluster without it would reset it, so it must be known.
+    Raises RefusedRequestError for an unknown field, a value of the wrong type, a cluster or a group without a name, and
+    a group without ThreadsPerCore: an UpdateCluster that leaves ThreadsPerCore out would reset it.
     """
     shape = model.operation_model("CreateCluster").input_shape
     unsupported = UNSUPPORTED & properties.keys()
@@ -46,7 +46,7 @@ def _cast(value: Any, shape: Shape | None, path: str) -> Any:
     try:
         return _SCALARS[shape.type_name](value)
     except (ValueError, TypeError):
-        raise RefusedRequestError(f"{path}: {value!r} is no {shape.type_name}") from None
+        raise RefusedRequestError(f"{path}: {value!r} is not of type {shape.type_name}") from None
 
 
 def _structure(value: Mapping[str, Any], shape: StructureShape, path: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _structure(value: Mapping[str, Any], shape: StructureShape, path: str) -> di
 
 def _of_type(value: Any, wanted: type, shape: Shape, path: str) -> Any:
     if not isinstance(value, wanted):
-        raise RefusedRequestError(f"{path}: {value!r} is no {shape.type_name}")
+        raise RefusedRequestError(f"{path}: {value!r} is not of type {shape.type_name}")
     return value
 
 

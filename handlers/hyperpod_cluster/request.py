@@ -1,29 +1,29 @@
-"""CloudFormation's request to the custom resource, as the provider framework passes it on."""
+"""CloudFormation's request to the custom resource, in the form that the provider framework passes on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 CONFIRMED = "ConfirmGroupRemoval"
-"""The one property that is no field of CreateCluster: names of instance groups that an update may remove.
+"""The only property that is not a field of CreateCluster: the instance groups that an update may remove.
 
-Older versions of a template come back on rollback and Delete: a property may be added here, never renamed or dropped.
+A rollback or a Delete sends properties of older templates: properties may be added, but never renamed or dropped.
 """
 
-# What CloudFormation and CDK add to the properties of every custom resource, and our own.
+# Properties that CloudFormation and CDK add to every custom resource, and our own.
 _NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request. All scalars in the properties are strings: CloudFormation sends no other.
+    """One request of CloudFormation. All scalars in the properties are strings, as CloudFormation sends them.
 
-    `accepted_at` (seconds since the epoch), `deferred`, `goes_back` and `newest_before` are `on_event`'s own answers,
-    which the framework hands to `is_complete`: when `on_event` was done, whether an update may still have to be sent,
-    whether the request takes its stack back (None: not asked yet), and which request was the newest before it.
-    `properties` and
-    `old_properties` are fields of CreateCluster; `confirmed` are the names that the template gives for CONFIRMED. `id`
-    is CloudFormation's, the same in every delivery.
+    `id` is CloudFormation's, the same in every delivery. `properties` and `old_properties` hold fields of
+    CreateCluster; `confirmed` holds the group names in the template's CONFIRMED property.
+
+    `on_event` returns the other four, and the framework passes them to `is_complete`: `accepted_at` is when `on_event`
+    ended (seconds since the epoch); `deferred` says that an update may still have to be sent; `goes_back` says whether
+    the stack is rolled back (None: not asked yet); `newest_before` is the request that was the newest before this one.
     """
 
     type: str
@@ -41,7 +41,7 @@ class Request:
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self:
-        """Read the framework's event, of `on_event` or of `is_complete`."""
+        """Return the request in the framework's event, of `on_event` or of `is_complete`."""
         return cls(
             type=event["RequestType"],
             stack_id=event["StackId"],
@@ -63,5 +63,5 @@ def _fields(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(value: Any) -> frozenset[str]:
-    """What is no list of names confirms nothing."""
+    """Return the names in the list; an empty set unless `value` is a list."""
     return frozenset(map(str, value)) if isinstance(value, list) else frozenset()

@@ -1,4 +1,4 @@
-"""The AWS APIs as far as these resources use them: every call they make stands here, nothing else does."""
+"""Call the AWS APIs: every call of these resources is in this module."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +18,8 @@ MODELS = Path(__file__).with_name("models")
 CONNECT_SECONDS, READ_SECONDS = 5, 20
 RETRY_SECONDS = 5.0
 RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
-"""No attempt when less than this is left of the invocation: the call may take as long as the SDK's time-outs, and a
-function that Lambda ends in the middle of a call tells nobody why."""
+"""Seconds that must be left of the invocation before a call: a call can last as long as the SDK's time-outs, and a
+function that Lambda ends during a call gives no reason."""
 
 _CHANGES = frozenset({"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"})
 
@@ -27,10 +27,10 @@ Shape = dict[str, Any]
 
 
 def make_client(service: str) -> Any:
-    """A client that knows the service model packed beside this file, whatever botocore runs it.
+    """Return a client with the service model packed beside this file, whichever botocore runs it.
 
-    `data_path` is botocore's own setting (AWS_DATA_PATH); what lies there goes before botocore's copy. Repeating is
-    HyperPod's business, which knows how much time is left: the SDK tries once.
+    `data_path` is botocore's own setting (AWS_DATA_PATH); a model there overrides botocore's copy. The SDK tries once:
+    `HyperPod` retries, because it knows how much time is left.
     """
     session = botocore.session.Session()
     session.set_config_variable("data_path", str(MODELS))
@@ -44,11 +44,17 @@ def make_client(service: str) -> Any:
 
 
 class HyperPod:
-    """The API with patience: what passes by itself is tried again as long as the invocation's time allows.
+    """The API with retries: transient errors are retried as long as the invocation's time allows.
 
-    `client` is a boto3 SageMaker client, `cloudformation` makes one of CloudFormation when it is needed; `now` is in
-    seconds since the epoch, `time_left` and `sleep` in seconds. `before_change` is called before each attempt of a call
-    that changes something: minutes may have passed since the one before, and what it raises ends the call.
+    `before_change` runs before each attempt of a call that changes something, because minutes can pass between two
+    attempts. An exception that it raises ends the call.
+
+    Args:
+        client: A boto3 SageMaker client.
+        cloudformation: Returns a boto3 CloudFormation client; called only when it is needed.
+        time_left: Returns the seconds that are left of the invocation.
+        now: Returns the seconds since the epoch.
+        sleep: Waits for so many seconds.
     """
 
     def __init__(
@@ -69,27 +75,27 @@ class HyperPod:
 
     @property
     def model(self) -> ServiceModel:
-        """The service model that the client works with."""
+        """Return the client's service model."""
         model: ServiceModel = self._client.meta.service_model
         return model
 
     def pause(self) -> bool:
-        """Wait a moment before a call is repeated; False when the invocation has no time left for that."""
+        """Wait before a retry and return True; return False at once if the invocation has no time left for it."""
         if self._time_left() < RESERVE_SECONDS + RETRY_SECONDS:
             return False
         self.sleep(RETRY_SECONDS)
         return True
 
     def create(self, request: Mapping[str, Any]) -> None:
-        """CreateCluster."""
+        """Call CreateCluster."""
         self._call("CreateCluster", **request)
 
     def update(self, request: Mapping[str, Any]) -> None:
-        """UpdateCluster."""
+        """Call UpdateCluster."""
         self._call("UpdateCluster", **request)
 
     def delete(self, cluster: str) -> bool:
-        """DeleteCluster, by name or ARN; False when the cluster is busy and the call must come again."""
+        """Call DeleteCluster, by name or ARN; return False if the cluster is busy and the caller must retry later."""
         try:
             self._call("DeleteCluster", ClusterName=cluster)
         except ClientError as error:
@@ -100,7 +106,7 @@ class HyperPod:
         return True
 
     def find(self, name: str) -> Shape | None:
-        """DescribeCluster; None when there is no such cluster."""
+        """Return DescribeCluster's answer; None if there is no such cluster."""
         try:
             return self._call("DescribeCluster", ClusterName=name)
         except ClientError as error:
@@ -109,17 +115,17 @@ class HyperPod:
             raise
 
     def clusters(self) -> Iterator[Shape]:
-        """The summaries of all clusters of the account in this region."""
+        """Yield the summaries of all clusters of the account in this region."""
         return self._pages("ListClusters", "ClusterSummaries")
 
     def nodes(self, name: str) -> Iterator[Shape]:
-        """The summaries of a cluster's nodes."""
+        """Yield the summaries of a cluster's nodes."""
         return self._pages("ListClusterNodes", "ClusterNodeSummaries", ClusterName=name)
 
     def tags(self, arn: str) -> dict[str, str] | None:
-        """The tags of a cluster; None when the service knows no such cluster.
+        """Return the tags of a cluster; None if there is no such cluster.
 
-        ListTags has no error of its own for that in the service model: DescribeCluster has.
+        The service model names no error of ListTags for a missing cluster, so DescribeCluster decides.
         """
         try:
             return {tag["Key"]: tag["Value"] for tag in self._pages("ListTags", "Tags", ResourceArn=arn)}
@@ -129,15 +135,15 @@ class HyperPod:
             raise
 
     def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
-        """AddTags; equal keys are overwritten."""
+        """Call AddTags, which overwrites existing keys."""
         self._call("AddTags", ResourceArn=arn, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
 
     def remove_tags(self, arn: str, keys: list[str]) -> None:
-        """DeleteTags."""
+        """Call DeleteTags."""
         self._call("DeleteTags", ResourceArn=arn, TagKeys=keys)
 
     def newest_events(self, name: str, count: int) -> list[Shape]:
-        """Summaries of the newest events, newest first; they exist under continuous provisioning only."""
+        """Return summaries of the newest events, the newest first; only continuous provisioning has events."""
         answer = self._call(
             "ListClusterEvents", ClusterName=name, SortBy="EventTime", SortOrder="Descending", MaxResults=count
         )
@@ -145,18 +151,18 @@ class HyperPod:
         return events
 
     def event(self, name: str, event_id: str) -> Shape:
-        """DescribeClusterEvent: the only place where failure messages of groups and instances stand."""
+        """Return DescribeClusterEvent's details: the only source of failure messages of groups and instances."""
         details: Shape = self._call("DescribeClusterEvent", ClusterName=name, EventId=event_id)["EventDetails"]
         return details
 
     def stack_status(self, stack_id: str) -> str:
-        """DescribeStacks: the status of one stack, which may have been deleted."""
+        """Return the status of one stack, which may have been deleted."""
         answer = self._call("DescribeStacks", client=self._cloudformation(), StackName=stack_id)
         status: str = answer["Stacks"][0]["StackStatus"]
         return status
 
     def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
-        # By hand: an older botocore has no paginator for the newer lists.
+        # An older botocore has no paginator for the newer lists.
         while True:
             page = self._call(operation, **request)
             yield from page.get(items, [])
@@ -165,7 +171,10 @@ class HyperPod:
             request["NextToken"] = page["NextToken"]
 
     def _call(self, operation: str, *, client: Any = None, **request: Any) -> Shape:
-        """Raises ClientError, which callers may understand; TransientError or RefusedRequestError without an answer."""
+        """Return the answer of a call, retried while that helps.
+
+        Raises ClientError for an error of the service, TransientError or RefusedRequestError if no answer came.
+        """
         method = getattr(client or self._client, xform_name(operation))
         while True:
             if operation in _CHANGES:

@@ -1,10 +1,10 @@
-"""The verbs of Custom::HyperPodClusterTeardown: on its Delete, no cluster of this stack is left.
+"""Delete every leftover cluster of a stack: Custom::HyperPodClusterTeardown, the guard.
 
-The resource is created before the cluster and so deleted after it. A handler that was killed between CreateCluster
-and its answer leaves a cluster whose Delete CloudFormation never sends; this Delete finds it by its tag.
+The guard is created before the cluster, so CloudFormation deletes it after the cluster. If a handler was killed between
+CreateCluster and its answer, CloudFormation never sends the cluster's Delete; the guard finds that cluster by its tag.
 
-It acts only while the whole stack goes (ADR 33). During an update its Delete means that the resource got another
-logical id, or was added by an update that is rolled back: the cluster lives on.
+The guard acts only while the whole stack is deleted (ADR 33). A Delete of the guard during an update means that it got
+another logical id, or that the update that added it is rolled back: the cluster must stay.
 """
 
 import logging
@@ -23,53 +23,58 @@ _log = logging.getLogger(__name__)
 Answer = dict[str, Any]
 
 
-def keep(request: Request, _: HyperPod) -> Answer:
-    """Do nothing on Create and Update: the resource is there for its Delete."""
-    return {"PhysicalResourceId": request.physical_id or f"teardown-{request.logical_id}"}
+class TeardownHandler:
+    """Handles one invocation for one request of the guard."""
 
+    def __init__(self, request: Request, hyperpod: HyperPod) -> None:
+        self._request = request
+        self._hyperpod = hyperpod
 
-def is_kept(_: Request, __: HyperPod) -> Answer:
-    """Done at once."""
-    return {"IsComplete": True}
+    def create(self) -> Answer:
+        """Return the physical id; only a Delete of the guard does anything."""
+        return {"PhysicalResourceId": self._request.physical_id or f"teardown-{self._request.logical_id}"}
 
-
-def delete(request: Request, hyperpod: HyperPod) -> Answer:
-    """Delete every cluster that carries this stack's tag, if the stack goes."""
-    answer = {"PhysicalResourceId": request.physical_id}
-    status = hyperpod.stack_status(request.stack_id)
-    if status not in _THE_STACK_GOES:
-        _log.info("the stack is %s: its cluster stays", status)
-        return answer
-    left = _delete_leftovers(request, hyperpod)
-    if not left and status == "ROLLBACK_IN_PROGRESS":
-        # The creation that failed may have been accepted seconds ago.
-        hyperpod.sleep(LOOK_AGAIN_SECONDS)
-        _delete_leftovers(request, hyperpod)
-    return answer
-
-
-def is_deleted(request: Request, hyperpod: HyperPod) -> Answer:
-    """Done when no such cluster is left, or the stack stays; one that was busy meanwhile is deleted now."""
-    if hyperpod.stack_status(request.stack_id) not in _THE_STACK_GOES:
+    def is_created(self) -> Answer:
+        """Return that there is nothing to wait for."""
         return {"IsComplete": True}
-    left = _delete_leftovers(request, hyperpod)
-    return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"} if left else {"IsComplete": True}
 
+    update = create
+    is_updated = is_created
 
-def _delete_leftovers(request: Request, hyperpod: HyperPod) -> list[str]:
-    """Ask for the deletion of what is left; return it with its status, also what is being deleted already."""
-    left = list(_left(request, hyperpod))
-    for cluster in left:
-        if cluster["ClusterStatus"] != "Deleting":
-            _log.warning("deleting cluster %s, which its own resource left", cluster["ClusterName"])
-            hyperpod.delete(cluster["ClusterArn"])
-    # Summaries have no message of a failure.
-    described = [hyperpod.find(cluster["ClusterArn"]) or cluster for cluster in left]
-    return [f"HyperPod cluster {cluster['ClusterName']} ({state_of(cluster)})" for cluster in described]
+    def delete(self) -> Answer:
+        """Delete every cluster that carries this stack's tag, if the stack is being deleted."""
+        answer = {"PhysicalResourceId": self._request.physical_id}
+        status = self._hyperpod.stack_status(self._request.stack_id)
+        if status not in _THE_STACK_GOES:
+            _log.info("the stack is %s: not deleting its cluster", status)
+            return answer
+        left = self._delete_leftovers()
+        if not left and status == "ROLLBACK_IN_PROGRESS":
+            # CreateCluster may have been accepted seconds ago: ListClusters lags.
+            self._hyperpod.sleep(LOOK_AGAIN_SECONDS)
+            self._delete_leftovers()
+        return answer
 
+    def is_deleted(self) -> Answer:
+        """Return whether no cluster is left, or the stack stays; delete a cluster that was busy before."""
+        if self._hyperpod.stack_status(self._request.stack_id) not in _THE_STACK_GOES:
+            return {"IsComplete": True}
+        left = self._delete_leftovers()
+        return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"} if left else {"IsComplete": True}
 
-def _left(request: Request, hyperpod: HyperPod) -> Iterator[dict[str, Any]]:
-    for cluster in hyperpod.clusters():
-        owner = Owner.named_by(hyperpod.tags(cluster["ClusterArn"]) or {})
-        if owner is not None and owner.stack_id == request.stack_id:
-            yield cluster
+    def _delete_leftovers(self) -> list[str]:
+        """Delete the clusters that are left; return them with their status, including those already being deleted."""
+        left = list(self._left())
+        for cluster in left:
+            if cluster["ClusterStatus"] != "Deleting":
+                _log.warning("deleting leftover cluster %s", cluster["ClusterName"])
+                self._hyperpod.delete(cluster["ClusterArn"])
+        # The summaries of ListClusters have no failure message.
+        described = [self._hyperpod.find(cluster["ClusterArn"]) or cluster for cluster in left]
+        return [f"HyperPod cluster {cluster['ClusterName']} ({state_of(cluster)})" for cluster in described]
+
+    def _left(self) -> Iterator[dict[str, Any]]:
+        for cluster in self._hyperpod.clusters():
+            owner = Owner.named_by(self._hyperpod.tags(cluster["ClusterArn"]) or {})
+            if owner is not None and owner.stack_id == self._request.stack_id:
+                yield cluster

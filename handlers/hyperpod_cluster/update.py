@@ -1,4 +1,4 @@
-"""One update of a live cluster: what is missing, whether it may be sent now, and what its tags tell."""
+"""Update a live cluster: find what is missing, decide whether it may be sent now, and keep the tags."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ Fields = dict[str, Any]
 
 
 class ClusterUpdate:
-    """Brings one cluster, as DescribeCluster showed it, to what one request asks for."""
+    """Brings one cluster, as DescribeCluster showed it, to the state that one request asks for."""
 
     def __init__(self, cluster: Fields, request: Request, hyperpod: HyperPod, precedence: Precedence) -> None:
         self._cluster = cluster
@@ -28,11 +28,11 @@ class ClusterUpdate:
 
     @property
     def in_service(self) -> bool:
-        """Whether the cluster takes updates."""
+        """Return whether the cluster accepts updates."""
         return bool(self._cluster["ClusterStatus"] == "InService")
 
     def own_tags(self) -> dict[str, str]:
-        """Return the tags of this resource's cluster; raises RefusedRequestError when it is gone or not ours."""
+        """Return the cluster's tags; raise RefusedRequestError if it is gone or belongs to another resource."""
         tags = self._hyperpod.tags(self._arn)
         if tags is None:
             raise gone(self._request)
@@ -50,35 +50,41 @@ class ClusterUpdate:
         """Make this request the newest one, before anything can fail, and note which groups it adds."""
         goes_back = self._precedence.goes_back()
         if goes_back and noted_by(tags) == self._request.id:
-            # Delivered again: only the way forward writes a note, and the rollback that reads this one begins just now.
+            # This is a repeated delivery of a forward update: only forward updates write the note, and the rollback
+            # that will read it has not begun yet.
             raise self._precedence.superseded("its stack is rolled back")
         noted = {} if goes_back else self._note(added_groups(tags))
         self._precedence.register(self._arn, tags, noted)
 
     def _note(self, noted: set[str]) -> dict[str, str]:
-        """The tag for the groups that a rollback may remove: what this update adds, and what earlier ones added.
+        """Return the tag for the groups that a rollback may remove: those that this and earlier updates added.
 
-        An update without rollback can follow one that failed. What is gone is noted no longer: a group of that name is
-        somebody else's then. What is to go with consent is still noted: this update may be refused.
+        An update can follow a failed one that was not rolled back. A group that is gone is dropped from the note: a
+        later group of that name is somebody else's. A group whose removal this update confirms stays in the note:
+        this update may be refused.
         """
         wanted, present = group_names(self._request.properties), live_groups(self._cluster)
         added = (noted & present) | (wanted - present)
         return note(self._request, added) if added or noted else {}
 
     def forget_added(self) -> None:
-        """Clear the note of added groups after a rollback: what has such a name later is not of that update."""
-        if self._precedence.goes_back() and ADDED_TAG in (self._hyperpod.tags(self._arn) or {}):
+        """Remove the note of added groups after a rollback: a later group of that name is not the update's."""
+        if not self._precedence.goes_back():
+            return
+        tags = self._hyperpod.tags(self._arn) or {}
+        if ADDED_TAG in tags:
+            self._precedence.verify(tags)
             self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
 
     def missing(self) -> Fields | None:
-        """Return the UpdateCluster request that the cluster still lacks, None when it is as desired."""
+        """Return the UpdateCluster request that the cluster still needs; None if it is as desired."""
         desired = create_request(self._request.properties, self._hyperpod.model)
         removable = self._removable(desired)
         desired = with_counts(desired, self._kept_counts(desired))
         return update_request(desired, self._cluster, self._request.old_properties, removable)
 
     def send(self, wanted: Fields) -> str:
-        """Send the update; returns why the cluster cannot take it now, "" when it was taken."""
+        """Send the update; return why the cluster cannot accept it now, or "" if it was accepted."""
         if self._cluster["ClusterStatus"] in {"Failed", "Deleting"}:
             raise RefusedRequestError(
                 f"HyperPod cluster {self._name} is {self._cluster['ClusterStatus']} and takes no update: "
@@ -86,7 +92,7 @@ class ClusterUpdate:
             )
         checked = self._in_deep_checks()
         if checked:
-            # Refused forwards, where that costs nothing. A rollback has no other chance, so it waits.
+            # Refuse a forward update: that costs nothing. A rollback must not fail, so it waits.
             if self._precedence.goes_back():
                 return checked
             raise RefusedRequestError(
@@ -102,7 +108,7 @@ class ClusterUpdate:
         return ""
 
     def apply_tags(self, live: dict[str, str]) -> None:
-        """Give the cluster the tags that are wanted, and take those away that were given before."""
+        """Add the wanted tags to the cluster, and remove the tags that were given before and no longer are."""
         desired = create_request(self._request.properties, self._hyperpod.model)
         given = self._request.old_properties.get("Tags")
         before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
@@ -113,11 +119,11 @@ class ClusterUpdate:
             self._hyperpod.remove_tags(self._arn, removed)
 
     def _removable(self, desired: Fields) -> set[str]:
-        """Return which of the live groups that are not desired may go with their nodes.
+        """Return the live, undesired groups that may be removed with their nodes.
 
-        Those that the template confirms. When CloudFormation goes back, also those that the update that failed has
-        added; others are then left alone, for a rollback must not fail where nothing can be confirmed. Raises
-        RefusedRequestError where that is unclear.
+        A forward update may remove the groups that the template confirms; it raises RefusedRequestError if there are
+        others. A rollback may also remove the groups that the failed updates added. It keeps all others, because
+        nobody can confirm a removal during a rollback.
         """
         surplus = surplus_groups(desired, self._cluster)
         unconfirmed = surplus - self._request.confirmed
@@ -132,9 +138,9 @@ class ClusterUpdate:
         )
 
     def _kept_counts(self, desired: Fields) -> dict[str, int]:
-        """Return the counts that were raised outside the stack, which a rollback keeps (ADR 34).
+        """Return the counts that were raised outside the stack, by group: a rollback keeps them (ADR 34).
 
-        Raises RefusedRequestError forwards.
+        Raises RefusedRequestError in a forward update if there are any.
         """
         raised = raised_counts(desired, self._cluster, self._request.old_properties)
         if raised and not self._precedence.goes_back():
@@ -147,7 +153,7 @@ class ClusterUpdate:
         return raised
 
     def _in_deep_checks(self) -> str:
-        """How many nodes of which groups are in deep health checks; "" when none is."""
+        """Describe how many nodes of which groups are in deep health checks; return "" if none are."""
         nodes = self._hyperpod.nodes(self._name)
         checked = [node for node in nodes if node["InstanceStatus"]["Status"] == "DeepHealthCheckInProgress"]
         groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
@@ -155,12 +161,12 @@ class ClusterUpdate:
 
 
 def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
-    """Return the tags that the cluster is to have; nobody can give it to another owner by them."""
+    """Return the tags that the cluster must have; the owner's tags override those of the template."""
     return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
 
 
 def gone(request: Request) -> RefusedRequestError:
-    """The refusal of an update whose cluster was deleted by somebody else."""
+    """Return the error for an update whose cluster was deleted by somebody else."""
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} does not exist any more: "
         "destroy this stack and what depends on it, then deploy again"
@@ -168,8 +174,8 @@ def gone(request: Request) -> RefusedRequestError:
 
 
 def no_owner(request: Request) -> RefusedRequestError:
-    """The refusal of a cluster that no stack made with this resource."""
+    """Return the error for a cluster whose tags name no stack."""
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
-        f"the tags of this stack, or delete it by hand; then try again\nIts tags: {Owner.of(request).tags}"
+        f"the tags of this stack, or delete it by hand; then try again\nTags of this stack: {Owner.of(request).tags}"
     )

@@ -1,1 +1,1 @@
-"""The programs of our own in the cluster: the node reaper and the job supervisor, with their code."""
+"""The project's own programs in the cluster: the reaper and the job supervisor, with their code."""

@@ -1,6 +1,7 @@
-"""How a controller's code comes into its pod: a ConfigMap of the modules that it needs, in a plain Python image.
+"""The ConfigMaps of the controllers' code; each pod mounts one into a plain Python image.
 
-Its pod never waits for the Ray image, and a change of one controller leaves the others alone.
+A pod therefore never waits for the Ray image. A ConfigMap holds only the modules that its controller imports, so a
+change of one controller leaves the others alone.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from constructs import Construct
 from k8s_charts.shared.chart import ProjectChart
 
 PACKAGE: Final = Path(__file__).resolve().parents[2] / "controllers"
-# The volume's name too: in the rehearsal that becomes its folder's.
+# Also the volume's name, because the rehearsal names the volume's folder after the volume.
 _NAME: Final = PACKAGE.name
 _MOUNT: Final = f"/opt/ray-on-hyperpod/{_NAME}"
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -27,7 +28,7 @@ CONTAINER_SECURITY: Final = {
     "capabilities": {"drop": ["ALL"]},
 }
 
-# Any that is nobody's on the nodes.
+# A user id that no user of the nodes has.
 _USER: Final = 65532
 POD_SECURITY: Final = {
     "runAsNonRoot": True,
@@ -36,7 +37,7 @@ POD_SECURITY: Final = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 
-# Helm keeps a release's record in its namespace, and knows by both that the objects are its own.
+# Helm recognises the objects as its own by the release's name and by the namespace of the release's record.
 RELEASE: Final = "controller-code"
 
 _IMPORT: Final = re.compile(rf"^from {PACKAGE.name}\.(\w+) import ", re.MULTILINE)
@@ -54,7 +55,7 @@ class ControllerCode:
 class ControllerCodeChart(ProjectChart):
     """A ConfigMap of code for each controller.
 
-    The stack applies them as a Helm release whose chart is an asset: a template carries the asset's hash.
+    The stack applies them as a Helm release whose chart is an asset, so a template holds only the asset's hash.
     """
 
     def __init__(self, scope: Construct, id: str, *, controllers: Sequence[ControllerCode]) -> None:
@@ -66,9 +67,9 @@ class ControllerCodeChart(ProjectChart):
 
 
 def code_of(module: str) -> dict[str, str]:
-    """Return the text of `controllers.<module>` and of all that it imports of the package, by file name.
+    """Return the text of `controllers.<module>` and of all modules of the package that it imports, by file name.
 
-    Raises FileNotFoundError when a module is missing.
+    Raises FileNotFoundError if a module is missing.
     """
     code: dict[str, str] = {}
     wanted = ["__init__", module]
@@ -81,23 +82,23 @@ def code_of(module: str) -> dict[str, str]:
 
 
 def digest(code: Mapping[str, str]) -> str:
-    """A hash for the pod's template: a pod does not notice that its code changed."""
+    """Return a hash of the code for the pod's template: without it, changed code would not restart the pod."""
     return hashlib.sha256("\0".join(code.values()).encode()).hexdigest()[:16]
 
 
 def code_volume(config_map: str) -> dict[str, Any]:
-    """The volume of the code.
+    """Return the volume of the code.
 
-    All files, whatever their names: a pod made from a template of before a deployment finds the newer code whole.
+    It mounts all files of the ConfigMap without naming them, so a pod of an older template gets all newer modules.
     """
     return {"name": _NAME, "configMap": {"name": config_map}}
 
 
 def python(module: str) -> dict[str, Any]:
-    """What a container needs to run `controllers.<module>` from the volume of the code."""
+    """Return the container fields that run `controllers.<module>` from the volume of the code."""
     return {
         "command": ["python", "-B", "-m", f"{_NAME}.{module}"],
-        # By way of the mount: the rehearsal's kubelet mounts nothing, and replaces a mount path by that of a folder.
+        # Relative to the mount path: the rehearsal's kubelet mounts nothing, but replaces mount paths by folders.
         "env": [{"name": "PYTHONPATH", "value": f"{_MOUNT}/.."}],
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [{"name": _NAME, "mountPath": _MOUNT, "readOnly": True}],

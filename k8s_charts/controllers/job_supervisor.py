@@ -1,7 +1,7 @@
-"""What submitters need in Ray's namespace: the job supervisor (`controllers/job_supervisor.py`) and a role.
+"""The job supervisor (`controllers/job_supervisor.py`) and the submitters' Role in Ray's namespace.
 
-The supervisor of a run is a Kubernetes Job. Its template lies in the cluster as a suspended CronJob that never runs, so
-that `ops job submit` makes it with the image and the code that the environment was deployed with.
+The supervisor of a run is a Kubernetes Job. Its template is in the cluster as a suspended CronJob that never runs:
+`ops job submit` creates the Job from it, with the image and the code that the environment was deployed with.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, SUBMITT
 _PORT: Final = 8080
 _RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
-# `STARTS_ANOTHER` of `controllers.job_supervisor`: with EX_TEMPFAIL it asks for another; 137 has one that was killed.
+# `STARTS_ANOTHER` of `controllers.job_supervisor`: EX_TEMPFAIL requests another supervisor, 137 is a killed one's code.
 _TRY_AGAIN: Final = [75, 137]
 _WEEK: Final = 7 * 24 * 3600
 _EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT, **NEEDS_THE_API}
@@ -30,7 +30,7 @@ SUPERVISOR_RULES: Final = (
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
 )
-# EKS's access policy of the submitters is documented by its purpose, not by its rules: these do not depend on it.
+# AWS documents the purpose of the submitters' EKS access policy, not its rules, so these rules do not depend on it.
 SUBMITTER_RULES: Final = (
     {"apiGroups": ["ray.io"], "resources": ["rayclusters", "rayjobs"], "verbs": _READ},
     {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get"]},
@@ -38,21 +38,21 @@ SUBMITTER_RULES: Final = (
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["pods", "pods/log", "services", "events"], "verbs": _READ},
-    # A web socket begins with a GET; from Kubernetes 1.35 on the API server asks for `create` beside it.
+    # A WebSocket begins with a GET; from Kubernetes 1.35 on the API server also requires `create`.
     {"apiGroups": [""], "resources": ["pods/portforward", "pods/exec"], "verbs": ["get", "create"]},
 )
 
 
 @dataclass(frozen=True)
 class JobSupervisor:
-    """The supervisors in `namespace`; `image` is a plain Python."""
+    """The supervisors in `namespace`; `image` is a plain Python image."""
 
     namespace: str
     image: str
 
 
 class JobSupervisorChart(ProjectChart):
-    """Account, roles and template of the supervisors, and the role of the submitters."""
+    """The supervisors' service account, Role and Job template, and the submitters' Role."""
 
     def __init__(self, scope: Construct, id: str, *, supervisor: JobSupervisor) -> None:
         super().__init__(scope, id)
@@ -82,7 +82,7 @@ class JobSupervisorChart(ProjectChart):
 
 def _template(supervisor: JobSupervisor) -> dict[str, Any]:
     return {
-        # No such day, and suspended: it is a template only.
+        # February 31 does not exist, and the CronJob is suspended: it serves as a template only.
         "schedule": "0 0 31 2 *",
         "suspend": True,
         "jobTemplate": {"spec": _job(supervisor)},
@@ -90,14 +90,14 @@ def _template(supervisor: JobSupervisor) -> dict[str, Any]:
 
 
 def _job(supervisor: JobSupervisor) -> dict[str, Any]:
-    """What `ops job submit` names, and gives the run's own arguments and package."""
+    """Return the Job to which `ops job submit` adds the run's name, arguments and package."""
     return {
         "backoffLimit": 20,
         "ttlSecondsAfterFinished": _WEEK,
         "podFailurePolicy": {
             "rules": [
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-                # It ended by itself: the run is over.
+                # The supervisor ended by itself: the run is over.
                 {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": _TRY_AGAIN}},
             ]
         },

@@ -1,7 +1,7 @@
 """The controller that force-deletes Ray pods which are stuck on lost nodes (`controllers/reaper.py`).
 
-It lives in the operator's namespace: who works in Ray's namespace can neither change its code nor borrow its account.
-Its code is a ConfigMap (controller_code.py) and its image plain Python, so that recovery never waits for the Ray image.
+It runs in the operator's namespace, so that users of Ray's namespace can neither change its code nor use its account.
+Its code is in a ConfigMap (code.py) and its image is plain Python, so that recovery never waits for the Ray image.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _EXCEPTIONS: Final = {
 
 @dataclass(frozen=True)
 class Reaper:
-    """A reaper in `namespace` for the Ray pods in `ray_namespace`; `image` is a plain Python."""
+    """A reaper in `namespace` for the Ray pods in `ray_namespace`; `image` is a plain Python image."""
 
     namespace: str
     ray_namespace: str
@@ -39,7 +39,7 @@ class Reaper:
 
 
 class ReaperChart(ProjectChart):
-    """The reaper: account, roles, two replicas."""
+    """The reaper: service account, roles, network policy, disruption budget and two replicas."""
 
     def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
         super().__init__(scope, id)
@@ -53,7 +53,7 @@ class ReaperChart(ProjectChart):
         explain(self._add("apps/v1", "Deployment", own, {"spec": _deployment(reaper)}), _EXCEPTIONS)
 
     def _add_roles(self) -> None:
-        """What `controllers.reaper.PERMISSIONS` says, and no more."""
+        """Grant exactly `controllers.reaper.PERMISSIONS`."""
         name, ray = self._reaper.namespace, self._reaper.ray_namespace
         nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
         pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]}
@@ -67,7 +67,7 @@ class ReaperChart(ProjectChart):
             self._add(rbac, f"{kind}Binding", namespace, {"roleRef": reference, "subjects": subjects})
 
     def _name(self, namespace: str | None) -> str:
-        # Two environments can share a cluster, not an operator's namespace.
+        # Two environments can share a cluster, but not an operator's namespace.
         return REAPER if namespace else f"{self._reaper.namespace}-{REAPER}"
 
     def _add(self, api_version: str, kind: str, namespace: str | None, body: dict[str, Any]) -> cdk8s.ApiObject:
@@ -89,7 +89,7 @@ def _deployment(reaper: Reaper) -> dict[str, Any]:
         "serviceAccountName": REAPER,
         "automountServiceAccountToken": True,
         "nodeSelector": on_system_nodes(),
-        # Preferred: with one system node left, two replicas there are better than one that waits.
+        # Only preferred: if one system node is left, two replicas on it are better than one that stays pending.
         "affinity": {
             "podAntiAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
@@ -121,6 +121,6 @@ def _container(reaper: Reaper) -> dict[str, Any]:
         "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
-        # Seen with 1,000 nodes: 36 MiB.
+        # Measured with 1,000 nodes: 36 MiB.
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
     }

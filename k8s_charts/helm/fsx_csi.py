@@ -1,4 +1,4 @@
-"""The FSx for Lustre CSI driver: its Helm values. Its service account is the project's (service_account.py)."""
+"""The Helm values of the FSx for Lustre CSI driver. The project creates its service account (service_account.py)."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ from k8s_charts.shared.names import FSX_CSI_SERVICE_ACCOUNT, SYSTEM_NAMESPACE
 
 
 def fsx_csi_release(*, region: str, file_system_tags: Mapping[str, str] | None = None) -> HelmRelease:
-    """Release of the driver in the AWS region `region`; the tags are put on each file system that it makes."""
+    """Return the driver's release for an AWS region; the driver adds the tags to each file system that it creates."""
     return HelmRelease(
         chart="aws-fsx-csi-driver",
         name="aws-fsx-csi-driver",
         namespace=SYSTEM_NAMESPACE,
         values={
             "controller": {
-                # HyperPod's pods cannot ask the instance metadata service for the region.
+                # Pods on HyperPod cannot read the region from the instance metadata service.
                 "region": region,
                 "nodeSelector": on_system_nodes(),
                 # The chart's default tolerates every NoExecute taint for five minutes.

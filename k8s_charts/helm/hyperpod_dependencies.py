@@ -1,4 +1,4 @@
-"""HyperPod's own chart: health checks, device plugins and what the service looks for before it makes a cluster."""
+"""HyperPod's own chart: health checks, device plugins, and what the service requires before it creates a cluster."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -9,13 +9,13 @@ from k8s_charts.helm.release import HelmRelease
 from k8s_charts.shared.names import SYSTEM_NAMESPACE
 from k8s_charts.shared.tolerations import tolerations
 
-# Sub-charts by the switch that their Chart.yaml names (it differs: `trainingOperators`, `<plugin>.devicePlugin`).
-# On is what the service is tested with and what its check for missing dependencies lists, Kubeflow's operators and
-# plugins of absent hardware included.
+# Sub-charts by the switch that their Chart.yaml names (two forms differ: `trainingOperators`, `<plugin>.devicePlugin`).
+# Enabled are those that the service is tested with and that its check for missing dependencies lists, including
+# Kubeflow's operators and plugins for absent hardware.
 _ON: Final = ("health-monitoring-agent", "deep-health-check", "job-auto-restart", "hyperpod-patching", "mpi-operator")
 _DEVICE_PLUGINS_ON: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin", "neuron-device-plugin")
-# The chart's own tolerations of the plugins that take others by values: a list of values replaces them. The Neuron
-# plugin's stand in its template.
+# The chart's own tolerations of the plugins whose tolerations are a value: a list in the values replaces them. The
+# Neuron plugin's are fixed in its template.
 _TOLERATIONS: Final = {
     "nvidia-device-plugin": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
     "aws-efa-k8s-device-plugin": [
@@ -23,10 +23,10 @@ _TOLERATIONS: Final = {
         {"key": "aws.amazon.com/efa", "operator": "Exists", "effect": "NoSchedule"},
     ],
 }
-# Deep health checks taint a node and need its devices.
+# Deep health checks taint a node, but need its devices.
 _UNDER_CHECK: Final = {"key": NODE_HEALTH_LABEL, "operator": "Equal", "value": "Unschedulable", "effect": "NoSchedule"}
-# `storage` and `inferenceOperators` would bring a second FSx CSI driver. All are said, so that another commit of the
-# chart cannot turn one on.
+# `storage` and `inferenceOperators` would install a second FSx CSI driver. All are disabled explicitly, so that another
+# commit of the chart cannot enable one.
 _OFF: Final = (
     "cert-manager",
     "mlflow",
@@ -49,10 +49,14 @@ def hyperpod_dependencies_release(
     taints: Sequence[Taint] = (),
     kubeflow: Collection[KubeflowPart] = (),
 ) -> HelmRelease:
-    """Release that must exist before CreateCluster, with the health monitoring agent's images of `region`.
+    """Return the release that must exist before CreateCluster.
 
-    `sub_charts` are switched on too. `taints` are those of the nodes: device plugins tolerate them. `kubeflow` is what
-    the cluster has already and the release leaves out: an uninstall deletes the namespaces that the release brought.
+    Args:
+        region: whose registry has the health monitoring agent's images.
+        sub_charts: sub-charts to enable as well.
+        taints: of the nodes; the device plugins tolerate them.
+        kubeflow: parts that the cluster already has. The release leaves them out, because its uninstallation deletes
+            the namespaces that it created.
     """
     values: dict[str, dict[str, Any]] = {name: {"enabled": True} for name in (*_ON, "trainingOperators")}
     values |= {name: {"devicePlugin": {"enabled": True}} for name in _DEVICE_PLUGINS_ON}
@@ -62,9 +66,9 @@ def hyperpod_dependencies_release(
     if "training-operator" in kubeflow:
         values["trainingOperators"] = {"enabled": False}
     if "mpi-operator" in kubeflow:
-        # The pinned chart has no switch for the operator's namespace alone.
+        # The pinned chart has no separate switch for the operator's namespace.
         values["mpi-operator"] = {"enabled": False}
-    # Else a template guesses it from the cluster, and from us-west-2 where it cannot.
+    # Otherwise a template guesses the region from the cluster, and uses us-west-2 if it cannot.
     values["health-monitoring-agent"]["region"] = region
     if taints:
         for name, own in _TOLERATIONS.items():

@@ -1,8 +1,8 @@
-"""Every image that the project takes from a public registry, and its copy in the environment's own.
+"""Every image that the project pulls from a public registry, and its copy in the environment's own registry.
 
-With `image_registry` each is pulled from there instead: `docker.io/moby/buildkit:v1` becomes
-`<image_registry>/moby/buildkit:v1`. Images of EKS's add-ons and of the health monitoring agent come from AWS's own
-registries in the region, which a closed network reaches through its ECR endpoints: they are not copied.
+With `image_registry` each image is pulled from there: `docker.io/moby/buildkit:v1` becomes
+`<image_registry>/moby/buildkit:v1`. Images of EKS's add-ons and of the health monitoring agent are not copied: they
+come from AWS's own registries in the region, which a closed network reaches through its ECR endpoints.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,9 @@ from k8s_charts.helm.release import HelmRelease
 
 @dataclass(frozen=True)
 class ChartImage:
-    """An image of a locked chart; `values` leads to the `{repository, tag}` that replaces it.
+    """An image of a locked chart; `values` is the path of the `{repository, tag}` in the chart's values.
 
-    Without `values` the chart writes the image into its templates, and nothing replaces it.
+    Without `values` the image is fixed in the chart's templates and cannot be replaced.
     """
 
     image: str
@@ -56,7 +56,7 @@ CHARTS: Final[Mapping[tuple[str, str], tuple[ChartImage, ...]]] = {
     ),
     ("HyperPodHelmChart", "011ca927123e02b35a399935bbb3ab1905fe33c7"): (
         ChartImage("nvcr.io/nvidia/k8s-device-plugin:v0.16.1", ("nvidia-device-plugin", "image")),
-        # The registry of one region, whatever the cluster's: another region's is out of a closed network's reach.
+        # This registry's region is fixed; a closed network in another region cannot reach it.
         ChartImage(
             "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.13",
             ("aws-efa-k8s-device-plugin", "image"),
@@ -66,25 +66,25 @@ CHARTS: Final[Mapping[tuple[str, str], tuple[ChartImage, ...]]] = {
         ChartImage("public.ecr.aws/neuron/neuron-device-plugin:2.19.16.0"),
     ),
 }
-"""By chart and its version or commit of config/facts/charts.lock.yaml, read from its values and templates."""
+"""Images by chart and by its version or commit in config/facts/charts.lock.yaml, from its values and templates."""
 
 BUILD: Final = (versions.RAY_BASE_IMAGE, versions.BUILDKIT_IMAGE, versions.AWS_CLI_IMAGE)
-"""Of the image build; an environment with an existing Ray image needs none."""
+"""Images of the image build; an environment with an existing Ray image needs none."""
 
 
 def copy_of(image: str, registry: str | None) -> str:
-    """Return where `image` (registry/path:tag or @digest) is pulled from: its copy in `registry`, if there is one."""
+    """Return where `image` (registry/path:tag or @digest) is pulled from: its copy in `registry`, if given."""
     return f"{registry}/{image.split('/', 1)[1]}" if registry else image
 
 
 def own_repository(image: str, environment: Environment) -> str | None:
-    """Return the ECR repository, in the environment's own account and region, that `image` lies in, if any."""
+    """Return the ECR repository of `image` if it is in the environment's own account and region, else None."""
     registry = f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com/"
     return image.removeprefix(registry).split("@")[0].split(":")[0] if image.startswith(registry) else None
 
 
 def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
-    """Return the release with the images of `registry`, if there is one, in its values."""
+    """Return the release with the images of `registry` in its values; unchanged without a registry."""
     if not registry:
         return release
     values = _copy(release.values)
@@ -97,7 +97,7 @@ def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
 
 
 def public_images(environment: Environment) -> Iterator[PublicImage]:
-    """Yield each image that the environment pulls from a public registry, unless told otherwise."""
+    """Yield each image that the environment pulls from a public registry unless it sets `image_registry`."""
     for (chart, version), images in CHARTS.items():
         for image in images if chart != kuberay.CHART or version == environment.kuberay.version else ():
             yield PublicImage(image.image, chart, copied=bool(image.values))
@@ -111,7 +111,7 @@ def _copy(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _at(values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Return the mapping at `path`, made where it is missing."""
+    """Return the mapping at `path`; create missing levels."""
     for key in path:
         values = values.setdefault(key, {})
     return values

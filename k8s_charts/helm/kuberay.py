@@ -1,6 +1,6 @@
-"""The KubeRay operator: its Helm values, and its CRDs as a release of their own.
+"""The KubeRay operator: its Helm values, and its CRDs as a separate release.
 
-They exceed what a manifest can carry; and those in a chart's `crds/` Helm would neither upgrade nor remove.
+The CRDs are too large for a manifest, and Helm neither upgrades nor removes the CRDs in a chart's `crds/`.
 """
 
 import math
@@ -16,10 +16,10 @@ _MEMORY_STEP_MIB: Final = 128
 
 
 def kuberay_crds_release(*, version: str) -> HelmRelease:
-    """Release of RayCluster, RayJob and RayService themselves, as KubeRay `version` has them.
+    """Return the release of the definitions of RayCluster, RayJob and RayService in KubeRay `version`.
 
-    Its name and namespace are fixed: Helm knows by them that the definitions are its own, and under others it would
-    refuse them. Uninstalling it ends every object of these kinds in the cluster.
+    Its name and namespace are fixed: Helm recognises the definitions as its own by them, and would refuse the
+    definitions under others. Uninstalling the release deletes every object of these kinds in the cluster.
     """
     return HelmRelease(
         chart=CHART, version=version, name=CRDS_RELEASE, namespace=CRDS_NAMESPACE, values={}, only_crds=True
@@ -27,9 +27,9 @@ def kuberay_crds_release(*, version: str) -> HelmRelease:
 
 
 def kuberay_release(*, version: str, namespace: str, ray_pods: int) -> HelmRelease:
-    """Release of operator `version`, with memory for `ray_pods` Ray pods; it watches all namespaces."""
-    # The chart's note: 500 Ray pods need about 500 MB; half a GiB is what the empty operator may take. In steps: one
-    # worker more does not restart the operator.
+    """Return the release of operator `version`, with memory for `ray_pods` Ray pods; it watches all namespaces."""
+    # The chart's note: 500 Ray pods need about 500 MB. The operator alone may take half a GiB. The memory grows in
+    # steps, so that one more worker does not restart the operator.
     memory = f"{512 + _MEMORY_STEP_MIB * math.ceil(ray_pods / _MEMORY_STEP_MIB)}Mi"
     return HelmRelease(
         chart=CHART,
@@ -37,13 +37,13 @@ def kuberay_release(*, version: str, namespace: str, ray_pods: int) -> HelmRelea
         name="kuberay-operator",
         namespace=namespace,
         values={
-            # The source tree's chart runs `nightly`: the tag is never left to the chart.
+            # The chart in the source tree runs `nightly`, so the tag is always set here.
             "image": {"repository": "quay.io/kuberay/operator", "tag": f"v{version}"},
             "resources": {"requests": {"cpu": "100m", "memory": memory}, "limits": {"cpu": "1", "memory": memory}},
             "nodeSelector": on_system_nodes(),
-            # Without it a RayCluster has no conditions, and its `state: ready` is never taken back.
+            # Without this gate a RayCluster has no conditions, and its `state: ready` is never withdrawn.
             "featureGates": [{"name": "RayClusterStatusConditions", "enabled": True}],
-            # The chart's own securityContext keeps to Pod Security's `restricted` with this.
+            # Together with this, the chart's own securityContext meets Pod Security's `restricted` level.
             "podSecurityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         },
     )

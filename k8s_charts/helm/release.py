@@ -11,8 +11,8 @@ from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 class HelmRelease:
     """A release of a locked chart: `chart` is its name in config/facts/charts.lock.yaml.
 
-    `version` chooses where the lock has several. `only_crds`: of the chart nothing but its custom resource definitions,
-    as objects of this release.
+    `version` selects one of several locked versions. With `only_crds` the release holds only the chart's custom
+    resource definitions.
     """
 
     chart: str
@@ -24,5 +24,5 @@ class HelmRelease:
 
 
 def on_system_nodes() -> dict[str, str]:
-    """Node selector of everything that keeps the cluster going."""
+    """Return the node selector of everything that runs on system nodes."""
     return {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}

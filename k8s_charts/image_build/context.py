@@ -1,4 +1,4 @@
-"""The build context of the Ray image: `ray_image/`, with the environment's further packages in it."""
+"""The build context of the Ray image: `ray_image/` with the environment's further packages."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ BUILD_ARGUMENTS: Final[Mapping[str, str]] = {
     "EFA_INSTALLER": versions.EFA_INSTALLER,
     "EFA_INSTALLER_SHA256": versions.EFA_INSTALLER_SHA256,
 }
-"""What the Dockerfile takes from the table of versions. The base image can come from a copy, and is the same image."""
+"""The Dockerfile's arguments from the table of versions. The base image may be pulled from a copy of the same image."""
 
 
 def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> dict[str, bytes]:
@@ -30,7 +30,7 @@ def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> 
 
 
 def context_tag(files: Mapping[str, bytes], arguments: Mapping[str, str]) -> str:
-    """Return the tag of the image that a context and build arguments make: 16 hexadecimal digits of a hash."""
+    """Return the tag of the image from a context and build arguments: 16 hexadecimal digits of their hash."""
     digest = hashlib.sha256("\0".join(f"{name}={arguments[name]}" for name in sorted(arguments)).encode())
     for name in sorted(files):
         digest.update(f"\0{name}\0".encode() + hashlib.sha256(files[name]).digest())
@@ -38,7 +38,7 @@ def context_tag(files: Mapping[str, bytes], arguments: Mapping[str, str]) -> str
 
 
 def write_context(files: Mapping[str, bytes], directory: Path) -> None:
-    """Write the files below an empty directory."""
+    """Write the files to an empty directory."""
     for name, content in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The Job that builds the Ray image in the cluster and pushes it to ECR, without root and without Docker.
 
-BuildKit in its rootless mode needs user namespaces, hence the profiles that Pod Security calls privileged: the Job
-has a namespace of its own, and no other namespace needs to allow them.
+BuildKit in rootless mode needs user namespaces, and so the profiles that Pod Security calls privileged. The Job has a
+separate namespace, so no other namespace must allow them.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ CACHE_TAG: Final = "cache"
 _WORK = "/build"
 # BuildKit's own user.
 _USER: Final = 1000
-# The GPU base image unpacks to about 10 GB, torch to as much again, and layers exist as files and as archives. A build
-# that takes more is ended, before the node runs out of disk and evicts what runs beside it.
+# The GPU base image unpacks to about 10 GB, torch to another 10 GB, and layers exist as files and as archives.
+# Kubernetes evicts a build that takes more, before the node runs out of disk and evicts other pods.
 _DISK: Final = "60Gi"
 _LAYERS_DISK: Final = "56Gi"
 _WORK_DISK: Final = "1Gi"
-# Kubernetes' own: seconds that the report has to upload a log.
+# The pod's grace period, in which the report uploads a log.
 _GRACE_SECONDS: Final = 60
 
 _ROOTLESS: Final = "rootless BuildKit maps users and mounts layers by setuid helpers, as docs/rootless.md of it says"
@@ -49,10 +49,10 @@ _EXCEPTIONS: Final = {
 
 @dataclass(frozen=True)
 class ImageBuild:
-    """What to build: `context` is the S3 address of a zip file, `registry` a host, `tag` names the result.
+    """What to build: `context` is the S3 address of a zip file, `registry` a host, `tag` the result's tag.
 
-    `arguments` are those of the Dockerfile. The end of a failed build's log goes to the S3 address `log`. The tools'
-    images come from `tools_registry`, if there is one, instead of their publishers'.
+    `arguments` are the Dockerfile's arguments. The end of a failed build's log is written to the S3 address `log`. The
+    tools' images come from `tools_registry`, if given, otherwise from their publishers' registries.
     """
 
     registry: str
@@ -66,12 +66,12 @@ class ImageBuild:
 
     @property
     def image(self) -> str:
-        """Reference of the result."""
+        """Return the reference of the image that is built."""
         return f"{self.registry}/{self.repository}:{self.tag}"
 
 
 class ImageBuildChart(ProjectChart):
-    """One build. A Job cannot change, so its name tells both the image's tag and how it is built."""
+    """One build. A Job is immutable, so its name contains the image's tag and a hash of how the image is built."""
 
     def __init__(self, scope: Construct, id: str, *, build: ImageBuild) -> None:
         super().__init__(scope, id)
@@ -87,7 +87,7 @@ class ImageBuildChart(ProjectChart):
 
 
 def _job_name(build: ImageBuild) -> str:
-    # The context's address follows from the tag, and at synth it can be a placeholder that differs each time.
+    # Without the context's address: it follows from the tag, and in a synthesis it may be a placeholder that varies.
     recipe = json.dumps(_job_spec(ImageBuild(**{**vars(build), "context": ""})), sort_keys=True)
     return f"ray-image-{build.tag}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
 
@@ -112,7 +112,7 @@ def _job_spec(build: ImageBuild) -> dict[str, Any]:
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "initContainers": [
-                    # A sidecar (Kubernetes 1.29): it is there before the others, and ends after them.
+                    # A sidecar (Kubernetes 1.29): it starts before the other containers and ends after them.
                     {
                         **_aws_cli("report", "report_image_build.sh", build, _report_env(build)),
                         "restartPolicy": "Always",
@@ -130,7 +130,7 @@ def _job_spec(build: ImageBuild) -> dict[str, Any]:
 
 
 def _aws_cli(name: str, script: str, build: ImageBuild, env: Mapping[str, str]) -> dict[str, Any]:
-    """A container that calls AWS with the service account's role."""
+    """Return a container that calls AWS with the service account's role."""
     return {
         **_container(name, AWS_CLI_IMAGE, script, build, env),
         "resources": {
@@ -155,7 +155,7 @@ def _build_container(build: ImageBuild) -> dict[str, Any]:
             "requests": {"cpu": "2", "memory": "6Gi", "ephemeral-storage": _DISK},
             "limits": {"memory": "12Gi", "ephemeral-storage": _DISK},
         },
-        # BuildKit's documentation for rootless mode (docs/rootless.md): mounting needs both.
+        # BuildKit's documentation for rootless mode (docs/rootless.md): mounts need both profiles.
         "securityContext": {
             "seccompProfile": {"type": "Unconfined"},
             "appArmorProfile": {"type": "Unconfined"},
@@ -173,7 +173,7 @@ def _container(name: str, image: str, script: str, build: ImageBuild, env: Mappi
     return {
         "name": name,
         "image": copy_of(image, build.tools_registry),
-        # What follows the text is the script's own name; the container's arguments come after it.
+        # `-c` takes the text, then the script's name; the container's arguments follow.
         "command": [interpreter, "-c", text, script],
         "env": [{"name": key, "value": value} for key, value in env.items()],
     }
@@ -194,7 +194,7 @@ def _prepare_env(build: ImageBuild) -> dict[str, str]:
 
 
 def _aws_env(build: ImageBuild) -> dict[str, str]:
-    # The AWS CLI wants a home that it can write.
+    # The AWS CLI needs a writable home directory.
     return {"AWS_REGION": build.region, "WORK": _WORK, "HOME": _WORK}
 
 
@@ -203,9 +203,9 @@ def _build_env(build: ImageBuild) -> dict[str, str]:
         "IMAGE": build.image,
         "CACHE": f"{build.registry}/{build.repository}:{CACHE_TAG}",
         "DOCKER_CONFIG": f"{_WORK}/docker",
-        # Without a privileged container the sandbox's own process table cannot be mounted.
+        # An unprivileged container cannot mount a process table for the sandbox.
         "BUILDKITD_FLAGS": "--oci-worker-no-process-sandbox",
-        # Trials of buildctl-daemonless.sh: 110 seconds for the daemon to start, by default two (moby/buildkit #1423).
+        # Attempts of buildctl-daemonless.sh: the daemon gets 110 seconds to start, not two (moby/buildkit #1423).
         "BUILDCTL_CONNECT_RETRIES_MAX": "100",
         "WORK": _WORK,
     }

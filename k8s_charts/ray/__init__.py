@@ -1,1 +1,1 @@
-"""The RayClusters: pods, autoscaler, priority, and the hash of what makes a pod."""
+"""The RayClusters: pods, autoscaler, priority, and the hash of a pod's template."""

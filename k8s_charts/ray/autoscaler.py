@@ -1,8 +1,8 @@
-"""Ray's autoscaler: a container that KubeRay 1.2.0 puts beside the head's.
+"""Ray's autoscaler: a container that KubeRay 1.2.0 adds to the head pod.
 
-KubeRay makes a Role (pods: get, list, watch, patch; rayclusters: get, patch) and binds it to the head's service
-account, which stays the project's own with its IAM role. Whoever has that account's token may thus start any pod in
-the namespace: only this container mounts it, and no Ray job sees it.
+KubeRay creates a Role (pods: get, list, watch, patch; rayclusters: get, patch) and binds it to the head's service
+account, which stays the project's own, with its IAM role. The account's token thus allows its holder to start any pod
+in the namespace. Therefore only this container mounts the token, and no Ray job sees it.
 """
 
 from typing import Any, Final
@@ -12,12 +12,12 @@ from config.model import Autoscaling
 from k8s_charts.ray.pods import CONTAINER_SECURITY
 
 _TOKEN: Final = "kubernetes-token"  # noqa: S105  the name of a volume
-# Where Kubernetes' clients look, Ray's among them (ray/autoscaler/_private/kuberay/node_provider.py).
+# Kubernetes clients read the token here, Ray's too (ray/autoscaler/_private/kuberay/node_provider.py).
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  a path
 
 
 def autoscaler_options(settings: Autoscaling, image: str) -> dict[str, Any]:
-    """Return `autoscalerOptions`; the container keeps to Pod Security's `restricted` level as the head's does."""
+    """Return `autoscalerOptions`; like the head's container, this one meets Pod Security's `restricted` level."""
     amounts = {"cpu": f"{AUTOSCALER_CPU_MILLIS}m", "memory": f"{AUTOSCALER_MEMORY_MIB}Mi"}
     return {
         "image": image,
@@ -31,7 +31,7 @@ def autoscaler_options(settings: Autoscaling, image: str) -> dict[str, Any]:
 
 
 def give_token(head: dict[str, Any]) -> None:
-    """Add what a pod gets that mounts its account's token, as a volume that no container mounts by itself."""
+    """Add to the head pod a volume with its account's token, which a container must mount explicitly."""
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -43,7 +43,7 @@ def give_token(head: dict[str, Any]) -> None:
 def restart_in_place(head: dict[str, Any]) -> None:
     """Let the kubelet restart the head's containers.
 
-    KubeRay replaces a pod whose Ray container ended, and does not look at the autoscaler's: without restarts a
-    RayCluster would silently scale no more.
+    KubeRay replaces a pod whose Ray container has ended, but does not check the autoscaler's container. Without
+    restarts a RayCluster would silently stop scaling.
     """
     head["restartPolicy"] = "Always"

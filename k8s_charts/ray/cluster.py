@@ -1,7 +1,7 @@
 """RayCluster objects of KubeRay 1.2.0 (`ray.io/v1`).
 
-The operator runs no admission webhook and its CRD prunes unknown fields, so what it would accept and misread is
-prevented here and by the configuration's own rules.
+The operator runs no admission webhook, and its CRD prunes unknown fields. So this module and the configuration's rules
+prevent input that the operator would accept and misread.
 """
 
 import json
@@ -21,7 +21,7 @@ from k8s_charts.ray.template_hash import labelled, templates_of
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import PULL_IF_ABSENT, explain
 
-# Of its pods. KubeRay gives them no annotations of the RayCluster's.
+# These concern the RayCluster's pods. KubeRay does not copy the RayCluster's annotations to them.
 _EXCEPTIONS: Final = {
     **PULL_IF_ABSENT,
     "CKV_K8S_22": "Ray and what training code calls write caches and compiled kernels into the user's home",
@@ -40,9 +40,9 @@ class Head:
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """The worker pods that `workers` configures, one per node; `resources` are those of one pod.
+    """The worker pods of one group, one per node; `resources` are the resources of one pod.
 
-    `prefer_deep_checked` prefers nodes whose deep health checks passed.
+    With `prefer_deep_checked` the pods prefer nodes whose deep health checks passed.
     """
 
     workers: RayWorkers
@@ -53,7 +53,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class RayClusterSpec:
-    """A RayCluster whose image holds Ray `ray_version`; without `autoscaling` it has each group's `replicas`."""
+    """A RayCluster whose image holds Ray `ray_version`; without `autoscaling` each group has its `replicas`."""
 
     name: str
     namespace: str
@@ -91,7 +91,7 @@ def ray_cluster_spec(cluster: RayClusterSpec) -> dict[str, Any]:
     autoscaler = {"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}
     head = {
         "rayStartParams": {
-            # Tasks stay off the head: its loss ends every job.
+            # Keep tasks off the head: the loss of the head ends every job.
             "num-cpus": "0",
             "num-gpus": "0",
             "dashboard-host": "0.0.0.0",  # noqa: S104  in the pod; network policies and no public service guard it
@@ -102,7 +102,7 @@ def ray_cluster_spec(cluster: RayClusterSpec) -> dict[str, Any]:
         "rayVersion": cluster.ray_version,
         "enableInTreeAutoscaling": scaling is not None,
         **autoscaler,
-        # KubeRay makes the autoscaler a container of the head pod.
+        # KubeRay adds the autoscaler's container to the head pod.
         "headGroupSpec": labelled(head, **autoscaler),
         "workerGroupSpecs": [labelled(_worker_group(cluster, group)) for group in cluster.workers],
     }
@@ -152,9 +152,9 @@ def _worker_group(cluster: RayClusterSpec, group: WorkerGroup) -> dict[str, Any]
 
 
 def _neuron_cores(resources: Resources) -> dict[str, str]:
-    """Ray's resource for Neuron, which KubeRay 1.2.0 does not derive from the container's.
+    """Return Ray's resource for Neuron, which KubeRay 1.2.0 does not derive from the container's resources.
 
-    Quoted for the shell that KubeRay starts `ray` with; Ray's autoscaler takes the same quotes off again.
+    It is quoted for the shell in which KubeRay starts `ray`; Ray's autoscaler removes the same quotes.
     """
     if not resources.neuron_cores:
         return {}

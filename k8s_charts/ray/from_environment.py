@@ -1,4 +1,4 @@
-"""From an environment's RayClusters to KubeRay's: places, resources and what their pods share."""
+"""Convert an environment's RayClusters to those of the charts: places, resources and what their pods share."""
 
 from dataclasses import replace
 
@@ -38,14 +38,14 @@ def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str)
 
 
 def priority_class(environment: Environment, cluster: RayClusterConfig) -> PriorityClass | None:
-    """Return the priority of the RayCluster's pods, None where it states none."""
+    """Return the priority of the RayCluster's pods, or None if the environment states none."""
     if cluster.priority is None:
         return None
     return PriorityClass(cluster.name, environment.ray.namespace, cluster.priority)
 
 
 def worker_resources(environment: Environment, workers: RayWorkers) -> Resources:
-    """Return what one worker pod asks for: what is stated, and of the rest all that a node can give."""
+    """Return what one worker pod requests: the stated amounts, and for the others all that a node can give."""
     group = environment.instance_group(workers.instance_group)
     room = whole_node_pod(group.type, group.threads_per_core)
     return replace(

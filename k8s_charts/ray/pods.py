@@ -1,4 +1,4 @@
-"""The pod templates of Ray's head and workers, as plain mappings: a RayCluster embeds them."""
+"""The pod templates of Ray's head and workers, as plain mappings that a RayCluster embeds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from k8s_charts.shared.tolerations import tolerations
 RAY_USER: Final = 1000
 RAY_GROUP: Final = 100
 
-# What `restricted` wants of every container beside the pod's own settings.
+# What `restricted` requires of every container in addition to the pod's settings.
 CONTAINER_SECURITY: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
-# How long a Ray pod stays on a node that is lost; Kubernetes' default is five minutes.
+# How long a Ray pod stays on a lost node; Kubernetes' default is five minutes.
 LOST_NODE_SECONDS: Final = 30
-# More than the 16 seconds that `ray stop` gives Ray's processes.
+# Longer than the 16 seconds that `ray stop` gives Ray's processes.
 GRACE_SECONDS: Final = 30
 
-# The dashboard's charts, with the release names of the walkthrough's kube-prometheus stack; Grafana's address for the
-# browser is that of a port-forward.
+# Addresses for the dashboard's charts, with the release names of the walkthrough's kube-prometheus stack. The browser
+# reaches Grafana through a port-forward.
 DASHBOARD_ENV: Final = {
     "RAY_GRAFANA_IFRAME_HOST": "http://localhost:3000",
     "RAY_GRAFANA_HOST": f"http://prometheus-grafana.{PROMETHEUS_NAMESPACE}.svc:80",
@@ -33,7 +33,7 @@ DASHBOARD_ENV: Final = {
 
 @dataclass(frozen=True)
 class Place:
-    """Nodes of `instance_group` that carry the labels of `node_selector` too; its pods tolerate `taints`."""
+    """Nodes of `instance_group` that also have the labels in `node_selector`; the pods tolerate `taints`."""
 
     instance_group: str
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -62,9 +62,9 @@ def pod(
     probe: Mapping[str, Any],
     env: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the pod spec of a head or a worker; it keeps to Pod Security's `restricted` level.
+    """Return the pod spec of a head or a worker; it meets Pod Security's `restricted` level.
 
-    `env` is what its role needs; the RayCluster's own variables go before it.
+    `env` has the variables of the pod's role; the RayCluster's own variables override them.
     """
     further = [(f"claim-{n}", volume) for n, volume in enumerate(common.volumes)]
     amounts = _amounts(resources)
@@ -76,7 +76,8 @@ def pod(
         "resources": {"requests": amounts, "limits": amounts},
         "securityContext": CONTAINER_SECURITY,
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}},
-        # KubeRay's own probes wait 2 seconds, which a busy head exceeds (kuberay#2353). It adds none beside these.
+        # KubeRay's own probes time out after 2 seconds, which a busy head exceeds (kuberay#2353). With these probes
+        # KubeRay adds none.
         "readinessProbe": {**probe, "initialDelaySeconds": 10, "failureThreshold": 10},
         "livenessProbe": {**probe, "initialDelaySeconds": 30, "failureThreshold": 120},
         "volumeMounts": [
@@ -95,8 +96,8 @@ def pod(
             "runAsGroup": RAY_GROUP,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        # A container that ends leaves its pod Failed, which KubeRay replaces, elsewhere if need be. A restart in
-        # place would try again on what may be the sick node.
+        # If a container ends, its pod is Failed and KubeRay replaces it, on another node if necessary. A restart in
+        # place would retry on a node that may be unhealthy.
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         **({"priorityClassName": common.priority_class} if common.priority_class else {}),
@@ -112,8 +113,8 @@ def pod(
             {"name": "ray-logs", "emptyDir": {}},
             {
                 "name": "shared-memory",
-                # Ray's object store takes 30 % of the memory and lives here, beside NCCL's and the data loaders'
-                # segments. What is used counts against the container's memory limit.
+                # Ray's object store takes 30 % of the memory and is here, like the segments of NCCL and the data
+                # loaders. Used space counts against the container's memory limit.
                 "emptyDir": {"medium": "Memory", "sizeLimit": f"{resources.memory_mib // 2}Mi"},
             },
             *({"name": name, "persistentVolumeClaim": {"claimName": volume.claim}} for name, volume in further),
@@ -122,26 +123,26 @@ def pod(
 
 
 def worker_probe() -> dict[str, Any]:
-    """The raylet's health, from its agent."""
+    """Return a probe of the raylet's health, which its agent reports."""
     return _probe("http://localhost:52365/api/local_raylet_healthz")
 
 
 def head_probe() -> dict[str, Any]:
-    """The health of the head's raylet and of the cluster's metadata store."""
+    """Return a probe of the head's raylet and of the cluster's metadata store."""
     return _probe("http://localhost:52365/api/local_raylet_healthz", "http://localhost:8265/api/gcs_healthz")
 
 
 def network_env(resources: Resources) -> dict[str, str]:
-    """Environment of NCCL and libfabric for a worker with these resources."""
+    """Return the variables of NCCL and libfabric for a worker with these resources."""
     env = {"NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
     if resources.efa:
-        # Huge pages make os.fork() of data loaders fail, and would have to be requested.
+        # With huge pages the os.fork() of data loaders fails; the pod would also have to request them.
         env["FI_EFA_USE_HUGE_PAGE"] = "0"
     return env
 
 
 def one_worker_per_node() -> dict[str, Any]:
-    """Pod anti-affinity of workers, for instance types where two would fit."""
+    """Return a pod anti-affinity between workers, for instance types on which two would fit."""
     return {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"labelSelector": {"matchLabels": {"ray.io/node-type": "worker"}}, "topologyKey": "kubernetes.io/hostname"}
@@ -150,7 +151,7 @@ def one_worker_per_node() -> dict[str, Any]:
 
 
 def prefer_deep_checked() -> dict[str, Any]:
-    """Node affinity towards nodes whose deep health checks passed; only preferred, as a check can be running."""
+    """Return a preference for nodes whose deep health checks passed; no requirement, as a check may be running."""
     passed = {"key": labels.DEEP_HEALTH_LABEL, "operator": "In", "values": [labels.DEEP_HEALTH_PASSED]}
     return {
         "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -164,7 +165,10 @@ def _plain(env: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _no_gpus(resources: Resources) -> dict[str, str]:
-    """HyperPod's AMI injects GPUs into every container of a CUDA image: all of the node, and an error without any."""
+    """Return the variable that keeps GPUs out of a container without any.
+
+    HyperPod's AMI injects all GPUs of the node into every container of a CUDA image, and fails if the node has none.
+    """
     return {} if resources.gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
 
 
@@ -193,7 +197,7 @@ def _leave_after(seconds: int, condition: str) -> dict[str, Any]:
 
 
 def _probe(*urls: str) -> dict[str, Any]:
-    # One try each: wget repeats 20 times by default, longer than any probe (kuberay#3468).
+    # One attempt each: wget makes 20 by default, which takes longer than any probe (kuberay#3468).
     checks = " && ".join(f"wget --tries 1 -T 4 -q -O- {url} | grep -q success" for url in urls)
     timeout = 5 * len(urls)
     return {"exec": {"command": ["/bin/sh", "-c", checks]}, "periodSeconds": timeout, "timeoutSeconds": timeout}

@@ -10,7 +10,7 @@ from k8s_charts.shared.chart import ProjectChart
 
 @dataclass(frozen=True)
 class PriorityClass:
-    """Priority `value` of the pods of a RayCluster."""
+    """The priority `value` of a RayCluster's pods."""
 
     cluster: str
     namespace: str
@@ -18,12 +18,12 @@ class PriorityClass:
 
     @property
     def name(self) -> str:
-        """Its name in Kubernetes tells the value, which cannot change: another value is another object."""
+        """Return the object's name. It contains the value, which is immutable: another value needs a new object."""
         return f"{self.namespace}-{self.cluster}-{self.value}"
 
 
 class PriorityClassChart(ProjectChart):
-    """One priority class; pods that name none do not get it."""
+    """One priority class, which is not the default of pods without one."""
 
     def __init__(self, scope: Construct, id: str, *, priority: PriorityClass) -> None:
         super().__init__(scope, id)

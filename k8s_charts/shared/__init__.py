@@ -1,1 +1,1 @@
-"""What several charts are made of: names, namespaces, flows, limits, tolerations."""
+"""What several charts use: names, namespaces, flows, limits, tolerations."""

@@ -1,4 +1,4 @@
-"""What all charts share."""
+"""The base class of all charts."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "ray-on-hyperpod"}
 
 
 class ProjectChart(cdk8s.Chart):
-    """Kubernetes objects that are applied, updated and deleted as one; their names are given, not generated."""
+    """Kubernetes objects that are applied, updated and deleted as a whole; their names are given, not generated."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id, labels=MANAGED_BY, disable_resource_name_hashes=True)
 
 
 def quantity(text: str) -> k8s.Quantity:
-    """A Kubernetes quantity such as `1200Gi` or `500m`."""
+    """Return a Kubernetes quantity such as `1200Gi` or `500m`."""
     return k8s.Quantity.from_string(text)

@@ -1,9 +1,9 @@
 """Every connection that the NetworkPolicies allow, each with its reason. All else is denied, in both directions.
 
-This is the one table: `k8s_charts/shared/network_policies.py` makes policies of it, `ops schema` writes
-docs/reference/flows.md from it.
-Ray 2.42.1 has no authentication: a port that is reached is a shell (CVE-2023-48022). `kubectl port-forward` and probes
-arrive from the node, which no policy keeps out; the mount of the file system is the node's traffic too.
+`k8s_charts/shared/network_policies.py` creates the policies from this table, and `ops schema` writes
+docs/reference/flows.md from it. Ray 2.42.1 has no authentication: whoever reaches a port can run code (CVE-2023-48022).
+`kubectl port-forward` and probes come from the node, which no policy blocks; the mount of the file system is also
+traffic of the node.
 """
 
 from collections.abc import Mapping
@@ -32,19 +32,20 @@ AwsRayKey = Literal["hang_detection", "tiered_checkpoints", "metrics"]
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
 _SUBMITTER: Final[Labels] = MappingProxyType({SUBMITTER_LABEL: "true"})
-# As its chart labels its pods.
+# The label that the operator's chart sets.
 _OPERATOR: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "kuberay-operator"})
 _ALL: Final[Labels] = MappingProxyType({})
-# Prometheus; Grafana's container, and its Service: the VPC CNI looks before a Service's address is translated (EKS
-# user guide, network policies: "the service port must be the same as the container port").
+# Prometheus; Grafana's container; Grafana's Service. The VPC CNI checks a packet before a Service's address is
+# translated (EKS user guide, network policies: "the service port must be the same as the container port").
 _CHARTS_PORTS: Final = (9090, 3000, 80)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """The other end of a flow, and how people call it.
+    """The other end of a flow; `said` is its name for readers.
 
-    It is the pods of `namespace` (None: the policy's own) that carry `labels`, or else the addresses of `block`.
+    It is the pods with `labels` in `namespace` (None: the policy's own), or the addresses of `block` without those of
+    `left_out`.
     """
 
     said: str
@@ -54,7 +55,7 @@ class Peer:
     left_out: tuple[str, ...] = ()
 
     def specification(self) -> dict[str, Any]:
-        """Return it as Kubernetes' NetworkPolicyPeer."""
+        """Return the peer as Kubernetes' NetworkPolicyPeer."""
         if self.block:
             return {"ipBlock": {"cidr": self.block, **({"except": list(self.left_out)} if self.left_out else {})}}
         peer: dict[str, Any] = {}
@@ -67,10 +68,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Flow:
-    """Connections of the `pods` of a namespace, called `said`, from (`in`) or to (`out`) the peers.
+    """Connections of a namespace's `pods` (`said` is their name for readers) from (`in`) or to (`out`) the peers.
 
-    They use TCP `ports` (none: every port), and UDP on the same ones where `udp` says so. With a `key` the flow is
-    allowed only where the environment's `aws_ray` switches it on.
+    They use the TCP `ports` (none: every port), and with `udp` the same UDP ports. A flow with a `key` is allowed only
+    if the environment's `aws_ray` enables that key.
     """
 
     name: str
@@ -84,7 +85,7 @@ class Flow:
     key: AwsRayKey | None = None
 
     def specification(self) -> dict[str, Any]:
-        """Return it as Kubernetes' NetworkPolicySpec."""
+        """Return the flow as Kubernetes' NetworkPolicySpec."""
         protocols = ("TCP", "UDP") if self.udp else ("TCP",)
         ports = [{"port": port, "protocol": protocol} for port in self.ports for protocol in protocols]
         peers = [peer.specification() for peer in self.peers]
@@ -98,7 +99,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Ends:
-    """What differs between environments: two namespaces, and the address blocks of the nodes' subnets."""
+    """What differs between environments: two namespaces and the address blocks of the nodes' subnets."""
 
     ray_namespace: str
     operator_namespace: str
@@ -106,18 +107,18 @@ class Ends:
 
 
 def ends(environment: Environment) -> Ends:
-    """Return the environment's."""
+    """Return the ends of the environment's flows."""
     network = environment.network
     blocks = tuple(str(network.node_subnet(n)) for n in range(len(network.node_zones)))
     return Ends(environment.ray.namespace, environment.kuberay.namespace, blocks)
 
 
 def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
-    """Return the flows without those that the environment's `aws_ray` leaves off."""
+    """Return the flows without those that the environment's `aws_ray` does not enable."""
     return tuple(flow for flow in flows if flow.key is None or getattr(environment.aws_ray, flow.key))
 
 
-# But not the link-local addresses, where instance metadata gives a node's credentials to who asks.
+# Without the link-local addresses: there, instance metadata gives a node's credentials to every caller.
 _ANYWHERE: Final = Peer("any address but instance metadata", block="0.0.0.0/0", left_out=("169.254.0.0/16",))
 _DNS: Final = Peer("CoreDNS", SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})
 _MONITORING: Final = Peer(f"namespace `{PROMETHEUS_NAMESPACE}`", PROMETHEUS_NAMESPACE)
@@ -125,12 +126,12 @@ _COLLECTOR: Final = Peer(f"namespace `{OBSERVABILITY_NAMESPACE}`", OBSERVABILITY
 _CHECKPOINTS: Final = Peer(f"namespace `{HYPERPOD_NAMESPACE}`", HYPERPOD_NAMESPACE)
 
 _SCRAPED: Final = "Prometheus scrapes them"
-_KUBERNETES_API: Final = "the Kubernetes API, whose addresses no policy knows"
+_KUBERNETES_API: Final = "the Kubernetes API, whose addresses are not known in advance"
 
 
 def _names_and_https(said: str, pods: Labels, https: str) -> tuple[Flow, Flow]:
     return (
-        Flow("dns", said, pods, "out", (_DNS,), "names are resolved", (53,), udp=True),
+        Flow("dns", said, pods, "out", (_DNS,), "DNS lookups", (53,), udp=True),
         Flow("https", said, pods, "out", (_ANYWHERE,), https, (443,)),
     )
 
@@ -139,9 +140,9 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
     """Return the flows of Ray's namespace."""
     heads, submitters = Peer("heads", labels=_RAY_HEAD), Peer("submitters", labels=_SUBMITTER)
     operator = Peer("the operator", ends.operator_namespace, _OPERATOR)
-    https = "AWS's APIs, the Kubernetes API and package indexes: a policy knows no host names"
+    https = "AWS's APIs, the Kubernetes API and package indexes: a policy cannot name hosts"
     charts = "the dashboard embeds Grafana's panels of Prometheus' series"
-    code = "submitting a job runs code: only who is labelled for it may"
+    code = "submitting a job runs code: only pods with the submitters' label may"
     status = "KubeRay asks for a RayJob's status"
     return (
         *_names_and_https("all pods", _ALL, https),
@@ -155,7 +156,7 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
 
 
 def _aws_ray_flows(ends: Ends) -> tuple[Flow, ...]:
-    """Return those that AWS's own features for Ray need."""
+    """Return the flows that AWS's own features for Ray need."""
     nodes = tuple(Peer("addresses of the nodes' subnets", block=block) for block in ends.node_blocks)
     return (
         Flow(
@@ -164,7 +165,7 @@ def _aws_ray_flows(ends: Ends) -> tuple[Flow, ...]:
             RAY_NODE,
             "out",
             nodes,
-            "a job gives its rules of hang detection to the monitoring agent on its node",
+            "a job sends its hang detection rules to the monitoring agent on its node",
             (JOB_MONITORING_PORT,),
             key="hang_detection",
         ),
@@ -183,15 +184,15 @@ def _aws_ray_flows(ends: Ends) -> tuple[Flow, ...]:
 
 
 def ray_cluster_flows(cluster: str) -> tuple[Flow, ...]:
-    """Return the flows of one RayCluster: its pods reach each other, and never those of another."""
+    """Return the flows of one RayCluster: its pods reach each other, and no pods of another RayCluster."""
     members = {"ray.io/cluster": cluster}
     said = "pods of one RayCluster"
-    reason = "Ray's processes use random ports of each other"
+    reason = "Ray's processes connect to each other on random ports"
     return (Flow(f"inside-{cluster}", said, members, "both", (Peer(said, labels=members),), reason),)
 
 
 def operator_flows(ends: Ends) -> tuple[Flow, ...]:
-    """Return the flows of the operator's namespace: nothing in but metrics. The reaper brings its own."""
+    """Return the flows of the operator's namespace; only metrics come in. The reaper's chart has its own flow."""
     heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
     status = "it asks for a RayJob's status"
     return (
@@ -210,7 +211,7 @@ def _collected(said: str, pods: Labels) -> Flow:
 _REAPER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": REAPER})
 REAPER_FLOW: Final = Flow(REAPER, "the reaper", _REAPER_PODS, "out", (_ANYWHERE,), _KUBERNETES_API, (443,))
 
-_ARCHIVES: Final = "Ubuntu's archives are signed and served without TLS: EFA's installer takes what it needs from there"
+_ARCHIVES: Final = "EFA's installer fetches packages from Ubuntu's archives, which are signed and served without TLS"
 IMAGE_BUILD_FLOWS: Final = (
     *_names_and_https("the image build", _ALL, "registries and package indexes"),
     Flow("http", "the image build", _ALL, "out", (_ANYWHERE,), _ARCHIVES, (80,)),

@@ -1,9 +1,9 @@
-"""What a namespace may never hold, and what may not be drained.
+"""ResourceQuotas of namespaces, and the disruption budget of a head.
 
-There is no budget for Ray's workers: a job survives their loss, and a budget would hold up every drain; none for the
-operator, whose only pod could then never leave its node. The reaper has one of its own. There is no quota of CPU or
-accelerators in Ray's namespace: the nodes are the quota, and one that is too small would keep a lost worker from being
-replaced.
+Ray's workers have no budget: a job survives their loss, and a budget would block every drain. The operator has none
+either, because its only pod could then never leave its node. The reaper's chart has its own budget. Ray's namespace has
+no quota of CPU or accelerators: the nodes are the limit, and a quota that is too small would prevent the replacement of
+a lost worker.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from constructs import Construct
 
 from config.facts.instance_types import EFA_RESOURCE, GPU_RESOURCE
 
-# A LoadBalancer or an Ingress would put what has no authentication into a network that no NetworkPolicy sees.
+# A LoadBalancer or an Ingress would expose services without authentication to traffic that no NetworkPolicy filters.
 NO_PUBLIC_SERVICE: Final = {
     "services.loadbalancers": "0",
     "services.nodeports": "0",
     "count/ingresses.networking.k8s.io": "0",
 }
 
-# Its namespace is the one that allows what Pod Security calls privileged: a foothold there shall not get far. Two
-# builds, that of a change and the one before it, and the next try of one of them; none needs a GPU.
+# The build's namespace is the only one that allows what Pod Security calls privileged, so an intruder must not get far.
+# Three pods: the builds of a change and of the change before it, and a retry of one of them. None needs a GPU.
 IMAGE_BUILD_QUOTA: Final = {"pods": "3", f"requests.{GPU_RESOURCE}": "0", f"requests.{EFA_RESOURCE}": "0"}
 
 
@@ -35,15 +35,15 @@ def quota(scope: Construct, *, namespace: str, hard: Mapping[str, str]) -> cdk8s
 
 
 def head_budget(scope: Construct, *, namespace: str, cluster: str) -> None:
-    """Hold the head of a RayCluster on its node against a drain, which would end all of its jobs.
+    """Add a budget that keeps a RayCluster's head on its node during a drain, which would end all of its jobs.
 
-    To move it on purpose its pod is deleted. In numbers of pods: a RayCluster has no scale subresource, of which
-    percentages and `maxUnavailable` would be taken (Kubernetes docs: "Arbitrary workloads and arbitrary selectors").
+    To move a head on purpose, delete its pod. The budget is a number of pods: percentages and `maxUnavailable` need a
+    scale subresource, which a RayCluster lacks (Kubernetes docs: "Arbitrary workloads and arbitrary selectors").
     """
     budget = {
         "minAvailable": 1,
         "selector": {"matchLabels": {"ray.io/cluster": cluster, "ray.io/node-type": "head"}},
-        # One that is not ready protects nothing.
+        # A head that is not ready needs no protection.
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
     metadata = cdk8s.ApiObjectMetadata(name=f"{cluster}-head", namespace=namespace)

@@ -13,9 +13,9 @@ from k8s_charts.shared.limits import NO_PUBLIC_SERVICE, quota
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace whose pods must keep to a Pod Security level as Kubernetes `version` (such as `1.35`) defines it.
+    """A namespace whose pods must meet a Pod Security level as Kubernetes `version` (such as `1.35`) defines it.
 
-    `quota` limits what it holds, by resource name; no namespace of the project has a public service.
+    `quota` limits the namespace's objects, by resource name; no namespace of the project allows a public service.
     """
 
     name: str

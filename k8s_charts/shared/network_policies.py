@@ -13,7 +13,7 @@ from k8s_charts.shared.limits import head_budget
 
 
 class PoliciesChart(ProjectChart):
-    """Policies of a whole namespace: nothing but `flows`."""
+    """Policies of a whole namespace, which allow only `flows`."""
 
     def __init__(self, scope: Construct, id: str, *, namespace: str, flows: tuple[Flow, ...]) -> None:
         super().__init__(scope, id)
@@ -38,5 +38,5 @@ def _allow(chart: ProjectChart, namespace: str, flows: tuple[Flow, ...]) -> None
 def _policy(chart: ProjectChart, name: str, namespace: str, spec: Mapping[str, Any]) -> None:
     metadata = cdk8s.ApiObjectMetadata(name=name, namespace=namespace)
     policy = cdk8s.ApiObject(chart, name, api_version="networking.k8s.io/v1", kind="NetworkPolicy", metadata=metadata)
-    # Sorted, as cdk8s sorts objects of typed classes: another order of keys would be another template.
+    # Sorted like objects of cdk8s's typed classes: another order of keys would change the template.
     policy.add_json_patch(cdk8s.JsonPatch.add("/spec", json.loads(json.dumps(spec, sort_keys=True))))

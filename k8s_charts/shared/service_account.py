@@ -13,9 +13,9 @@ ROLE_ANNOTATION: Final = "eks.amazonaws.com/role-arn"
 
 @dataclass(frozen=True)
 class ServiceAccount:
-    """A service account; `kubernetes_token` says whether its pods get a token for the Kubernetes API.
+    """A service account; with `kubernetes_token` its pods get a token for the Kubernetes API.
 
-    The token for AWS is a volume of its own and needs no token for the Kubernetes API.
+    The token for AWS is in a separate volume and does not need the token for the Kubernetes API.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""The file system as Kubernetes sees it: storage class, volumes, and the directory's owner."""
+"""The file system in Kubernetes: storage class, volumes, and the owner of Ray's directory."""

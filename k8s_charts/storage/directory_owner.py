@@ -1,12 +1,13 @@
-"""A Job that gives Ray's user directories of its own on the shared file system: the one root exception.
+"""A Job that gives directories of the shared file system to Ray's user: the only exception that runs as root.
 
-A new file system's root belongs to root, and so do the directories of its data repository associations; Ray's pods run
-as an ordinary user, and the kubelet changes no owners on a volume that many nodes write (the FSx CSI driver's
-`fsGroupPolicy`). So root must act once, and `restricted` admits no root. A static volume is therefore claimed a second
-time in a namespace of its own, where nothing else lives and no traffic is allowed, and Ray's namespace stays
-`restricted`. The volume of a dynamic claim is not known before it is made and only pods beside the claim can mount it:
-there the Job runs in Ray's own namespace, which then enforces `baseline` and warns of what is not `restricted`
-(docs/adr/0025).
+The root directory of a new file system belongs to root, and so do the directories of its data repository associations.
+Ray's pods run as an ordinary user, and the kubelet changes no owners on a volume that many nodes write (the FSx CSI
+driver's `fsGroupPolicy`). So root must act once, but `restricted` admits no root.
+
+A static volume is therefore claimed a second time in a separate namespace, where nothing else runs and no traffic is
+allowed; Ray's namespace stays `restricted`. The volume of a dynamic claim is unknown before it is created, and only
+pods in the claim's namespace can mount it. For a dynamic claim the Job therefore runs in Ray's own namespace, which
+then enforces `baseline` and warns about what is not `restricted` (docs/adr/0025).
 """
 
 import hashlib
@@ -43,9 +44,10 @@ _EXCEPTIONS: Final = {
 
 @dataclass(frozen=True)
 class VolumeOwner:
-    """RAY_DIRECTORY and `linked` on the volume behind `claim`, mounted at `mount_path`; `image` is a plain Python.
+    """The Job's settings: it gives RAY_DIRECTORY and `linked` on the volume of `claim` to Ray's user.
 
-    `linked` are paths of the file system that mirror a bucket; what is exported from them must first be written.
+    `linked` are paths of the file system that mirror a bucket: pods can export only what they can write. The volume is
+    mounted at `mount_path`; `image` is a plain Python image.
     """
 
     namespace: str
@@ -56,7 +58,7 @@ class VolumeOwner:
 
 
 class ClosedNamespaceChart(ProjectChart):
-    """A policy that lets nothing in or out: the mount is the node's traffic, and nothing else is needed."""
+    """A policy that allows no traffic: the mount is the node's traffic, and the Job needs nothing else."""
 
     def __init__(self, scope: Construct, id: str, *, namespace: str) -> None:
         super().__init__(scope, id)
@@ -69,18 +71,18 @@ class ClosedNamespaceChart(ProjectChart):
 
 
 class VolumeOwnerChart(ProjectChart):
-    """The Job. It cannot change, so its name tells what it does: another deed is another Job."""
+    """The Job. A Job is immutable, so its name contains a hash of its spec: another spec is another Job."""
 
     def __init__(self, scope: Construct, id: str, *, owner: VolumeOwner) -> None:
         super().__init__(scope, id)
         spec = _spec(owner)
-        deed = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
         job = cdk8s.ApiObject(
             self,
             "job",
             api_version="batch/v1",
             kind="Job",
-            metadata=cdk8s.ApiObjectMetadata(name=f"{RAY_DIRECTORY_JOB}{deed}", namespace=owner.namespace),
+            metadata=cdk8s.ApiObjectMetadata(name=f"{RAY_DIRECTORY_JOB}{digest}", namespace=owner.namespace),
         )
         job.add_json_patch(cdk8s.JsonPatch.add("/spec", spec))
         explain(job, _EXCEPTIONS)
@@ -97,14 +99,14 @@ def _spec(owner: VolumeOwner) -> dict[str, Any]:
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            # Root without capabilities writes where root is the owner, and gives nothing away.
+            # Without capabilities, root can write only where root is the owner, and cannot change owners.
             "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
         },
         "volumeMounts": [{"name": "file-system", "mountPath": owner.mount_path}],
     }
     return {
-        # The claim is bound, and the driver on the node, minutes later than the Job is made; its pod waits. What
-        # fails is worth another look.
+        # The pod waits until the claim is bound and the driver is on the node, minutes after the Job's creation. A
+        # failure is retried.
         "backoffLimit": 6,
         "template": {
             "spec": {

@@ -1,4 +1,4 @@
-"""The walkthrough's storage class: the CSI driver makes a file system for each claim of it."""
+"""The walkthrough's storage class: the CSI driver creates a file system for each claim of this class."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from k8s_charts.shared.names import FSX_CSI_DRIVER, FSX_STORAGE_CLASS
 
 @dataclass(frozen=True)
 class FileSystemClass:
-    """What the driver's file systems are like, and where they lie."""
+    """The settings and the network place of the driver's file systems."""
 
     settings: Fsx
     subnet_id: str
@@ -21,7 +21,7 @@ class FileSystemClass:
 
 
 class FileSystemClassChart(ProjectChart):
-    """StorageClass. Its parameters and reclaim policy cannot change once it exists: the API server refuses it."""
+    """The StorageClass. The API server refuses changes of its parameters and reclaim policy."""
 
     def __init__(self, scope: Construct, id: str, *, file_systems: FileSystemClass) -> None:
         super().__init__(scope, id)
@@ -31,7 +31,7 @@ class FileSystemClassChart(ProjectChart):
             metadata=k8s.ObjectMeta(name=FSX_STORAGE_CLASS),
             provisioner=FSX_CSI_DRIVER,
             parameters=_parameters(file_systems),
-            # Locks that hold across nodes, as the walkthrough mounts it.
+            # Locks that hold across nodes, as in the walkthrough.
             mount_options=["flock"],
             reclaim_policy=file_systems.settings.reclaim_policy or "Delete",
             volume_binding_mode="Immediate",
@@ -40,7 +40,7 @@ class FileSystemClassChart(ProjectChart):
 
 
 def _parameters(file_systems: FileSystemClass) -> dict[str, str]:
-    """As the driver spells them (aws-fsx-csi-driver, pkg/driver/controller.go); its own defaults are SCRATCH_1."""
+    """Return the driver's parameters (aws-fsx-csi-driver, pkg/driver/controller.go; its default type is SCRATCH_1)."""
     settings = file_systems.settings
     parameters = {
         "subnetId": file_systems.subnet_id,
@@ -50,7 +50,7 @@ def _parameters(file_systems: FileSystemClass) -> dict[str, str]:
         "fileSystemTypeVersion": versions.LUSTRE,
         "perUnitStorageThroughput": str(settings.throughput_mbps_per_tib),
         "dataCompressionType": settings.compression,
-        # A file system with backups would leave them behind when its claim goes.
+        # Backups would remain after the deletion of the claim and its file system.
         "automaticBackupRetentionDays": "0",
     }
     if settings.efa:

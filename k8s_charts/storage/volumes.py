@@ -1,4 +1,4 @@
-"""The claim that pods mount: bound to a given file system, or to one that the CSI driver makes for it."""
+"""The claim that pods mount: bound to a given file system, or to one that the CSI driver creates for it."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,14 +9,14 @@ from constructs import Construct
 from k8s_charts.shared.chart import ProjectChart, quantity
 from k8s_charts.shared.names import FSX_CSI_DRIVER, FSX_STORAGE_CLASS
 
-# A static claim cannot be resized, so it asks for the smallest file system there is: the file system may then grow,
-# and a volume larger than its claim still satisfies it.
+# A static claim cannot be resized, so it requests the smallest possible file system. A larger volume still satisfies
+# the claim, so the file system may grow.
 CLAIM_SIZE: Final = "1200Gi"
 
 
 @dataclass(frozen=True)
 class FileSystemAddress:
-    """How a node finds an FSx for Lustre file system."""
+    """The id, DNS name and mount name by which a node finds an FSx for Lustre file system."""
 
     id: str
     dns_name: str
@@ -25,7 +25,7 @@ class FileSystemAddress:
 
 @dataclass(frozen=True)
 class FileSystemVolume:
-    """A claim, and the file system that it is bound to; capacity in GiB."""
+    """A claim and the file system to which it is bound; capacity in GiB."""
 
     claim: str
     namespace: str
@@ -35,7 +35,7 @@ class FileSystemVolume:
 
 @dataclass(frozen=True)
 class ProvisionedClaim:
-    """A claim that the CSI driver makes a file system for; capacity in GiB."""
+    """A claim for which the CSI driver creates a file system; capacity in GiB."""
 
     claim: str
     namespace: str
@@ -43,7 +43,7 @@ class ProvisionedClaim:
 
 
 class FileSystemVolumeChart(ProjectChart):
-    """PersistentVolume and PersistentVolumeClaim, bound to each other by name, in one manifest."""
+    """A PersistentVolume and a PersistentVolumeClaim, bound to each other by name, in one manifest."""
 
     def __init__(self, scope: Construct, id: str, *, volume: FileSystemVolume) -> None:
         super().__init__(scope, id)
@@ -55,10 +55,10 @@ class FileSystemVolumeChart(ProjectChart):
             spec=k8s.PersistentVolumeSpec(
                 access_modes=["ReadWriteMany"],
                 capacity={"storage": quantity(f"{volume.capacity_gib}Gi")},
-                # The file system is not the driver's. It cannot delete a static volume anyway, and refuses `Recycle`.
+                # The file system is not the driver's; the driver cannot delete a static volume and refuses `Recycle`.
                 persistent_volume_reclaim_policy="Retain",
                 storage_class_name="",
-                # Locks that hold across nodes, as the walkthrough mounts it.
+                # Locks that hold across nodes, as in the walkthrough.
                 mount_options=["flock"],
                 claim_ref=k8s.ObjectReference(namespace=volume.namespace, name=volume.claim),
                 csi=k8s.CsiPersistentVolumeSource(
@@ -77,7 +77,7 @@ class FileSystemVolumeChart(ProjectChart):
             metadata=k8s.ObjectMeta(name=volume.claim, namespace=volume.namespace),
             spec=k8s.PersistentVolumeClaimSpec(
                 access_modes=["ReadWriteMany"],
-                # Not absent: an absent class would be replaced by the cluster's default, which provisions anew.
+                # Empty, not absent: for an absent class the cluster's default class would provision a new volume.
                 storage_class_name="",
                 volume_name=name,
                 resources=k8s.ResourceRequirements(requests={"storage": quantity(CLAIM_SIZE)}),
@@ -86,7 +86,7 @@ class FileSystemVolumeChart(ProjectChart):
 
 
 class ProvisionedClaimChart(ProjectChart):
-    """PersistentVolumeClaim of the environment's storage class. It can grow: the driver grows the file system."""
+    """A PersistentVolumeClaim of the environment's storage class. If it grows, the driver grows the file system."""
 
     def __init__(self, scope: Construct, id: str, *, claim: ProvisionedClaim) -> None:
         super().__init__(scope, id)

@@ -1,1 +1,1 @@
-"""Commands that change what runs: fewer nodes, new software, rollouts, image builds, KubeRay's kinds."""
+"""Changes of a deployed environment: fewer nodes, new software, rollouts, image builds, KubeRay's CRDs."""

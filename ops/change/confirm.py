@@ -1,4 +1,4 @@
-"""Commands that change what runs: each says first what it will do, asks, and tells every step."""
+"""Changes of a deployed environment: show the plan, ask for confirmation, then report each step."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def scale(
     timeout: float,
     interval: float = 5,
 ) -> None:
-    """Lower the group to `count` nodes; `timeout` in seconds. Raises RefusedError and UnreachableError."""
+    """Lower the group to `count` nodes within `timeout` seconds. Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
         made = scaling.look(environment, clients, group, count)
         if made.leaving or made.replicas:
@@ -44,7 +44,7 @@ def scale(
             if dry_run:
                 say("dry run: nothing was changed")
             else:
-                _confirm("Go on?", yes)
+                _confirm("Continue?", yes)
                 cluster = environment.hyperpod.cluster_name
                 scaling.carry_out(made, clients, cluster, say, timeout=timeout, interval=interval)
         now = made.target if dry_run else scaling.count_now(clients.sagemaker, environment.hyperpod.cluster_name, group)
@@ -61,19 +61,19 @@ def update_software(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Begin a software update of the groups (all when none is named). Raises RefusedError and UnreachableError."""
+    """Start a software update of the groups; an empty `groups` means all. Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
         update = software.look(environment, clients, list(groups))
         say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
-        say("their root volumes are wiped and the lifecycle scripts run again; what runs on them ends")
+        say("HyperPod wipes their root volumes and reruns the lifecycle scripts; processes on them end")
         if not force:
             refuse_jobs(set(update.ray_clusters), partial(running, clients.kubernetes))
         if dry_run:
             say("dry run: nothing was changed")
             return
-        _confirm("Go on?", yes)
+        _confirm("Continue?", yes)
         software.begin(update, clients.sagemaker)
-        say(f"begun, it takes up to an hour; `ops wait --env {environment.name}` follows it")
+        say(f"started; it takes up to an hour. `ops wait --env {environment.name}` shows its progress")
 
 
 def rollout(
@@ -87,7 +87,7 @@ def rollout(
     timeout: float,
     interval: float = 2,
 ) -> None:
-    """Give the RayCluster (None: each) pods of its current template; `timeout` in seconds.
+    """Replace pods with an old template within `timeout` seconds; `cluster` None means every RayCluster.
 
     Raises RefusedError and UnreachableError.
     """
@@ -102,15 +102,16 @@ def rollout(
         if needed and dry_run:
             say("dry run: nothing was changed")
         elif needed:
-            _confirm("Go on?", yes)
+            _confirm("Continue?", yes)
             for made in needed:
                 rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
 
 
 def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> bool:
-    """Show KubeRay's kinds in the cluster, and adopt those that are nobody's; return whether a deployment takes them.
+    """Show KubeRay's CRDs in the cluster; with `adopt`, adopt those without an owner.
 
-    Raises ChartError where the environment's chart is not in the cache, RefusedError and UnreachableError.
+    Return whether a deployment accepts the CRDs. Raises ChartError if the environment's chart is not in the cache,
+    RefusedError and UnreachableError.
     """
     version = environment.kuberay.version
     wanted = crds.definitions(version)
@@ -119,25 +120,25 @@ def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool
         _tell((kind.said(version) for kind in kinds), say)
         orphans = [kind for kind in kinds if kind.is_in_the_way and kind.owner is Owner.NOBODY and not kind.refusal]
         if adopt and orphans:
-            say("adopted kinds go with the platform stack, and with them every object of theirs in the cluster")
-            _confirm("Go on?", yes)
+            say("the platform stack's removal also removes adopted CRDs, with all their objects in the cluster")
+            _confirm("Continue?", yes)
             _tell(crds.adopt(clients.kubernetes, orphans), say)
             kinds = crds.look(clients.kubernetes, wanted)
         elif orphans:
-            say(f"a deployment refuses kinds that are nobody's: `ops kuberay crds --adopt --env {environment.name}`")
+            say(f"a deployment refuses CRDs without an owner. Fix: `ops kuberay crds --adopt --env {environment.name}`")
     return not any(kind.is_in_the_way for kind in kinds)
 
 
 def _advise(environment: Environment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print) -> None:
-    """Without these lines the next deployment brings everything back."""
-    # A run that was gone on with finds Ray's replicas lowered already: the file may not be.
+    """Print the lines of the environment file to change: without them, the next deployment raises the count again."""
+    # A resumed run finds Ray's replicas already lowered, but the file may still hold the old number.
     for cluster in environment.ray.clusters:
         for workers in cluster.workers:
             if workers.instance_group == group and (cluster.name, workers.name) not in replicas:
                 replicas[cluster.name, workers.name] = min(workers.replicas, count)
     file = file_of(environment.name)
     if lines := lower_counts(file, group, count, replicas):
-        say(f"now change {shown(file)}, else the next deployment raises it again:")
+        say(f"now change {shown(file)}, or the next deployment raises it again:")
         _tell(map(str, lines), say)
         say(f"then `cdk deploy --all -c environment={environment.name}`, which moves no node")
 

@@ -1,4 +1,4 @@
-"""Cordon and drain nodes: what `kubectl cordon` and `kubectl drain --ignore-daemonsets` do."""
+"""Cordon and drain nodes, as `kubectl cordon` and `kubectl drain --ignore-daemonsets` do."""
 
 import time
 from collections.abc import Callable
@@ -11,33 +11,33 @@ from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a pod that the kubelet runs by itself (Kubernetes docs: static pods)."""
+"""Annotation of a static pod, which the kubelet runs without the API server (Kubernetes docs: static pods)."""
 
 Say = Callable[[str], None]
 
 
 class DrainTimeoutError(Exception):
-    """A node still runs something when the time is over; the message names it."""
+    """A node still runs pods at the deadline; the message names them."""
 
 
 def cordon(core: kubernetes.client.CoreV1Api, node: str, mark: str) -> None:
-    """Let no further pod onto the node, and mark it with an annotation; a node that is gone is left alone."""
+    """Cordon the node and set the annotation `mark` on it; do nothing if the node no longer exists."""
     change = {"metadata": {"annotations": {mark: "true"}}, "spec": {"unschedulable": True}}
     merge = {"_content_type": "application/merge-patch+json"}
     _unless_gone(lambda: core.patch_node(node, change, _request_timeout=REQUEST_TIMEOUT, **merge))
 
 
 def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: float, interval: float) -> None:
-    """Evict the node's pods, DaemonSets' apart, and wait until they are gone.
+    """Evict the node's pods, except those of DaemonSets, and wait until they are gone.
 
-    A PodDisruptionBudget can refuse an eviction, which is then asked for again. Raises DrainTimeoutError at `deadline`
-    (of `time.monotonic`). On a node that is not Ready nothing confirms an end: what is ending there counts as gone.
+    An eviction that a PodDisruptionBudget refuses is retried. Raises DrainTimeoutError at `deadline` (a value of
+    `time.monotonic`). On a node that is not Ready no kubelet confirms an end: terminating pods there count as gone.
     """
     told: set[str] = set()
     while pods := _pods(core, node):
         for pod in pods:
             refusal = "" if pod.metadata.deletion_timestamp else _evict(core, pod)
-            line = f"{node}: {pod.metadata.namespace}/{pod.metadata.name} {refusal or 'ends'}"
+            line = f"{node}: {pod.metadata.namespace}/{pod.metadata.name} {refusal or 'is terminating'}"
             if line not in told:
                 told.add(line)
                 say(line)
@@ -61,7 +61,7 @@ def _stays(pod: Any) -> bool:
 
 
 def _evict(core: kubernetes.client.CoreV1Api, pod: Any) -> str:
-    """Ask for the pod's end; returns the refusal of a PodDisruptionBudget, or ""."""
+    """Evict the pod; return why a PodDisruptionBudget refuses it, or ""."""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     eviction = kubernetes.client.V1Eviction(metadata={"name": name, "namespace": namespace})
     create = core.create_namespaced_pod_eviction
@@ -70,7 +70,7 @@ def _evict(core: kubernetes.client.CoreV1Api, pod: Any) -> str:
     except ApiException as error:
         if error.status != 429:
             raise
-        return "is held by a PodDisruptionBudget"
+        return "is protected by a PodDisruptionBudget"
     return ""
 
 

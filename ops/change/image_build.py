@@ -1,7 +1,7 @@
-"""`ops image build`: the deployed build of the Ray image once more, and its log to its end.
+"""`ops image build`: repeat the deployed build of the Ray image.
 
-The new Job is the deployed one's manifest under another name, and belongs to it: it goes with the deployed Job, when
-the ray stack is destroyed or brings another build. Nothing is deleted before, so an interruption loses nothing.
+The new Job has the deployed Job's manifest and another name. The deployed Job owns it: Kubernetes removes both when the
+ray stack is destroyed or starts another build. Nothing is deleted first, so an interruption loses nothing.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from ops.readiness.one_off_jobs import newest, progress, pushed, variables
 
 # Group, version, namespace and resource.
 _JOBS: Final = ("batch", "v1", IMAGE_BUILD_NAMESPACE, "jobs")
-# What the API server, its controllers and kubectl add to a Job.
+# Labels and annotations that the API server, its controllers and kubectl add to a Job.
 _SERVERS: Final = {
     *("controller-uid", "batch.kubernetes.io/controller-uid"),
     *("job-name", "batch.kubernetes.io/job-name"),
@@ -30,12 +30,12 @@ _SERVERS: Final = {
 
 
 class BuildError(Exception):
-    """The image is not built again; the message says why, and what to do."""
+    """The image cannot be rebuilt; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The Job that would be created; or None, where the registry has the image of `tag`, which `said` tells."""
+    """The Job to create, or None if the registry has the image of `tag`; `said` describes the plan in a sentence."""
 
     tag: str
     job: Mapping[str, Any] | None
@@ -43,10 +43,10 @@ class Plan:
 
 
 def plan(environment: Environment, clients: Clients) -> Plan:
-    """Return what has to be done. Raises BuildError where nothing may be, and UnreachableError."""
+    """Return the plan. Raises BuildError if a rebuild is not allowed, and UnreachableError."""
     repository = environment.image.repository
     if repository is None:
-        raise BuildError(f"image.uri is set to {environment.image.uri}: nothing is built")
+        raise BuildError(f"image.uri is set to {environment.image.uri}: there is nothing to build")
     with in_plain_words():
         last = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
         if last is None:
@@ -56,18 +56,18 @@ def plan(environment: Environment, clients: Clients) -> Plan:
         state, told = progress(clients.kubernetes, last, running="building")
         if state is State.WAITING:
             raise BuildError(
-                f"Job {IMAGE_BUILD_NAMESPACE}/{name} has not ended ({'; '.join(told)}), since "
-                f"{clock(last.metadata.creation_timestamp)}: `ops wait --env {environment.name}` shows how far it is"
+                f"Job {IMAGE_BUILD_NAMESPACE}/{name}, created at {clock(last.metadata.creation_timestamp)}, has not "
+                f"ended ({'; '.join(told)}): `ops wait --env {environment.name}` shows its progress"
             )
         if found := pushed(repository, tag, clients.ecr):
             return Plan(tag, None, f"the registry has the image: {found}")
         job = _repeated(_jobs(clients.kubernetes), name)
-    ended = "complete, and the registry lacks its tag" if state is State.READY else told[0]
+    ended = "complete, but the registry has no such tag" if state is State.READY else told[0]
     return Plan(tag, job, f"Job {name} is {ended}; Job {job['metadata']['name']} builds {repository}:{tag} again")
 
 
 def create(clients: Clients, job: Mapping[str, Any], *, dry_run: bool) -> None:
-    """Create the Job, or ask the API server whether it would. Raises BuildError and UnreachableError."""
+    """Create the Job; with `dry_run`, only let the API server check it. Raises BuildError and UnreachableError."""
     options = {"dry_run": "All"} if dry_run else {}
     with in_plain_words():
         try:
@@ -77,11 +77,11 @@ def create(clients: Clients, job: Mapping[str, Any], *, dry_run: bool) -> None:
         except ApiException as error:
             if error.status != 409:
                 raise
-            raise BuildError(f"somebody else has just started Job {job['metadata']['name']}") from error
+            raise BuildError(f"Job {job['metadata']['name']} was just started by another run") from error
 
 
 def _untyped(api: kubernetes.client.ApiClient) -> kubernetes.client.CustomObjectsApi:
-    """Return a client that takes and gives objects as they are: typed ones lose or refuse fields of newer versions."""
+    """Return a client that leaves objects unchanged: typed clients drop or refuse fields of newer versions."""
     return kubernetes.client.CustomObjectsApi(api)
 
 
@@ -89,8 +89,8 @@ def _refuse_another_image(environment: Environment, deployed: str) -> None:
     tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
     if tag != deployed:
         raise BuildError(
-            f"the deployed build makes tag {deployed}, and this checkout's files make {tag}: deploy the ray stack, "
-            "which starts the build of that"
+            f"the deployed build produces tag {deployed}, but this checkout's files produce {tag}: deploy the ray "
+            "stack, which builds the new tag"
         )
 
 
@@ -101,7 +101,7 @@ def _jobs(api: kubernetes.client.ApiClient) -> list[dict[str, Any]]:
 
 
 def _repeated(jobs: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the manifest of a Job that repeats that of the name, and belongs to the one that was deployed."""
+    """Return the manifest of a Job that repeats the Job `name` and is owned by the deployed Job."""
     by_name = {job["metadata"]["name"]: job for job in jobs}
     last = by_name[name]
     owners = last["metadata"].get("ownerReferences") or [
@@ -127,7 +127,7 @@ def _repeated(jobs: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _own(metadata: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return labels and annotations without those that others added."""
+    """Return labels and annotations without those that Kubernetes added."""
     return {
         part: {key: value for key, value in (metadata.get(part) or {}).items() if key not in _SERVERS}
         for part in ("labels", "annotations")

@@ -1,4 +1,4 @@
-"""Follows a build of the Ray image: its log as it comes, and what it waits for."""
+"""Follow a build of the Ray image: stream its log and show what it waits for."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ from ops.readiness.item import State
 from ops.readiness.one_off_jobs import end_of_log, progress, pushed, variables
 from ops.readiness.simulated import said_of
 
-# Of the build's pod, in the order in which they run; the third, `report`, says nothing that these do not.
+# Containers of the build's pod, in running order. The third, `report`, prints nothing new.
 _CONTAINERS: Final = ("prepare", "build")
-# Seconds without a line after which the time is said.
+# Print the elapsed time after this many seconds without a line.
 _SILENCE: Final = 60
 
 Say = Callable[[str], None]
@@ -38,7 +38,7 @@ class Outcome:
 
 @dataclass
 class Follower:
-    """Shows a build's log as it comes, through `say`; looks every `interval` seconds, for `timeout` at most."""
+    """Streams a build's log to `say`; polls every `interval` seconds, for at most `timeout` seconds."""
 
     environment: Environment
     clients: Clients
@@ -50,7 +50,7 @@ class Follower:
     _refusals: set[str] = field(default_factory=set)
 
     def follow(self, name: str) -> Outcome:
-        """Return how the Job ended. Raises BuildError when it has not in time, and UnreachableError."""
+        """Return how the Job ended. Raises BuildError if it has not ended in time, and UnreachableError."""
         started = said_at = time.monotonic()
         before = ""
         while True:
@@ -63,7 +63,7 @@ class Follower:
                         return self._outcome(job, state, told, time.monotonic() - started)
                 text = "; ".join(told)
             except NoAnswerError as error:
-                text = f"no answer, trying again: {error}"
+                text = f"no answer, retrying: {error}"
             now = time.monotonic()
             said_at = now if lines else said_at
             if text != before or now - said_at >= _SILENCE:
@@ -71,8 +71,8 @@ class Follower:
                 before, said_at = text, now
             if now - started >= self.timeout:
                 raise BuildError(
-                    f"Job {name} has not ended after {elapsed(now - started)}: {text}; it continues, "
-                    f"`ops wait --env {self.environment.name}` shows how far it is"
+                    f"Job {name} has not ended after {elapsed(now - started)}: {text}. It continues: "
+                    f"`ops wait --env {self.environment.name}` shows its progress"
                 )
             time.sleep(self.interval)
 
@@ -92,7 +92,7 @@ class Follower:
         return Outcome(state, found, seconds)
 
     def _show(self, name: str) -> int:
-        """Show what the Job's pods have written since the last time; return how many lines."""
+        """Print the new log lines of the Job's pods; return their number."""
         core = kubernetes.client.CoreV1Api(self.clients.kubernetes)
         selector = f"batch.kubernetes.io/job-name={name}"
         pods = core.list_namespaced_pod(
@@ -121,7 +121,7 @@ class Follower:
         return self._shown.get(key, 0) - known
 
     def _cannot_show(self, key: tuple[str, str], error: Exception) -> None:
-        """Silence and an ended connection are for the next look; what a rehearsal says is said once."""
+        """Leave a timeout or a closed connection to the next poll; print a rehearsal's refusal once."""
         if isinstance(error, ApiException) and error.status in (401, 403):
             raise error
         if simulated := said_of(error):
@@ -132,7 +132,7 @@ class Follower:
 
 
 def elapsed(seconds: float) -> str:
-    """Say how long that is."""
+    """Format a duration, such as `2 min 05 s`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
@@ -144,7 +144,7 @@ def _in_order(pod: Any) -> list[Any]:
 
 
 def _log(core: kubernetes.client.CoreV1Api, pod: str, container: str) -> Iterator[str]:
-    """Yield a container's lines from the first on as they come, until it ends or the connection does."""
+    """Stream a container's lines from the first, until the container or the connection ends."""
     answer = core.read_namespaced_pod_log(
         pod,
         IMAGE_BUILD_NAMESPACE,

@@ -1,8 +1,8 @@
-"""`ops kuberay crds`: KubeRay's kinds in the cluster, against those of the environment's version.
+"""`ops kuberay crds`: compare KubeRay's CRDs in the cluster with those of the environment's KubeRay version.
 
-The platform stack brings, upgrades and removes them as a Helm release of their own (docs/adr/0020). Here is what that
-leaves to a person: to see before a deployment what it will change and whether the API server takes it, and to adopt
-kinds that a plain `helm install` of KubeRay left behind, which the release would refuse.
+The platform stack installs, upgrades and removes the CRDs as a separate Helm release (docs/adr/0020). Two things are
+left to a person, and this module does them: see before a deployment what it changes and whether the API server accepts
+it, and adopt CRDs that a plain `helm install` of KubeRay left behind, on which the release would fail.
 """
 
 import json
@@ -25,7 +25,7 @@ GROUP: Final = "ray.io"
 _MANAGER: Final = "ops-kuberay"
 _LONGEST: Final = 5
 
-# Helm 3.2 and later take over an object that carries these (helm/helm#7649).
+# Helm 3.2 and later adopt an object with these labels and annotations (helm/helm#7649).
 _LABELS: Final = {"app.kubernetes.io/managed-by": "Helm"}
 _ANNOTATIONS: Final = {"meta.helm.sh/release-name": CRDS_RELEASE, "meta.helm.sh/release-namespace": CRDS_NAMESPACE}
 
@@ -33,19 +33,19 @@ Json = Mapping[str, Any]
 
 
 class Owner(Enum):
-    """Whose a definition in the cluster is."""
+    """The owner of a CRD in the cluster."""
 
-    OURS = "the platform stack's"
-    NOBODY = "nobody's, as a plain `helm install` of KubeRay leaves them"
-    OTHERS = "another Helm release's"
+    OURS = "owned by the platform stack"
+    NOBODY = "without an owner (left by a plain `helm install` of KubeRay)"
+    OTHERS = "owned by another Helm release"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A custom resource definition.
+    """A custom resource definition (CRD).
 
-    `installed` is the cluster's, `wanted` what the API server would make of the chart's; `refusal` is what it says
-    against that.
+    `installed` is the cluster's object, `wanted` the object that the API server would store for the chart's CRD, and
+    `refusal` the reason why the API server refuses the chart's CRD.
     """
 
     name: str
@@ -63,19 +63,19 @@ class Kind:
 
     @property
     def is_in_the_way(self) -> bool:
-        """Whether a deployment of the platform stack would fail on it."""
+        """Whether a deployment of the platform stack would fail on this CRD."""
         if self.refusal:
             return True
         return None not in (self.installed, self.wanted) and self.owner is not Owner.OURS
 
     def said(self, version: str) -> str:
-        """What a person reads of it; `version` is the environment's of KubeRay."""
+        """Return a line that describes the CRD; `version` is the environment's KubeRay version."""
         if self.refusal:
-            return f"{self.name}: the API server refuses KubeRay {version}'s: {self.refusal}"
+            return f"{self.name}: the API server refuses the CRD of KubeRay {version}: {self.refusal}"
         if self.installed is None:
-            return f"{self.name}: not there yet, a deployment of the platform stack brings it"
+            return f"{self.name}: not installed; a deployment of the platform stack installs it"
         if self.wanted is None:
-            return f"{self.name}: KubeRay {version} has no such kind; it stays as it is"
+            return f"{self.name}: KubeRay {version} has no such CRD; it stays unchanged"
         whose = f"{self.owner.value}{self._release()}; objects are stored as {', '.join(self._stored())}"
         return f"{self.name}: {self._difference(version)}; {whose}"
 
@@ -93,30 +93,30 @@ class Kind:
     def _difference(self, version: str) -> str:
         before, after = self.installed or {}, self.wanted or {}
         if before["spec"] == after["spec"]:
-            return f"as in KubeRay {version}"
+            return f"the same as in KubeRay {version}"
         have, get = set(_fields(before)), set(_fields(after))
         come, gone = _outermost(get - have), _outermost(have - get)
-        told = f"KubeRay {version}'s differs: {len(come)} fields come, {len(gone)} go"
+        told = f"KubeRay {version} adds {len(come)} fields and removes {len(gone)}"
         more = ", …" if len(gone) > _LONGEST else ""
         return f"{told} ({', '.join(gone[:_LONGEST])}{more})" if gone else told
 
 
 def definitions(version: str) -> list[Json]:
-    """Return the definitions of KubeRay's chart. Raises ChartError where it is not in the cache."""
+    """Return the CRDs of KubeRay's chart. Raises ChartError if the chart is not in the cache."""
     with tempfile.TemporaryDirectory() as directory:
         return read(charts_lock.unpack(CHART, Path(directory), version) / "crds")
 
 
 def read(directory: Path) -> list[Json]:
-    """Return the definitions of a folder, one in each file."""
-    # Three megabytes: libyaml takes two seconds, all else a minute.
+    """Return the CRDs of a folder, one per file."""
+    # The files have three megabytes: libyaml takes two seconds, the pure Python loader a minute.
     return [yaml.load(file.read_text(), Loader=yaml.CSafeLoader) for file in sorted(directory.glob("*.yaml"))]
 
 
 def look(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[Kind]:
-    """Compare the cluster's kinds with the definitions that are `wanted`; nothing is changed."""
+    """Compare the cluster's CRDs with the `wanted` ones; change nothing."""
     extensions = kubernetes.client.ApiextensionsV1Api(api)
-    # As JSON: the client's models of three such schemas would take seconds and refuse what they do not know.
+    # Raw JSON: the client's models would take seconds for three such schemas and refuse unknown fields.
     answer = extensions.list_custom_resource_definition(_preload_content=False, _request_timeout=REQUEST_TIMEOUT)
     listed = {item["metadata"]["name"]: item for item in json.loads(answer.data)["items"]}
     installed = {name: item for name, item in listed.items() if item["spec"]["group"] == GROUP}
@@ -125,7 +125,7 @@ def look(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[Kind]
 
 
 def _tried(extensions: kubernetes.client.ApiextensionsV1Api, wanted: Json, installed: Json | None) -> Kind:
-    """Let the API server say what it would store, and refuse what would make stored objects unreadable."""
+    """Dry-run the CRD: the API server returns what it would store, and refuses a change that orphans stored objects."""
     name = wanted["metadata"]["name"]
     try:
         answer = extensions.patch_custom_resource_definition(
@@ -146,7 +146,7 @@ def _tried(extensions: kubernetes.client.ApiextensionsV1Api, wanted: Json, insta
 
 
 def adopt(api: kubernetes.client.ApiClient, kinds: Sequence[Kind]) -> Iterator[str]:
-    """Give the kinds that are nobody's to the platform stack's release; yield a line for each."""
+    """Make the platform stack's release the owner of these CRDs; yield a line for each."""
     extensions = kubernetes.client.ApiextensionsV1Api(api)
     for kind in kinds:
         extensions.patch_custom_resource_definition(
@@ -160,7 +160,7 @@ def adopt(api: kubernetes.client.ApiClient, kinds: Sequence[Kind]) -> Iterator[s
 
 
 def _outermost(fields: Set[str]) -> list[str]:
-    """Leave out what lies below another of them."""
+    """Return the fields that are not below another field of the set, sorted."""
     return sorted(field for field in fields if field.rpartition(".")[0].rstrip("[]") not in fields)
 
 

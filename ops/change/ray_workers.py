@@ -1,4 +1,4 @@
-"""Fewer replicas in a worker group, without the end of a worker that runs."""
+"""Lower the replicas of a worker group without ending a running worker."""
 
 import time
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ from ops.clients import REQUEST_TIMEOUT
 
 
 class WorkersNotLoweredError(Exception):
-    """A worker group did not get smaller in time, or was changed by somebody else; the message says which."""
+    """A worker group was not lowered in time, or somebody else changed it; the message names the group."""
 
 
 def lower(change: Replicas, api: kubernetes.client.ApiClient, say: Say, *, deadline: float, interval: float) -> None:
-    """Lower the group's replicas one by one, each time taking away a pod that no node has room for.
+    """Lower the group's replicas one by one; each time remove a pod that no node has room for.
 
-    The pods' nodes are drained already, so that KubeRay has made such pods. KubeRay 1.2.0 cannot be given a lower
-    number at once: a pod of `workersToDelete` that has ended, and that its cache still has, counts as running, and it
-    then deletes another one "randomly" (raycluster_controller.go, reconcilePods; seen in the drill scale-down). With
-    one pod that runs nowhere and ends at once, cache and number agree. Raises WorkersNotLoweredError.
+    The nodes are already drained, so KubeRay has replaced their pods by such pending pods. KubeRay 1.2.0 cannot take
+    the final number at once: while its cache still holds an ended pod of `workersToDelete`, it counts that pod as
+    running and deletes another one "randomly" (raycluster_controller.go, reconcilePods; seen in the drill scale-down).
+    A pending pod ends at once, so cache and number agree. Raises WorkersNotLoweredError.
     """
     core = kubernetes.client.CoreV1Api(api)
     for replicas in range(change.before, change.after, -1):
         waiting = _settled(core, change, replicas, deadline=deadline, interval=interval)
         if not waiting:
-            say(f"{change}: {replicas} replicas stay, their pods found room")
+            say(f"{change}: keeps {replicas} replicas: all their pods found a node")
             return
         _patch(api, change, replicas, waiting[0])
         say(f"{change}: {replicas - 1} replicas, without {waiting[0]}")
@@ -38,7 +38,7 @@ def lower(change: Replicas, api: kubernetes.client.ApiClient, say: Say, *, deadl
 def _settled(
     core: kubernetes.client.CoreV1Api, change: Replicas, replicas: int, *, deadline: float, interval: float
 ) -> Sequence[str]:
-    """Wait until there are so many pods, none ending and each with a place or without hope of one; name the latter."""
+    """Wait for exactly `replicas` pods, each scheduled or unschedulable; return the names of the unschedulable ones."""
     selector = f"ray.io/cluster={change.cluster},ray.io/group={change.group},ray.io/node-type=worker"
     while True:
         pods = core.list_namespaced_pod(
@@ -50,7 +50,7 @@ def _settled(
         if len(pods) == decided == replicas and not ending:
             return waiting
         if time.monotonic() >= deadline:
-            still = f", {', '.join(ending)} still ending" if ending else ""
+            still = f", {', '.join(ending)} still terminating" if ending else ""
             raise WorkersNotLoweredError(f"{change} has {len(pods)} pods instead of {replicas}{still}")
         time.sleep(interval)
 
@@ -72,18 +72,18 @@ def _patch(api: kubernetes.client.ApiClient, change: Replicas, replicas: int, po
         {"op": "replace", "path": f"{path}/replicas", "value": replicas - 1},
     ]
     if change.autoscaled:
-        # Ray's autoscaler would ask for the nodes again. The CRD takes no maximum below 1.
+        # Without a lower maximum, Ray's autoscaler would request the nodes again. The CRD accepts no maximum below 1.
         patch.append({"op": "add", "path": f"{path}/maxReplicas", "value": max(1, replicas - 1)})
     custom = kubernetes.client.CustomObjectsApi(api)
     try:
         custom.patch_namespaced_custom_object(
             *("ray.io", "v1", change.namespace, "rayclusters", change.cluster),
             patch,
-            # The client would call it a merge patch.
+            # By default the client would send this list as a merge patch.
             _content_type="application/json-patch+json",
             _request_timeout=REQUEST_TIMEOUT,
         )
     except ApiException as error:
         if error.status != 422:
             raise
-        raise WorkersNotLoweredError(f"{change} was changed meanwhile") from error
+        raise WorkersNotLoweredError(f"{change} was changed by somebody else meanwhile") from error

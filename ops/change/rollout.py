@@ -1,8 +1,8 @@
-"""`ops rollout`: pods of the current template for a RayCluster, and none of groups that are gone.
+"""`ops rollout`: replace a RayCluster's pods with an old template, and delete pods of removed worker groups.
 
-KubeRay 1.2.0 replaces no pod whose template has changed. A RayCluster that is suspended loses all of its pods, orphans
-too, and gets new ones when it is resumed; its services stay. `spec.suspend` is in no manifest, so that a deployment
-in between (kubectl apply) leaves it as it is.
+KubeRay 1.2.0 replaces no pod when its template changes. Suspending a RayCluster deletes all of its pods, orphans too;
+resuming it creates new ones. Its services stay. No manifest contains `spec.suspend`, so a deployment in between
+(kubectl apply) does not change it.
 """
 
 import time
@@ -29,7 +29,7 @@ _PLURAL: Final = "rayclusters"
 
 @dataclass(frozen=True)
 class Rollout:
-    """What one RayCluster needs; `pods` are all that it has."""
+    """The rollout that one RayCluster needs; `pods` are all its pods."""
 
     namespace: str
     name: str
@@ -39,7 +39,7 @@ class Rollout:
 
     @property
     def restarts(self) -> bool:
-        """Whether all of its pods go."""
+        """Whether all of its pods are replaced."""
         return self.suspended or bool(self.outdated.old)
 
     @property
@@ -51,7 +51,7 @@ class Rollout:
 
 
 def look(environment: Environment, api: kubernetes.client.ApiClient, name: str | None) -> list[Rollout]:
-    """Plan the rollout of the RayCluster, or of all of them. Raises RefusedError where it is not there."""
+    """Plan the rollout of the RayCluster `name`; None means all. Raises RefusedError if one does not exist."""
     names = [cluster.name for cluster in environment.ray.clusters]
     if name is not None and name not in names:
         raise RefusedError(f"{environment.name} has no RayCluster {name}; it has {', '.join(names)}")
@@ -69,33 +69,33 @@ def _plan(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Rollou
 
 
 def refuse_missing_image(environment: Environment, clients: Clients) -> None:
-    """Refused while new pods could not start: no deployment waits for the image that the cluster builds."""
+    """Raise RefusedError while the Ray image is missing: new pods could not start (deployments wait for no build)."""
     item = image(environment, clients)
     if item.state is not State.READY:
         raise RefusedError(
-            f"the Ray image {item.name} is not there ({item.detail}), and new pods could not start: wait for it "
-            f"(`ops wait --env {environment.name}`); --force goes on without it"
+            f"the Ray image {item.name} is missing ({item.detail}): new pods could not start. Fix: wait for it with "
+            f"`ops wait --env {environment.name}`, or override with --force"
         )
 
 
 def describe(made: Rollout) -> Iterator[str]:
-    """What will be done, one line a step."""
+    """Yield the steps of the rollout, one line each."""
     if not made.is_needed:
-        yield f"{made}: no pod has an old template, none a group that is gone"
+        yield f"{made}: no pod has an old template or a removed group"
         return
     yield from (f"{made}: {line}" for line in made.outdated.said())
     if made.suspended:
-        yield f"{made}: is suspended; it will be resumed"
+        yield f"{made}: is suspended and will be resumed"
     elif made.restarts:
-        yield f"{made}: suspend until its {counted(made.pods)} are gone, resume: jobs that run there end"
+        yield f"{made}: suspend until its {counted(made.pods)} are gone, then resume; its jobs end"
     else:
-        yield f"{made}: the latter are deleted, all others stay"
+        yield f"{made}: delete the pods of removed groups; all others stay"
 
 
 def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, timeout: float, interval: float) -> None:
-    """Do it, each step told; a run that is stopped is gone on with by the same command.
+    """Carry out the rollout and report each step. Rerunning the command resumes an interrupted rollout.
 
-    Raises RefusedError when a step is not done in `timeout` seconds.
+    Raises RefusedError if the steps are not done in `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     if not made.restarts:
@@ -107,16 +107,16 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
         left = _until(lambda: _still_there(api, made) or _resume(api, made), say, deadline=deadline, interval=interval)
         if left:
             raise RefusedError(
-                f"{made}: {left}; does KubeRay's operator run? Run this command again when that is mended"
+                f"{made}: {left}. Fix: check that KubeRay's operator is running, then rerun this command"
             )
     except BaseException:
-        # Its pods are gone or going, and nothing but a resumption brings them back: however this ends, it says so.
-        say(f"{made} may be suspended now, as `ops status` shows; the same command goes on and resumes it")
+        # Its pods are gone or terminating, and only a resume brings them back: say so whatever the reason.
+        say(f"{made} may still be suspended (see `ops status`); rerun this command to resume it")
         raise
     say(f"{made}: resumed")
     left = _until(lambda: _not_ready(api, made), say, deadline=deadline, interval=interval)
     if left:
-        raise RefusedError(f"{made}: {left}, which needs nothing more of this command: `ops wait` shows the rest")
+        raise RefusedError(f"{made}: {left}. The rollout needs no further command: `ops wait` shows its progress")
     say(f"{made}: every pod is ready and has the current template")
 
 
@@ -128,26 +128,26 @@ def _remove(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, deadli
         except ApiException as error:
             if error.status != 404:
                 raise
-        say(f"{made}: {pod.metadata.name} ends")
+        say(f"{made}: {pod.metadata.name} is terminating")
     names = {pod.metadata.name for pod in made.outdated.orphans}
 
     def ending() -> str:
         left = [pod for pod in _pods(api, made.namespace, made.name) if pod.metadata.name in names]
-        return f"{counted(left)} of a group that is gone still ending" if left else ""
+        return f"{counted(left)} of a removed group still terminating" if left else ""
 
     if left := _until(ending, say, deadline=deadline, interval=interval):
         raise RefusedError(
-            f"{made}: {left}; run this command again, or see docs/explain/recovery.md if their node is lost"
+            f"{made}: {left}. Fix: rerun this command; if their node is lost, see docs/explain/recovery.md"
         )
-    say(f"{made}: no pod of a group that is gone is left")
+    say(f"{made}: no pod of a removed group is left")
 
 
 def _still_there(api: kubernetes.client.ApiClient, made: Rollout) -> str:
-    """The pods that must go before it is resumed: KubeRay counts one that is ending as one that lives."""
+    """Return which pods must go before a resume, or "": KubeRay counts a terminating pod as a running one."""
     if pods := _pods(api, made.namespace, made.name):
-        return f"{counted(pods)} still ending"
+        return f"{counted(pods)} still terminating"
     state = _cluster(api, made.namespace, made.name).get("status", {}).get("state")
-    return "" if state == "suspended" else "its operator has not seen yet that all pods are gone"
+    return "" if state == "suspended" else "KubeRay's operator has not yet noticed that all pods are gone"
 
 
 def _resume(api: kubernetes.client.ApiClient, made: Rollout) -> str:
@@ -165,14 +165,14 @@ def _not_ready(api: kubernetes.client.ApiClient, made: Rollout) -> str:
 
 
 def _replicas(group: Json) -> int:
-    """Within the group's bounds, as KubeRay takes them (utils.GetWorkerGroupDesiredReplicas)."""
+    """Return the replicas within the group's bounds, as KubeRay computes them (utils.GetWorkerGroupDesiredReplicas)."""
     return int(min(max(group.get("replicas", 0), group["minReplicas"]), group["maxReplicas"]))
 
 
 def _until(missing: Callable[[], str], say: Say, *, deadline: float, interval: float) -> str:
-    """Ask what is missing until nothing is, or `deadline` (of `time.monotonic`); return the last answer.
+    """Call `missing` until it returns "" or `deadline` (a value of `time.monotonic`) passes; return its last answer.
 
-    An API server that does not answer for a while is asked again: a suspended RayCluster is no place to give up.
+    Requests without an answer are retried: giving up would leave the RayCluster suspended.
     """
     told = ""
     while True:
@@ -180,7 +180,7 @@ def _until(missing: Callable[[], str], say: Say, *, deadline: float, interval: f
             with in_plain_words():
                 answer = missing()
         except NoAnswerError as error:
-            answer = f"no answer, trying again: {error}"
+            answer = f"no answer, retrying: {error}"
         if not answer or time.monotonic() >= deadline:
             return answer
         if answer != told:
@@ -205,7 +205,7 @@ def _pods(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Sequen
 
 
 def _suspend(api: kubernetes.client.ApiClient, made: Rollout, suspend: bool | None) -> None:
-    """Set or, with None, take away `spec.suspend`."""
+    """Set `spec.suspend`, or remove it if `suspend` is None."""
     kubernetes.client.CustomObjectsApi(api).patch_namespaced_custom_object(
         *(*_KIND, made.namespace, _PLURAL, made.name),
         {"spec": {"suspend": suspend}},

@@ -1,10 +1,10 @@
-"""`ops scale`: fewer nodes in an instance group, without a pod that ends on a node somebody switched off.
+"""`ops scale`: lower an instance group and drain its nodes before they are deleted.
 
-A plain deployment that lowers a count lets HyperPod choose the nodes, and HyperPod does not drain. This chooses, and
-goes in order: no new pod on the nodes that go, drain, Ray's replicas, BatchDeleteClusterNodes. The replicas come after
-the drain, because KubeRay 1.2.0 would delete workers that are to stay (`ops.change.ray_workers`). The last call lowers
-the group's count with each node (a node that merely ended would be replaced), so that UpdateCluster is not called: it
-is the deployment's, and with the lowered environment file it finds nothing to change.
+When a plain deployment lowers a count, HyperPod chooses the nodes and does not drain them. `ops scale` chooses the
+nodes, cordons and drains them, lowers Ray's replicas and calls BatchDeleteClusterNodes, in this order. The replicas
+come after the drain because KubeRay 1.2.0 would otherwise delete workers that should stay (`ops.change.ray_workers`).
+BatchDeleteClusterNodes also lowers the group's count (HyperPod would replace a node that merely ended), so `ops scale`
+never calls UpdateCluster. Only the deployment does, and with the lowered environment file it finds nothing to change.
 """
 
 import time
@@ -26,21 +26,21 @@ from ops.jobs.running import Jobs
 from ops.readiness.nodes import CHECKING, list_nodes
 
 NODES_PER_CALL: Final = 99
-"""BatchDeleteClusterNodes takes 3,000 ids, and more than 99 only after a word with AWS Support (API reference)."""
+"""BatchDeleteClusterNodes takes up to 3,000 ids, but more than 99 need AWS Support's consent (API reference)."""
 
 
 RAY_PODS: Final = "ray.io/is-ray-node=yes"
-"""KubeRay's label of heads and workers."""
+"""KubeRay's label of head and worker pods."""
 
 _PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 
 class RefusedError(Exception):
-    """It must not be done, or not now; the message says why and what to do instead."""
+    """The change is not allowed, or not now; the message says why and what to do instead."""
 
 
 def look(environment: Environment, clients: Clients, group: str, wanted: int) -> Plan:
-    """Plan what brings the group to `wanted` nodes. Raises RefusedError for what is not this command's."""
+    """Plan how to lower the group to `wanted` nodes. Raises RefusedError if `ops scale` must not or cannot do it."""
     _refuse_what_the_environment_forbids(environment, group, wanted)
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     live = next((each for each in cluster["InstanceGroups"] if each["InstanceGroupName"] == group), None)
@@ -48,8 +48,8 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
         raise RefusedError(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
     if wanted > live["TargetCount"]:
         raise RefusedError(
-            f"{group} has {live['TargetCount']} nodes: to have more is the deployment's. Raise its count in "
-            f"{shown(file_of(environment.name))} and run `cdk deploy --all -c environment={environment.name}`"
+            f"{group} has {live['TargetCount']} nodes, fewer than {wanted}. To add nodes, raise `count` in "
+            f"{shown(file_of(environment.name))} and deploy: `cdk deploy --all -c environment={environment.name}`"
         )
     nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
     refuse_deep_checks(nodes)
@@ -67,7 +67,7 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     heads = [head for node in made.leaving for head in node.heads]
     if heads and not wanted:
         raise RefusedError(
-            f"{group} runs {', '.join(heads)}, and a head could run nowhere else: delete the RayClusters first"
+            f"{group} runs {', '.join(heads)}, and these heads could run nowhere else: delete the RayClusters first"
         )
     return made
 
@@ -79,12 +79,12 @@ def _refuse_what_the_environment_forbids(environment: Environment, group: str, w
         raise RefusedError(f"{environment.name} has no instance group {group}; it has {names}")
     if wanted < (configured.min_count or 0):
         raise RefusedError(
-            f"{group} has min_count {configured.min_count}: lower it in the environment and deploy, first"
+            f"{group} has min_count {configured.min_count}: first lower it in the environment and deploy"
         )
 
 
 def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
-    """DescribeCluster's answer; Refused while the cluster is in another change, or does not exist."""
+    """Return DescribeCluster's answer. Raises RefusedError unless the cluster exists and is InService."""
     try:
         cluster: Mapping[str, Any] = sagemaker.describe_cluster(ClusterName=name)
     except ClientError as error:
@@ -99,49 +99,49 @@ def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
 
 
 def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
-    """Refused while a node is in deep health checks: HyperPod takes no change then (API reference, UpdateCluster)."""
+    """Raise RefusedError during deep health checks: HyperPod accepts no change then (API reference, UpdateCluster)."""
     checked = [node for node in nodes if node["InstanceStatus"]["Status"] == CHECKING]
     if checked:
         groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
         raise RefusedError(
-            f"{len(checked)} nodes are in deep health checks ({groups}), and HyperPod takes no change meanwhile: "
-            "wait until they have passed (`ops wait`)"
+            f"{len(checked)} nodes are in deep health checks ({groups}), and HyperPod accepts no change until they "
+            "pass: wait with `ops wait`"
         )
 
 
 def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
-    """Refused when a job runs on one of the RayClusters (namespace, name), or its head does not say so."""
+    """Raise RefusedError if a job runs on one of the RayClusters (namespace, name), or its head does not answer."""
     for namespace, name in sorted(clusters):
         try:
             found = jobs(namespace, name)
         except HeadUnreachableError as error:
-            raise RefusedError(f"{error}; --force goes on without knowing") from error
+            raise RefusedError(f"{error}. Jobs may be running: override with --force") from error
         if found:
             raise RefusedError(
-                f"on RayCluster {namespace}/{name} runs {', '.join(found)}: wait for its end or stop it; "
-                "--force takes its workers away"
+                f"RayCluster {namespace}/{name} runs {', '.join(found)}: wait until it ends, or stop it; "
+                "override with --force, which ends its workers"
             )
 
 
 def describe(made: Plan) -> Iterator[str]:
-    """What will be done, one line a step."""
-    yield f"{made.group}: {made.target} nodes become {made.wanted}"
+    """Yield the steps of the plan, one line each."""
+    yield f"{made.group}: from {made.target} to {made.wanted} nodes"
     for node in made.leaving:
         runs = [f"worker {name}" for name in node.workers] + [f"HEAD {name}" for name in node.heads]
         yield f"node {node.name}: cordon, drain, delete ({', '.join(runs) or 'no Ray pod'})"
     for change in made.replicas:
-        yield f"{change}: {change.before} replicas become {change.after}"
+        yield f"{change}: from {change.before} to {change.after} replicas"
     if made.never_launched:
         yield (
-            f"{made.never_launched} nodes were never launched, and no call can delete them: the deployment of the "
-            "lowered count takes them back"
+            f"{made.never_launched} nodes were never launched, and no API call can delete them: deploying the "
+            "lowered count cancels them"
         )
 
 
 def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: float, interval: float) -> None:
-    """Do what the plan says, each step told; a run that is stopped is gone on with by the same command.
+    """Carry out the plan and report each step. Rerunning the command resumes an interrupted plan.
 
-    Raises RefusedError when a step is not done in `timeout` seconds, or HyperPod refuses to delete a node.
+    Raises RefusedError if the steps are not done in `timeout` seconds, or HyperPod refuses to delete a node.
     """
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     deadline = time.monotonic() + timeout
@@ -155,7 +155,7 @@ def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: 
         for change in made.replicas:
             lower(change, clients.kubernetes, say, deadline=deadline, interval=interval)
     except (DrainTimeoutError, WorkersNotLoweredError) as error:
-        raise RefusedError(f"{error}: look why, then run this command again") from error
+        raise RefusedError(f"{error}. Fix: find out why, then rerun this command") from error
     for instances in _slices([node.instance for node in made.leaving]):
         _delete(clients.sagemaker, cluster, instances)
         say(f"BatchDeleteClusterNodes: {', '.join(instances)}")
@@ -171,7 +171,7 @@ def _delete(sagemaker: Any, cluster: str, instances: Sequence[str]) -> None:
     answer = sagemaker.batch_delete_cluster_nodes(ClusterName=cluster, NodeIds=list(instances))
     if failed := answer.get("Failed", []):
         reasons = "; ".join(f"{each['NodeId']}: {each['Code']}: {each['Message']}" for each in failed)
-        raise RefusedError(f"HyperPod does not delete {reasons}. Run this command again when that is mended")
+        raise RefusedError(f"HyperPod refuses to delete {reasons}. Fix: solve this, then rerun this command")
 
 
 def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float) -> None:
@@ -183,13 +183,13 @@ def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, dead
             say(f"{told} of {len(leaving)} nodes are still shutting down")
         if time.monotonic() >= deadline:
             raise RefusedError(
-                f"{told} nodes are still shutting down, which needs nothing more: `ops wait` shows the rest"
+                f"{told} nodes are still shutting down. They need no further command: `ops wait` shows their progress"
             )
         time.sleep(interval)
     say("the nodes are gone")
 
 
 def count_now(sagemaker: Any, cluster: str, group: str) -> int:
-    """The group's TargetCount."""
+    """Return the group's TargetCount."""
     groups = sagemaker.describe_cluster(ClusterName=cluster)["InstanceGroups"]
     return int(next(each["TargetCount"] for each in groups if each["InstanceGroupName"] == group))

@@ -1,4 +1,4 @@
-"""What `ops scale` will do: which nodes go, and which Ray workers with them. Nothing here calls an API."""
+"""Plan `ops scale`: which nodes and which Ray workers are removed. Nothing here calls an API."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from typing import Any, Final
 from config.labels import INSTANCE_GROUP_LABEL
 
 MARK: Final = "ray-on-hyperpod/scale-down"
-"""Annotation of a node that was chosen: a run that was interrupted goes on with the same nodes."""
+"""Annotation of a chosen node: a rerun after an interruption resumes with the same nodes."""
 
 _GONE: Final = {"ShuttingDown", "Failure", "NotFound"}
-"""InstanceStatus of a node that no longer counts towards its group's target."""
+"""InstanceStatus values of a node that no longer counts towards its group's target."""
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the group. `workers` and `heads` are the names of the Ray pods on it that are not ending.
+    """A node of the group. `workers` and `heads` are the names of its Ray pods that are not terminating.
 
-    `clusters` are the RayClusters, by namespace and name, that these pods belong to.
+    `clusters` are the (namespace, name) of the RayClusters that own these pods.
     """
 
     instance: str
@@ -32,13 +32,13 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Its name in Kubernetes (AWS docs: HyperPod names a node after its instance)."""
+        """The node's name in Kubernetes (AWS docs: HyperPod names a node after its instance)."""
         return f"hyperpod-{self.instance}"
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """The change of one worker group, the `index`-th of its RayCluster. `minimum` is its minReplicas."""
+    """The new replicas of one worker group, the `index`-th of its RayCluster. `minimum` is its minReplicas."""
 
     namespace: str
     cluster: str
@@ -55,10 +55,9 @@ class Replicas:
 
 @dataclass(frozen=True)
 class Plan:
-    """`target` is the service's count now, `wanted` the new one; `leaving` are the nodes that go.
+    """The plan of `ops scale`: HyperPod's current count `target`, the new count `wanted`, and the `leaving` nodes.
 
-    `never_launched` is what remains between both: nodes that HyperPod has not been able to launch, which no call can
-    delete.
+    `never_launched` is the rest of the difference: nodes that HyperPod could not launch. No API call can delete them.
     """
 
     group: str
@@ -73,7 +72,7 @@ class Plan:
 
     @property
     def clusters(self) -> set[tuple[str, str]]:
-        """RayClusters, by namespace and name, that lose a pod on a node."""
+        """The (namespace, name) of the RayClusters that lose a pod."""
         return {cluster for node in self.leaving for cluster in node.clusters}
 
 
@@ -87,10 +86,10 @@ def plan(
     pods: Sequence[Any],
     ray_clusters: Sequence[Json],
 ) -> Plan:
-    """Choose the nodes that go and the Ray workers that go with them.
+    """Choose the nodes to remove, and the Ray workers to remove with them.
 
-    `nodes` are ListClusterNodes', `kubernetes_nodes`, `pods` (Ray's) and `ray_clusters` Kubernetes' objects. Nodes
-    that an earlier run chose go first, then those without a Ray pod, those without a head, and the newest.
+    `nodes` come from ListClusterNodes; `kubernetes_nodes`, `pods` (Ray's) and `ray_clusters` from the Kubernetes API.
+    Nodes that an earlier run chose come first, then nodes without a Ray pod, nodes without a head, and the newest.
     """
     marked = {node.metadata.name for node in kubernetes_nodes if _is_marked(node)}
     staying = [
@@ -107,7 +106,7 @@ def plan(
 
 
 def _is_marked(node: Any) -> bool:
-    # Whoever uncordons a node takes the earlier choice back.
+    # Uncordoning a node cancels the earlier choice.
     return bool(node.spec and node.spec.unschedulable and MARK in (node.metadata.annotations or {}))
 
 
@@ -127,8 +126,10 @@ def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> Node:
 def _replicas(
     group: str, leaving: Sequence[Node], unlaunched: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
 ) -> Iterator[Replicas]:
-    """Each worker group on the instance group loses as many replicas as it has pods on `leaving`, and as wait for a
-    node that an interrupted run has drained, or that was never launched.
+    """Yield the new replicas of each worker group that runs on the instance group.
+
+    A group loses one replica for each of its pods on the `leaving` nodes, and one for each of its pending pods whose
+    node an interrupted run has drained or was never launched.
     """
     going = {worker for node in leaving for worker in node.workers}
     without_node = unlaunched + sum(node.marked and not node.workers for node in leaving)

@@ -1,7 +1,7 @@
-"""`ops update-software`: HyperPod's platform software, on nodes where nothing runs.
+"""`ops update-software`: update HyperPod's platform software on nodes without Ray jobs.
 
-An operator's command and no property of the deployment: it wipes the nodes' root volumes and runs the lifecycle
-scripts anew, which nobody should get as a by-product of a changed count.
+It is a command and not a property of the deployment: it wipes the nodes' root volumes and reruns the lifecycle scripts.
+Nobody should get that as a side effect of a changed count.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ops.readiness.nodes import list_nodes
 
 @dataclass(frozen=True)
 class SoftwareUpdate:
-    """What is updated. `ray_clusters`, by namespace and name, have pods on its nodes."""
+    """A software update. `ray_clusters` are the (namespace, name) of RayClusters with pods on its nodes."""
 
     cluster: str
     groups: tuple[str, ...]
@@ -28,7 +28,7 @@ class SoftwareUpdate:
 
 
 def look(environment: Environment, clients: Clients, groups: Sequence[str]) -> SoftwareUpdate:
-    """Find what an update of the groups (all when none is named) reaches; Refused when HyperPod takes none now."""
+    """Plan an update of the groups; an empty `groups` means all. Raises RefusedError if HyperPod accepts none now."""
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     existing = [group["InstanceGroupName"] for group in cluster["InstanceGroups"]]
     if unknown := [name for name in groups if name not in existing]:
@@ -45,7 +45,7 @@ def look(environment: Environment, clients: Clients, groups: Sequence[str]) -> S
 
 
 def begin(update: SoftwareUpdate, sagemaker: Any) -> None:
-    """Send UpdateClusterSoftware; HyperPod rolls a group back by itself when its nodes do not come up."""
+    """Call UpdateClusterSoftware; HyperPod itself rolls a group back if its nodes do not come up."""
     groups = [{"InstanceGroupName": name} for name in update.groups]
     sagemaker.update_cluster_software(ClusterName=update.cluster, InstanceGroups=groups)
 

@@ -1,1 +1,1 @@
-"""The commands: options, messages, exit codes. What they do stands in the modules of `ops` that they call."""
+"""The commands' options, messages and exit codes. The modules of `ops` that they call do the work."""

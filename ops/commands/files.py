@@ -1,4 +1,4 @@
-"""Commands for files, before a deployment: environments and what follows from them, charts, reviews."""
+"""Commands on files, before a deployment: environments, files generated from them, charts, reviews."""
 
 import os
 from pathlib import Path
@@ -27,10 +27,10 @@ from ops.cli import (
 )
 from ops.environment.check import plan, said
 
-NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account, twelve digits.")]
+NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account id, twelve digits.")]
 NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
 NewZones = Annotated[
-    list[str] | None, typer.Option("--zone", help="Id of a zone, such as usw2-az2; give two or three.")
+    list[str] | None, typer.Option("--zone", help="Zone id, such as usw2-az2. Repeat it for two or three zones.")
 ]
 
 
@@ -39,12 +39,18 @@ def check(
     env: OptionalEnv = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Also ask the existing EKS cluster (eks.existing), with your AWS credentials."),
+        typer.Option("--live", help="Also query the existing EKS cluster (eks.existing) with your AWS credentials."),
     ] = False,
 ) -> None:
-    """Validate environments; show what would be made, its cost per hour, and what is worth a second look.
+    """Validate environments; show the planned resources, their cost per hour, and warnings.
 
-    Exit codes: 0 no errors, 2 errors, or with --live no access.
+    Exit codes:
+    - 0: no errors
+    - 2: errors, or no access to the cluster (with --live)
+
+    Examples:
+    - `ops check`
+    - `ops check --env prod`
     """
     wrong = [] if env else config.misnamed()
     report(wrong)
@@ -75,7 +81,7 @@ def check(
 def _live_findings(environment: Environment) -> list[Finding]:
     if environment.eks.existing is None:
         return []
-    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of a check of files
+    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the time to check files
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.kubeflow import findings  # noqa: PLC0415
 
@@ -96,9 +102,20 @@ def _shown(environment: Environment, warnings: list[Finding]) -> None:
 
 @app.command()
 def explain(
-    rule: Annotated[str | None, typer.Argument(help="Id of a rule, such as V55. Default: list all.")] = None,
+    rule: Annotated[
+        str | None, typer.Argument(metavar="RULE", help="Rule id, such as V55. Default: list all rules.")
+    ] = None,
 ) -> None:
-    """Explain a rule by the id at the end of its findings: what it demands, why, its source and an example."""
+    """Explain a rule: what it demands, why, its source and an example. Each finding ends with its rule's id.
+
+    Exit codes:
+    - 0: explained
+    - 2: unknown rule
+
+    Examples:
+    - `ops explain`
+    - `ops explain V55`
+    """
     from ops.environment.explain import UnknownRuleError, explained, listed  # noqa: PLC0415
 
     if rule is None:
@@ -113,13 +130,22 @@ def explain(
 
 @app.command("new")
 def new_environment(
-    name: Annotated[str, typer.Argument(help="Name of the environment, and of its file.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment and of its file.")],
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
-    like: Annotated[str | None, typer.Option(help=f"Copy this example: {', '.join(config.examples())}.")] = None,
+    like: Annotated[str | None, typer.Option(help=f"Copy an example: {', '.join(config.examples())}.")] = None,
 ) -> None:
-    """Write environments/NAME.yaml: commented, small, with physical names that no other environment has."""
+    """Write environments/NAME.yaml: a small, commented file with physical names that no other environment uses.
+
+    Exit codes:
+    - 0: written
+    - 2: bad input, or the file exists
+
+    Examples:
+    - `ops new team-a --account 123456789012 --region us-west-2`
+    - `ops new team-b --like closed`
+    """
     from ops.environment import new  # noqa: PLC0415
 
     place = new.Place(account, region, zone or ())
@@ -135,13 +161,23 @@ def new_environment(
 
 @app.command("import")
 def import_cluster(
-    file: Annotated[Path, typer.Argument(help="The JSON that `aws sagemaker create-cluster` was given.")],
-    name: Annotated[str, typer.Option(help="Name of the environment, and of its file.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON file that was given to `aws sagemaker create-cluster`.")
+    ],
+    name: Annotated[str, typer.Option(help="Name of the environment and of its file.")],
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
 ) -> None:
-    """Write environments/NAME.yaml with the instance groups of a cluster-config.json; say what it leaves out."""
+    """Write environments/NAME.yaml with the instance groups of a cluster-config.json; warn about what is left out.
+
+    Exit codes:
+    - 0: written
+    - 2: bad input, or the file exists
+
+    Example:
+    - `ops import cluster-config.json --name team-a`
+    """
     from ops.environment import cluster_config, new  # noqa: PLC0415
 
     try:
@@ -159,9 +195,18 @@ def import_cluster(
 
 @app.command()
 def schema(
-    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file is stale.")] = False,
 ) -> None:
-    """Write what follows from models and rules: environments/schema.json for editors, docs/*.md for people."""
+    """Write the files generated from models and rules: environments/schema.json and pages of docs/reference/.
+
+    Exit codes:
+    - 0: up to date
+    - 1: a file is stale (with --check)
+
+    Examples:
+    - `ops schema`
+    - `ops schema --check`
+    """
     from ops.environment import schema as files  # noqa: PLC0415
 
     stale = files.stale() if check_only else files.write()
@@ -174,9 +219,19 @@ def schema(
 @app.command("manifests")
 def write_manifests(
     env: OptionalEnv = None,
-    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file is stale.")] = False,
 ) -> None:
-    """Render every Kubernetes object and Helm values file of the user's environments to manifests/<environment>/."""
+    """Render every Kubernetes object and Helm values file of environments/ to manifests/<environment>/.
+
+    Exit codes:
+    - 0: up to date
+    - 1: a file is stale (with --check)
+    - 2: bad input
+
+    Examples:
+    - `ops manifests`
+    - `ops manifests --env dev --check`
+    """
     if env and env not in config.available() and env in config.examples():
         fail(f"{env} is an example: manifests/ holds environments/ only. Fix: `ops new NAME --like {env}`")
     from ops.cdk import NODE  # noqa: PLC0415
@@ -202,16 +257,27 @@ def write_manifests(
 @app.command("images")
 def list_images(
     env: EnvName = "dev",
-    plain: Annotated[bool, typer.Option("--plain", help="Two columns, source and copy, for `crane copy`.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print source and copy in two columns, as input for `crane copy`.")
+    ] = False,
 ) -> None:
-    """List the images that come from public registries, and their copies in the environment's `image_registry`."""
+    """List the images from public registries, and their copies in the environment's `image_registry`.
+
+    Exit codes:
+    - 0: listed
+    - 2: bad input, or --plain without an `image_registry`
+
+    Examples:
+    - `ops images --env closed`
+    - `ops images --env closed --plain`
+    """
     from ops.render import images  # noqa: PLC0415
 
     environment = load(env)
     if not plain:
         show(images.table(environment))
     elif environment.image_registry is None:
-        fail(f"{env} has no image_registry: it pulls each image from the registry that publishes it")
+        fail(f"{env} has no image_registry: its images come from their publishers' registries")
     else:
         for source, target in images.copies(environment):
             typer.echo(f"{source}\t{target}")
@@ -219,9 +285,20 @@ def list_images(
 
 @charts_app.command("fetch")
 def fetch_charts(
-    mirror: Annotated[str | None, typer.Option(help="Base address to use instead of the publishers' hosts.")] = None,
+    mirror: Annotated[
+        str | None, typer.Option(help="Base URL of a mirror, used instead of the publishers' hosts.")
+    ] = None,
 ) -> None:
-    """Download the charts of config/facts/charts.lock.yaml into the cache and verify their digests."""
+    """Download the charts of config/facts/charts.lock.yaml into the cache and verify their digests.
+
+    Exit codes:
+    - 0: all charts are in the cache
+    - 2: a host does not answer, or a digest differs
+
+    Examples:
+    - `ops charts fetch`
+    - `ops charts fetch --mirror https://mirror.example.com`
+    """
     from ops.render import charts  # noqa: PLC0415
 
     try:
@@ -233,11 +310,25 @@ def fetch_charts(
 
 @app.command()
 def review(
-    base: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Checkout to compare this one with.")],
-    context: Annotated[list[str] | None, typer.Option("--context", "-c", help="KEY=VALUE for both syntheses.")] = None,
-    comment: Annotated[bool, typer.Option("--comment", help="Cut it to what a comment on GitHub holds.")] = False,
+    base: Annotated[
+        Path, typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with.")
+    ],
+    context: Annotated[
+        list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
+    ] = None,
+    comment: Annotated[bool, typer.Option("--comment", help="Cut the output to the size of a GitHub comment.")] = False,
 ) -> None:
-    """Print, as Markdown, what this checkout changes against another: templates and manifests, no credentials."""
+    """Print as Markdown what this checkout changes compared with BASE: templates and manifests.
+
+    It needs no credentials. Both checkouts must be set up (`./setup.sh runtime`).
+
+    Exit codes:
+    - 0: compared
+    - 2: bad input, or a checkout does not synthesise
+
+    Example:
+    - `ops review ../main`
+    """
     from ops.render.review import cut  # noqa: PLC0415
     from ops.render.review import review as compare  # noqa: PLC0415
     from ops.render.review_cdk import ReviewError  # noqa: PLC0415
@@ -252,7 +343,7 @@ def review(
         text = compare(base.resolve(), context=pairs, console=errors)
     except ReviewError as error:
         fail(str(error))
-    # Markdown for a machine to post: not wrapped, not styled.
+    # A program posts this Markdown: it is neither wrapped nor styled.
     typer.echo(cut(text) if comment else text, nl=False)
 
 

@@ -1,8 +1,8 @@
-"""The command that builds the Ray image again."""
+"""The command that rebuilds the Ray image."""
 
 import json
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -19,27 +19,39 @@ class Output(StrEnum):
     JSON = "json"
 
 
-_EXAMPLES: Final = "Examples: `ops image build --env dev --dry-run`, `ops image build --env dev -o json | jq .tag`"
-
-
-@image_app.command(epilog=_EXAMPLES)
+@image_app.command()
 def build(
     env: EnvName = "dev",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and whether the cluster would take the Job.")
+        bool, typer.Option("--dry-run", help="Show what would be done, and whether the API server accepts the Job.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Minutes to follow the build; it continues after them.")] = 130,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Follow the build for this many minutes; it continues afterwards.")
+    ] = 130,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="json: one object on stdout at the end, all else on stderr.")
+        Output,
+        typer.Option("--output", "-o", help="json: print one object to stdout at the end, everything else to stderr."),
     ] = Output.TEXT,
 ) -> None:
-    """Build the Ray image again when its build failed: repeat the deployed Job and show its log to its end.
+    """Rebuild the Ray image after a failed build: repeat the deployed Job and follow its log.
 
-    It builds what is deployed: for a changed Dockerfile or requirement deploy the ray stack instead. Ctrl-C detaches,
-    the build continues. Exit codes: 0 the registry has the image, 1 refused (a build runs, or the files make another
-    image) or not ended in time, 2 bad input or no access, 3 the build failed, 130 detached.
+    It builds what is deployed. After a change of the Dockerfile or of the
+    requirements, deploy the ray stack instead. Ctrl-C detaches; the build
+    continues.
+
+    Exit codes:
+    - 0: the registry has the image
+    - 1: not built in time, or refused (a build is running, or the local files
+      produce another image)
+    - 2: bad input or no access
+    - 3: the build failed
+    - 130: detached
+
+    Examples:
+    - `ops image build --env dev --dry-run`
+    - `ops image build --env dev -o json | jq .tag`
     """
-    from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.change.image_build_log import Follower, elapsed  # noqa: PLC0415
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
@@ -47,7 +59,7 @@ def build(
 
     environment = load(env)
     if not environment.image.built:
-        fail(f"image.uri of {env} is {environment.image.uri}: an image that exists is not built")
+        fail(f"image.uri of {env} is {environment.image.uri}: there is nothing to build")
     tell = say if output is Output.TEXT else _aside
     try:
         with connect(environment) as clients:
@@ -59,7 +71,7 @@ def build(
             image_build.create(clients, plan.job, dry_run=dry_run)
             job = plan.job["metadata"]["name"]
             if dry_run:
-                tell("dry run: the cluster would take the Job; none was made")
+                tell("dry run: the API server accepts the Job; none was created")
                 _end(output, job=job, tag=plan.tag, state=State.WAITING, detail="dry run")
                 return
             ended = Follower(environment, clients, tell, timeout * 60).follow(job)
@@ -68,7 +80,7 @@ def build(
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail(f"detached; a build that was started continues: `ops wait --env {env}` shows how far it is", code=130)
+        fail(f"detached; a started build continues: `ops wait --env {env}` shows its progress", code=130)
     _end(output, job=job, tag=plan.tag, state=ended.state, detail=ended.detail, seconds=round(ended.seconds))
     if ended.state is State.FAILED:
         fail(f"the build of tag {plan.tag} failed: {ended.detail}", code=3)

@@ -1,4 +1,4 @@
-"""The command that proves who reaches a RayCluster's head."""
+"""The command that verifies network isolation."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -17,16 +17,27 @@ if TYPE_CHECKING:
 def isolation_check(
     env: EnvName = "dev",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be tried, and whether the cluster would take the pods.")
+        bool,
+        typer.Option("--dry-run", help="Show the connections to try, and whether the API server accepts the pods."),
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0.5, help="Minutes until the pods must have tried.")] = 5,
+    timeout: Annotated[float, typer.Option(min=0.5, help="Give up after this many minutes.")] = 5,
 ) -> None:
-    """Prove that only who may reaches Ray's heads: start pods that try to connect, compare, remove them.
+    """Verify network isolation with probe pods: only authorised clients can reach the Ray heads.
 
-    Whoever reaches a head runs code there: Ray 2.42.1 has no authentication. Exit codes: 0 all as it must be,
-    1 something is not or could not be tried, 2 bad input or no access, 130 interrupted.
+    The probe pods try to connect and are removed afterwards. Ray 2.42.1 has no
+    authentication: every client that reaches a head can run code there.
+
+    Exit codes:
+    - 0: every connection is open or closed as expected
+    - 1: a connection is not as expected, or could not be tried
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops isolation-check --env prod --dry-run`
+    - `ops isolation-check --env prod`
     """
-    from k8s_charts.helm.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from k8s_charts.helm.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.isolation import check as checking  # noqa: PLC0415
@@ -42,7 +53,7 @@ def isolation_check(
             if dry_run:
                 prober.rehearse(origins)
                 show(_table(origins, lambda connection: "must be open" if connection.open else "must be closed"))
-                say("dry run: the cluster would take these pods; none was made")
+                say("dry run: the API server accepts these pods; none was created")
                 return
             outcomes = prober.try_all(origins, say)
     except checking.ProbeError as error:
@@ -50,12 +61,12 @@ def isolation_check(
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail("interrupted; nothing is proven, and the pods are removed", code=130)
+        fail("interrupted: no verdict; probe pods removed", code=130)
     came = {outcome.connection: outcome for outcome in outcomes}
     show(_table(origins, lambda connection: f"{'✔' if came[connection].expected else '✘'} {came[connection].said}"))
     if wrong := checking.verdict(outcomes):
         fail("; ".join(wrong), code=1)
-    console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as they must be", highlight=False)
+    console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as expected", highlight=False)
 
 
 def _table(origins: "list[Origin]", state: "Callable[[Connection], str]") -> Table:

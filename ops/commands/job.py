@@ -22,16 +22,16 @@ job_app = typer.Typer(no_args_is_help=True, help="Jobs on a RayCluster.")
 app.add_typer(job_app, name="job")
 
 _WORDS: Final = "ops.job.words"
-# A Job's pods carry its name and five letters more, a label holds 63.
+# A Job's pods have its name and a suffix of six characters; a label value has at most 63.
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
 
-RunName = Annotated[str, typer.Argument(help="Name of the run.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="RayCluster. Default: the only one.")]
-Direct = Annotated[bool, typer.Option("--direct", help="A job that was submitted with --direct: ask Ray itself.")]
+RunName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the run.")]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="RayCluster. Needed only if there are several.")]
+Direct = Annotated[bool, typer.Option("--direct", help="The job was submitted with --direct: ask Ray's own API.")]
 
 
 class _WithWords(TyperCommand):
-    """A command that takes what follows `--` as it is."""
+    """A command that keeps the words after `--` unparsed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -43,49 +43,59 @@ class _WithWords(TyperCommand):
 @job_app.command(cls=_WithWords)
 def submit(
     context: typer.Context,
-    job: Annotated[str | None, typer.Argument(help="Python file, of ray_jobs/ or your own.")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Python file: one of ray_jobs/ or your own.")] = None,
     *,
     env: EnvName = "dev",
-    name: Annotated[str | None, typer.Option(help="Name of the run. Default: the file's, and the time.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run. Default: the file's name and the time.")] = None,
     cluster: Cluster = None,
     working_dir: Annotated[
-        Path | None, typer.Option(help="Folder that travels with the job. Default: the file's own.")
+        Path | None, typer.Option(help="Folder to upload with the job. Default: the folder of JOB.")
     ] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Pattern of what stays here, such as '*.parquet'.")] = None,
-    storage: Annotated[
-        str | None, typer.Option(help="Where runs keep their checkpoints (RUN_STORAGE), a folder or s3://.")
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Pattern of files not to upload, such as '*.parquet'. Repeatable.")
     ] = None,
-    max_attempts: Annotated[int, typer.Option(min=1, help="Submissions at most, whatever the reasons.")] = 100,
-    max_stalled: Annotated[
-        int, typer.Option(min=1, help="Failures in a row at most that bring no new checkpoint.")
-    ] = 5,
-    again: Annotated[bool, typer.Option("--again", help="Go on with a run of this name that is over.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not show the output.")] = False,
+    storage: Annotated[str | None, typer.Option(help="Folder or s3:// address for checkpoints (RUN_STORAGE).")] = None,
+    max_attempts: Annotated[int, typer.Option(min=1, help="Most submissions of the run, whatever the reason.")] = 100,
+    max_stalled: Annotated[int, typer.Option(min=1, help="Most failures in a row without a new checkpoint.")] = 5,
+    again: Annotated[bool, typer.Option("--again", help="Resume an ended run of this name.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return at once; do not show the output.")] = False,
     direct: Annotated[
-        bool, typer.Option("--direct", help="Without a supervisor: Ray's API through a port-forward.")
+        bool, typer.Option("--direct", help="No supervisor: submit to Ray's API through a port-forward.")
     ] = False,
     in_head: Annotated[
-        bool, typer.Option("--in-head", help="Without a supervisor: `ray job submit` in the head pod.")
+        bool, typer.Option("--in-head", help="No supervisor: run `ray job submit` in the head pod.")
     ] = False,
 ) -> None:
-    """Submit JOB with the arguments after `--`, or a whole command after `--`, and show its output.
+    """Submit JOB with the arguments after `--`, or the whole command after `--`, and show its output.
 
-    A supervisor in the cluster submits it again when the head or a node is lost; a failure of the code is not tried
-    again. Ctrl-C only ends the looking. Exit codes: the job's; 1 refused, 2 bad input or no access, 130 detached.
+    A supervisor in the cluster resubmits the job when the head or a node is
+    lost. It does not retry a failure of the job's own code. Ctrl-C detaches;
+    the job keeps running.
+
+    Exit codes:
+    - the job's own exit code; 0 with `--detach`
+    - 1: refused, such as a run name in use
+    - 2: bad input or no access
+    - 130: detached
+
+    Examples:
+    - `ops job submit pytorch_ddp --env dev`
+    - `ops job submit train.py --name run-1 --detach -- --epochs 3`
+    - `ops job submit --working-dir . -- python -m trainer.main`
     """
     from ops.jobs.package import EntryError, entry  # noqa: PLC0415
-    from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
     environment = load(env)
     if direct and in_head:
-        fail("--direct and --in-head are two ways: choose one")
+        fail("--direct and --in-head exclude each other: choose one")
     try:
         wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [])
     except EntryError as error:
         fail(str(error))
     run = name or _named(wanted.title)
     if not _NAME.fullmatch(run):
-        fail(f"--name {run}: small letters, digits and dashes, beginning with a letter, 52 at most")
+        fail(f"--name {run} is invalid. Allowed: 1 to 52 of a-z, 0-9 and -; a letter first, no dash last")
     with _talking(environment, f"`ops job logs {run} --env {env}`, `ops job stop {run} --env {env}`", direct) as runs:
         request = Request(
             name=run,
@@ -102,7 +112,16 @@ def submit(
 
 @job_app.command("list")
 def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
-    """List the runs: where each is, and why."""
+    """List the runs, each with its state and the reason for it.
+
+    Exit codes:
+    - 0: listed
+    - 1: refused, such as `--direct` without a running head
+    - 2: bad input or no access
+
+    Example:
+    - `ops job list --env dev`
+    """
     environment = load(env)
     with _talking(environment) as runs:
         if direct:
@@ -113,7 +132,19 @@ def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = Fa
 
 @job_app.command()
 def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
-    """Show the output of a run from its beginning, until it is over. Exit code: the job's; 130 interrupted."""
+    """Show the output of a run from its beginning until it ends.
+
+    Ctrl-C detaches; the job keeps running.
+
+    Exit codes:
+    - the job's own exit code
+    - 1: refused, such as an unknown run
+    - 2: bad input or no access
+    - 130: detached
+
+    Example:
+    - `ops job logs run-1 --env dev`
+    """
     from ops.jobs import direct as job_direct  # noqa: PLC0415
     from ops.jobs import follow  # noqa: PLC0415
 
@@ -128,14 +159,23 @@ def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: D
 
 @job_app.command()
 def stop(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
-    """End a run, with what Ray runs of it; its checkpoints stay."""
+    """Stop a run and its job on Ray; its checkpoints stay.
+
+    Exit codes:
+    - 0: stop requested
+    - 1: refused, such as a run that has ended
+    - 2: bad input or no access
+
+    Example:
+    - `ops job stop run-1 --env dev`
+    """
     environment = load(env)
     with _talking(environment) as runs:
         if direct:
             _head(runs, environment, cluster).stop(name)
         else:
             runs.stop(name)
-    say(f"{name} is told to end; `ops job list --env {env}` shows when it has")
+    say(f"stopping {name}; `ops job list --env {env}` shows its state")
 
 
 def _submit_as(
@@ -177,7 +217,7 @@ def _head(runs: "Runs", environment: Environment, cluster: str | None) -> Any:
 
 @contextmanager
 def _talking(environment: Environment, again: str = "", direct: bool = False) -> Iterator["Runs"]:
-    """Yield the environment's runs, and say what went wrong; `again` is for whoever interrupts."""
+    """Yield the environment's runs; report errors, and after Ctrl-C print `again`, the commands to return with."""
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.jobs.head_api import HeadUnreachableError, RayApiError  # noqa: PLC0415
@@ -192,11 +232,11 @@ def _talking(environment: Environment, again: str = "", direct: bool = False) ->
         fail(str(error))
     except KeyboardInterrupt:
         more = " (with --direct)" if direct else ""
-        fail(f"detached, the job goes on; {again}{more}" if again else "interrupted", code=130)
+        fail(f"detached; the job keeps running: {again}{more}" if again else "interrupted", code=130)
 
 
 def _named(title: str) -> str:
-    """A name that nobody else takes: what it runs, and when."""
+    """Return a name for the run: its title and the time (UTC), so that no two runs have the same."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:32] or "job"
     stem = words if words[0].isalpha() else f"run-{words}"
     return f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"

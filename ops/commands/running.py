@@ -1,4 +1,4 @@
-"""Commands for what runs: looking, waiting, making it smaller, updating its software."""
+"""Commands on a deployed environment: status, wait, scale, rollout, software updates, KubeRay's CRDs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ import typer
 from ops.cli import EnvName, app, console, fail, kuberay_app, load, say, show
 from ops.readiness.item import Require, State
 
-Timeout = Annotated[float, typer.Option(min=0, help="Minutes until it gives up; a later run goes on.")]
-Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Also when a Ray job runs there, or that cannot be known.")]
+Timeout = Annotated[float, typer.Option(min=0, help="Give up after this many minutes; rerun to resume.")]
+Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two checks.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]
 
 
 @app.command()
@@ -23,23 +23,33 @@ def wait(
     timeout: Timeout = 120,
     interval: Interval = 15,
     require: Annotated[
-        Require, typer.Option(help="all: what the environment says. min: min_count and min_replicas. none: a report.")
+        Require,
+        typer.Option(help="all: everything. min: min_count nodes and min_replicas workers. none: report once, exit 0."),
     ] = Require.ALL,
 ) -> None:
-    """Wait until nodes, image, volume and RayClusters are ready; say why what is not.
+    """Wait until nodes, image, volume and RayClusters are ready; show what is not ready and why.
 
-    It only looks: stop it at any time, and start it again. Exit codes: 0 ready as required (with `--require none`:
-    always, once there is an answer), 1 not ready in time, 2 bad input or no access, 3 failed, which no waiting mends,
-    130 interrupted.
+    It changes nothing: stop it at any time and rerun it.
+
+    Exit codes:
+    - 0: ready as required; with `--require none`, in any state
+    - 1: not ready in time
+    - 2: bad input or no access
+    - 3: failed; waiting will not help
+    - 130: interrupted
+
+    Examples:
+    - `ops wait --env dev`
+    - `ops wait --env prod --require min --timeout 240`
     """
-    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.observe import observe  # noqa: PLC0415
     from ops.readiness.wait import progress, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
 
     environment = load(env)
-    again = f"`ops wait --env {env}` goes on where this stopped"
+    again = f"rerun `ops wait --env {env}` to resume"
     try:
         with connect(environment) as clients:
             look = partial(observe, environment, clients, require)
@@ -54,7 +64,7 @@ def wait(
         fail(f"interrupted; {again}", code=130)
     for item in items:
         if item.state is State.FAILED:
-            fail(f"{env} does not become ready: {item.kind} {item.name}: {item.detail}", code=3)
+            fail(f"{env} failed, waiting will not help: {item.kind} {item.name}: {item.detail}", code=3)
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
         fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}; {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
@@ -63,7 +73,16 @@ def wait(
 
 @app.command()
 def status(env: EnvName = "dev") -> None:
-    """Show once what `ops wait` waits for. Exit code 1: something is not ready."""
+    """Show once what `ops wait` waits for.
+
+    Exit codes:
+    - 0: everything is ready
+    - 1: something is not ready
+    - 2: bad input or no access
+
+    Example:
+    - `ops status --env dev`
+    """
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.observe import observe  # noqa: PLC0415
@@ -81,8 +100,8 @@ def status(env: EnvName = "dev") -> None:
 
 @app.command()
 def scale(
-    group: Annotated[str, typer.Argument(help="HyperPod instance group.")],
-    count: Annotated[int, typer.Argument(min=0, help="How many nodes it shall have; fewer than now.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="HyperPod instance group.")],
+    count: Annotated[int, typer.Argument(metavar="COUNT", min=0, help="New number of nodes, lower than now.")],
     *,
     env: EnvName = "dev",
     yes: Yes = False,
@@ -90,43 +109,66 @@ def scale(
     force: Force = False,
     timeout: Timeout = 60,
 ) -> None:
-    """Lower an instance group: drain, then Ray's replicas, then the nodes themselves and with them their count.
+    """Lower an instance group to COUNT nodes: drain nodes, lower Ray's replicas, delete the nodes.
 
-    More nodes are the deployment's: raise the count in the environment. An interrupted run is gone on with by the same
-    command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input or no access, 130 interrupted.
+    To add nodes, raise `count` in the environment and deploy. Rerun the
+    command to resume after an interruption.
+
+    Exit codes:
+    - 0: done
+    - 1: refused, or not done in time
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops scale worker-group-1 3 --env dev --dry-run`
+    - `ops scale worker-group-1 3 --env dev`
     """
-    from ops.change import confirm  # noqa: PLC0415 - the AWS SDK would double the start of `ops check`
+    from ops.change import confirm  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
     environment = load(env)
-    with _changing(f"`ops scale {group} {count} --env {env}` goes on where this stopped"):
+    with _changing(f"rerun `ops scale {group} {count} --env {env}` to resume"):
         confirm.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
 @app.command()
 def rollout(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="[RAYCLUSTER]", help="One RayCluster only. Default: all.")
+        str | None, typer.Argument(metavar="RAYCLUSTER", help="Only this RayCluster. Default: all.")
     ] = None,
     *,
     env: EnvName = "dev",
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also when a job runs there, that cannot be known, or the image is missing.")
+        bool,
+        typer.Option(
+            "--force", help="Proceed even if a Ray job is running, its state is unknown, or the image is missing."
+        ),
     ] = False,
     timeout: Timeout = 60,
 ) -> None:
-    """Give RayClusters pods of their current template, and remove those of worker groups that are gone.
+    """Replace pods with an old template, and delete pods of removed worker groups.
 
-    KubeRay replaces no pod by itself. A RayCluster whose template changed is suspended and resumed: jobs on it end. An
-    interrupted run is gone on with by the same command. Exit codes: 0 done, 1 refused or not done in time, 2 bad input
-    or no access, 130 interrupted.
+    KubeRay replaces no pod when its template changes. This command suspends
+    and resumes such a RayCluster: its jobs end. Rerun the command to resume
+    after an interruption.
+
+    Exit codes:
+    - 0: done
+    - 1: refused, or not done in time
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops rollout --env dev --dry-run`
+    - `ops rollout rayml --env dev`
     """
     from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
     command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
-    with _changing(f"`{command}` goes on where this stopped"):
+    with _changing(f"rerun `{command}` to resume"):
         confirm.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
 
 
@@ -138,14 +180,24 @@ def update_software(
     dry_run: DryRun = False,
     force: Force = False,
 ) -> None:
-    """Update HyperPod's platform software (AMI, drivers): root volumes are wiped, lifecycle scripts run again.
+    """Update HyperPod's platform software (AMI, drivers): it wipes root volumes and reruns lifecycle scripts.
 
-    Refused while nodes are in deep health checks. Exit codes: 0 begun, 1 refused, 2 bad input or no access.
+    It is refused while nodes are in deep health checks.
+
+    Exit codes:
+    - 0: started; `ops wait` shows its progress
+    - 1: refused
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops update-software --env dev --dry-run`
+    - `ops update-software --env dev --group worker-group-1`
     """
     from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
-    with _changing("nothing more was begun"):
+    with _changing("nothing more was started"):
         confirm.update_software(environment, group or [], say, yes=yes, dry_run=dry_run, force=force)
 
 
@@ -153,14 +205,24 @@ def update_software(
 def kuberay_crds(
     env: EnvName = "dev",
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Give kinds that a plain `helm install` left to the platform stack.")
+        bool, typer.Option("--adopt", help="Let the platform stack own CRDs that a plain `helm install` left behind.")
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Compare KubeRay's kinds in the cluster with those of the environment's version, before a deployment does.
+    """Compare KubeRay's CRDs in the cluster with those of the environment's KubeRay version.
 
-    The platform stack upgrades them: this says what that will change, and adopts what it would refuse. Exit codes:
-    0 a deployment takes them, 1 it would fail on them, 2 bad input or no access.
+    The platform stack upgrades the CRDs. This command shows what a deployment
+    would change, and adopts CRDs on which it would fail.
+
+    Exit codes:
+    - 0: a deployment accepts the CRDs
+    - 1: a deployment would fail on them
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops kuberay crds --env dev`
+    - `ops kuberay crds --env dev --adopt`
     """
     from config.facts.charts_lock import ChartError  # noqa: PLC0415
     from ops.change import confirm  # noqa: PLC0415
@@ -172,12 +234,12 @@ def kuberay_crds(
     except ChartError as error:
         fail(str(error))
     if not taken:
-        fail("a deployment of the platform stack would fail on these kinds (docs/operate/kuberay.md)", code=1)
+        fail("a deployment of the platform stack would fail on these CRDs (docs/operate/kuberay.md)", code=1)
 
 
 @contextmanager
 def _changing(again: str) -> Iterator[None]:
-    """Say what a command that changes something could not do; `again` is for whoever interrupts it."""
+    """Report why a change was refused or failed; after Ctrl-C print `again`."""
     from ops.change.scale import RefusedError  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
 

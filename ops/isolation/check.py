@@ -1,6 +1,6 @@
-"""Proves on a live cluster who reaches a RayCluster's head: pods that try, and are removed again.
+"""Verify network isolation on a live cluster: start probe pods, let them connect, remove them.
 
-A NetworkPolicy that nothing enforces looks like one that is enforced; only a connection tells.
+A NetworkPolicy looks the same whether the CNI enforces it or not: only a connection attempt shows the difference.
 """
 
 import time
@@ -22,8 +22,8 @@ from ops.isolation.plan import SUBMITTER, Connection, Head, Origin, job
 from ops.readiness.conditions import is_ready_to_stay
 from ops.readiness.workloads import hindrance
 
-# Seconds. A policy reaches a new pod of the VPC CNI one to two seconds after its start (aws-network-policy-agent#345),
-# more on a busy node.
+# Seconds. The VPC CNI applies a policy to a new pod one to two seconds after its start
+# (aws-network-policy-agent#345), later on a busy node.
 SETTLE: Final = 10
 _REMOVAL: Final = 20
 _DEADLINE_AFTER: Final = 60
@@ -34,8 +34,8 @@ _SAID: Final = {
     probe.CONNECTED: "open",
     probe.TIMED_OUT: "closed: no answer",
     probe.REFUSED: "closed: refused",
-    probe.NO_SUCH_NAME: "closed: the name is not known",
-    probe.NO_WAY: "closed: no way there",
+    probe.NO_SUCH_NAME: "closed: unknown host name",
+    probe.NO_WAY: "closed: unreachable",
 }
 
 Say = Callable[[str], None]
@@ -47,30 +47,30 @@ class ProbeError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a connection: an exit code of the probe."""
+    """The result of a connection attempt: `code` is the probe's exit code."""
 
     connection: Connection
     code: int
 
     @property
     def open(self) -> bool:
-        """Whether it could be opened."""
+        """Whether the connection was opened."""
         return self.code == probe.CONNECTED
 
     @property
     def said(self) -> str:
-        """It in words."""
+        """The result in words."""
         return _SAID[self.code]
 
     @property
     def expected(self) -> bool:
-        """Whether it is as it must be."""
+        """Whether the result is the expected one."""
         return self.open is self.connection.open
 
 
 @dataclass(frozen=True)
 class Prober:
-    """Starts the pods with `image`; each waits `settle` seconds before it tries, and all have `timeout` seconds."""
+    """Runs probe pods with `image`: each waits `settle` seconds, then connects; all must end in `timeout` seconds."""
 
     api: kubernetes.client.ApiClient
     image: str
@@ -79,15 +79,15 @@ class Prober:
     interval: float = 1.0
 
     def rehearse(self, origins: list[Origin]) -> None:
-        """Ask the API server whether it would take the Jobs. Raises UnreachableError with what it refuses."""
+        """Let the API server check the Jobs in a dry run. Raises UnreachableError with the refusal."""
         with in_plain_words():
             for origin in origins:
                 self._create(origin, "dry-run", dry_run="All")
 
     def try_all(self, origins: list[Origin], say: Say) -> list[Outcome]:
-        """Start the pods, return what came of each connection, and remove the pods, whatever happens.
+        """Start the pods, return the outcome of each connection, and always remove the pods.
 
-        Raises ProbeError when a pod does not run to its end in time, UnreachableError when the API refuses.
+        Raises ProbeError if a pod does not end in time, UnreachableError if the API refuses a request.
         """
         run = uuid.uuid4().hex[:6]
         with in_plain_words(), self._removed(origins, run, say):
@@ -119,15 +119,15 @@ class Prober:
                     found += [_outcome(connection, codes[connection.container]) for connection in origin.connections]
             if waiting and time.monotonic() >= deadline:
                 raise ProbeError(
-                    f"not tried in {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}"
+                    f"no result after {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}"
                 )
             if waiting:
                 time.sleep(self.interval)
         return found
 
     def _waits(self, origin: Origin, run: str) -> str:
-        reasons = [hindrance(pod) for pod in self._pods(origin, run)] or ["its pod was not made"]
-        return f"{origin.namespace}/{_name(origin, run)}: {reasons[0] or 'its pod runs'}"
+        reasons = [hindrance(pod) for pod in self._pods(origin, run)] or ["its pod was not created"]
+        return f"{origin.namespace}/{_name(origin, run)}: {reasons[0] or 'its pod is running'}"
 
     def _pods(self, origin: Origin, run: str) -> list[Any]:
         core = kubernetes.client.CoreV1Api(self.api)
@@ -146,11 +146,11 @@ class Prober:
             left = origins
             while left := [origin for origin in left if self._pods(origin, run)]:
                 if time.monotonic() >= deadline:
-                    say(f"still ending: {', '.join(f'{o.namespace}/{_name(o, run)}' for o in left)}")
+                    say(f"still terminating: {', '.join(f'{o.namespace}/{_name(o, run)}' for o in left)}")
                     break
                 time.sleep(min(self.interval, 1))
             else:
-                say("the pods are removed")
+                say("probe pods removed")
 
     def _remove(self, origin: Origin, run: str) -> None:
         try:
@@ -163,7 +163,7 @@ class Prober:
 
 
 def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
-    """Return each RayCluster's head. Raises ProbeError for one without a ready head."""
+    """Map each RayCluster's name to its head. Raises ProbeError if a RayCluster has no ready head."""
     core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
     found: dict[str, Head] = {}
     for cluster in environment.ray.clusters:
@@ -172,23 +172,27 @@ def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[st
         ready = [Head(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
         if not ready:
             raise ProbeError(
-                f"RayCluster {namespace}/{cluster.name} has no ready head, and a port that nobody listens on is closed "
-                f"to all: see `ops status --env {environment.name}`"
+                f"RayCluster {namespace}/{cluster.name} has no ready head: without a listener, every port is closed "
+                f"and the check proves nothing. Fix: see `ops status --env {environment.name}`"
             )
         found[cluster.name] = ready[0]
     return found
 
 
 def enforcement(api: kubernetes.client.ApiClient) -> str:
-    """Say what the VPC CNI says of itself. It is no proof: the connections are."""
+    """Say whether the VPC CNI is configured to enforce policies. Only the connections prove that it does."""
     read = kubernetes.client.AppsV1Api(api).read_namespaced_daemon_set
     try:
         daemonset = read("aws-node", SYSTEM_NAMESPACE, _request_timeout=REQUEST_TIMEOUT)
     except ApiException as error:
         if error.status not in (403, 404):
             raise
-        why = "there is no DaemonSet aws-node" if error.status == 404 else "the DaemonSet aws-node may not be read"
-        return f"{why}: whether the cluster's CNI enforces policies is not known"
+        why = (
+            "there is no DaemonSet aws-node"
+            if error.status == 404
+            else "your IAM role may not read the DaemonSet aws-node"
+        )
+        return f"{why}: it is unknown whether the cluster's CNI enforces policies"
     containers = {container.name: container for container in daemonset.spec.template.spec.containers}
     agent = containers.get(_NODE_AGENT)
     if agent and _ENFORCES in (agent.args or []):
@@ -197,31 +201,31 @@ def enforcement(api: kubernetes.client.ApiClient) -> str:
 
 
 def verdict(outcomes: list[Outcome]) -> list[str]:
-    """Return what is wrong, in sentences; nothing when all is as it must be."""
+    """Return a sentence for each wrong result; an empty list if all are as expected."""
     forbidden = [each for each in outcomes if not each.connection.open and each.connection.origin != SUBMITTER]
     if forbidden and all(outcome.open for outcome in forbidden):
-        return ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
+        return ["the NetworkPolicies are not enforced: every connection that they forbid is open"]
     return [_wrong(outcome) for outcome in outcomes if not outcome.expected]
 
 
 def _wrong(outcome: Outcome) -> str:
     connection = outcome.connection
     what = f"{connection.origin} → {connection.target}:{connection.port} is {outcome.said}"
-    return f"{what}, and must be {'open' if connection.open else 'closed'}"
+    return f"{what}, but must be {'open' if connection.open else 'closed'}"
 
 
 def _name(origin: Origin, run: str) -> str:
-    # The VPC CNI's agent keeps policies by the pod's name without its last part: no two origins share one.
+    # The VPC CNI's agent stores policies under the pod's name without its last part: each origin needs its own.
     return f"isolation-check-{origin.name}-{run}"
 
 
 def _exit_codes(pod: Any) -> Mapping[str, int]:
-    """Of the containers that have ended, by name."""
+    """Map the name of each ended container to its exit code."""
     statuses = pod.status.container_statuses or []
     return {status.name: status.state.terminated.exit_code for status in statuses if status.state.terminated}
 
 
 def _outcome(connection: Connection, code: int) -> Outcome:
     if code not in _SAID:
-        raise ProbeError(f"the probe {connection.container} of {connection.origin} ended with code {code}")
+        raise ProbeError(f"the probe {connection.container} of {connection.origin} ended with exit code {code}")
     return Outcome(connection, code)

@@ -1,8 +1,8 @@
-"""What `ops isolation-check` tries: from which pods, to what, and what must come of it.
+"""Plan `ops isolation-check`: which pods connect to which targets, and the expected results.
 
-A pod for each place from where somebody could try, and in it a container for each connection, whose exit code is the
-answer: nothing has to be read but the pod's status. Each pod is a Job's, for two reasons: the VPC CNI applies policies
-to pods that have an owner only (EKS user guide, network policies), and Kubernetes removes a finished Job by itself.
+Each origin is a pod, and each of its connections a container whose exit code is the result: reading the pod's status is
+enough. Each pod belongs to a Job, for two reasons: the VPC CNI applies policies only to pods with an owner (EKS user
+guide, network policies), and Kubernetes removes a finished Job automatically.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,18 +29,18 @@ from ops.isolation import probe
 
 SUBMITTER: Final = "submitter"
 LABEL: Final = {"app.kubernetes.io/name": "isolation-check"}
-# Of a finished Job that nobody removed: a laptop that was closed.
+# Kubernetes removes a finished Job after this time if `ops` could not, such as on a closed laptop.
 _FORGOTTEN_SECONDS: Final = 300
 _PROGRAM: Final = Path(probe.__file__)
-# Each runs what it is sent.
+# Each of these ports runs the code that it receives.
 _HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
-# Any that is nobody's on the nodes.
+# A user id that no user of the nodes has.
 _USER: Final = 65532
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection from `origin` to `host`, called `target`, and whether it must be `open` or must not."""
+    """A connection from `origin` to `host` (shown as `target`); `open` says whether it must succeed or fail."""
 
     origin: str
     target: str
@@ -50,13 +50,13 @@ class Connection:
 
     @property
     def container(self) -> str:
-        """Name of the container that tries it."""
+        """The name of the container that tries the connection."""
         return f"{self.target}-{self.port}".replace(".", "-")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A pod of `namespace` that tries `connections`, called `name`: nobody's, but for its `labels`."""
+    """A probe pod in `namespace` that tries `connections`. Only its `labels` give it an identity."""
 
     name: str
     namespace: str
@@ -66,16 +66,16 @@ class Origin:
 
 @dataclass(frozen=True)
 class Head:
-    """Addresses of a RayCluster's head pod and of the node that it runs on."""
+    """The IP addresses of a RayCluster's head pod and of its node."""
 
     address: str
     node: str
 
 
 def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
-    """Return what is tried; `heads` are the RayClusters' by the RayCluster's name.
+    """Return the probe pods; `heads` maps each RayCluster's name to its head.
 
-    That a RayCluster's own pods reach its head, their readiness shows.
+    No probe tests whether a RayCluster's own pods reach its head: their readiness shows it.
     """
     ray = environment.ray.namespace
     places = {"pod-beside-ray": ray, "pod-elsewhere": "default"}
@@ -86,7 +86,7 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
     ]
     own = (
         *_to_heads(SUBMITTER, heads, open_ports=(DASHBOARD_PORT,)),
-        # By its name: that of DNS, too.
+        # By host name, which tests DNS too.
         Connection(SUBMITTER, "kubernetes", "kubernetes.default.svc.cluster.local", 443, open=True),
         Connection(SUBMITTER, "instance-metadata", "169.254.169.254", 80, open=False),
     )
@@ -94,9 +94,9 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
 
 
 def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Origin]:
-    """Yield those that AWS's features for Ray need, where they are on."""
+    """Yield the probe pods for AWS's Ray features that the environment enables."""
     on, name = environment.aws_ray, "pod-of-ray"
-    # Without `ray.io/cluster`: no RayCluster's Service or policy takes the pod for its own.
+    # Without the label `ray.io/cluster`, no RayCluster's Service or policy selects the pod.
     out = [
         Connection(name, f"{cluster}-node", head.node, JOB_MONITORING_PORT, open=True)
         for cluster, head in heads.items()
@@ -113,7 +113,7 @@ def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Or
 
 
 def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float) -> dict[str, Any]:
-    """Return the Job of an origin: no token, no root, nothing writable, gone by itself; times in seconds."""
+    """Return the Job of an origin: no token, no root, read-only, removed automatically. Times are in seconds."""
     pod = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

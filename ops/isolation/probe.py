@@ -1,7 +1,7 @@
-"""Try to open one TCP connection; the exit code says what came of it. `ops isolation-check` runs this text in a pod.
+"""Try to open one TCP connection; the exit code is the result. `ops isolation-check` runs this file's text in a pod.
 
-It reads HOST, PORT and SETTLE, and waits SETTLE seconds first: a network policy reaches a new pod a moment after its
-start. Standard library only: it runs in the controllers' plain Python image.
+It reads HOST, PORT and SETTLE, and first waits SETTLE seconds: a network policy applies to a new pod shortly after the
+pod's start. It uses the standard library only, because it runs in the controllers' plain Python image.
 """
 
 import os
@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 3.0
 
 
 def attempt(host: str, port: int) -> int:
-    """Return what came of one try."""
+    """Return the exit code for one attempt."""
     try:
         with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS):
             return CONNECTED
@@ -30,7 +30,7 @@ def attempt(host: str, port: int) -> int:
 
 
 def main() -> int:
-    """Return the first success, or what came of the last try."""
+    """Try up to three times; return CONNECTED at the first success, else the last attempt's exit code."""
     host, port = os.environ["HOST"], int(os.environ["PORT"])
     time.sleep(float(os.environ["SETTLE"]))
     for _ in range(_TRIES - 1):

@@ -1,6 +1,6 @@
-"""The walkthrough's two ways to submit a job, without a supervisor: Ray's API through a port-forward, and in the head.
+"""Submit jobs without a supervisor, as the walkthrough does: Ray's API through a port-forward, or in the head pod.
 
-A job that is submitted so is lost with the head: nobody submits it again.
+Such a job is lost with its head: nothing resubmits it.
 """
 
 import base64
@@ -25,15 +25,15 @@ _SUBMIT: Final = ("ray", "job", "submit", "--address", "http://127.0.0.1:8265")
 
 
 def head_of(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> str:
-    """Return the head pod of a RayCluster. Raises RunError when none runs."""
+    """Return the name of a RayCluster's head pod. Raises RunError if no head is running."""
     found = heads(core, namespace, cluster)
     if not found:
-        raise RunError(f"RayCluster {cluster} has no head that runs; `ops status` shows why")
+        raise RunError(f"RayCluster {cluster} has no running head; `ops status` shows why")
     return found[0]
 
 
 def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> None:
-    """Raise RunError when the RayCluster's head is a rehearsal's, in which no Ray runs: no job would ever begin."""
+    """Raise RunError if the RayCluster's head is simulated (a rehearsal's): without Ray in it, no job would start."""
     for pod in heads(core, namespace, cluster):
         if simulated := said_of_pod(core, namespace, pod):
             raise RunError(f"no job can run on RayCluster {cluster}: {simulated}")
@@ -42,7 +42,7 @@ def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster:
 def submit(head: Head, request: Request) -> None:
     """Submit a job under the run's name. Raises RunError, HeadUnreachableError and RayApiError."""
     if any(job.get("submission_id") == request.name for job in head.jobs()):
-        raise RunError(f"the run name {request.name} is in use: Ray knows a job of that name")
+        raise RunError(f"the run name {request.name} is in use: Ray has a job with this name")
     runtime_env: dict[str, Any] = {"env_vars": _variables(request)}
     if request.package:
         head.upload(request.package.name, request.package.content)
@@ -51,7 +51,7 @@ def submit(head: Head, request: Request) -> None:
 
 
 def follow(head: Head, name: str, console: Console) -> int:
-    """Show a job's output until it is over; return its exit code. Raises HeadUnreachableError and RayApiError."""
+    """Show a job's output until it ends; return its exit code. Raises HeadUnreachableError and RayApiError."""
     shown = 0
     while True:
         told = 0
@@ -74,7 +74,7 @@ def follow(head: Head, name: str, console: Console) -> int:
 
 
 def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: Request) -> int:
-    """Run `ray job submit` in the head pod, show what it prints, return its exit code. Raises RunError."""
+    """Run `ray job submit` in the head pod, show its output, return its exit code. Raises RunError."""
     package = request.package
     try:
         shell = stream(
@@ -90,7 +90,7 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
         )
     except ApiException as error:
         if simulated := said_of(error):
-            raise RunError(f"the head {namespace}/{pod} does not run it: {simulated}") from error
+            raise RunError(f"the head {namespace}/{pod} cannot run the job: {simulated}") from error
         raise
     if package:
         shell.write_stdin(base64.b64encode(package.content).decode())
@@ -106,12 +106,12 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
         return int(status["details"]["causes"][0]["message"])
     if status.get("status") != "Success":
         message = str(status.get("message") or "the connection ended")
-        raise RunError(f"the head {namespace}/{pod} does not run it: {said_of(message) or message}")
+        raise RunError(f"the head {namespace}/{pod} cannot run the job: {said_of(message) or message}")
     return 0
 
 
 def script(request: Request) -> str:
-    """A line for the head's shell; the package comes in at its standard input, whose end exec cannot tell."""
+    """Return the head's shell command. It reads the package's exact size from stdin, as exec cannot signal its end."""
     variables = {"env_vars": _variables(request)}
     words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(variables)]
     if not request.package:

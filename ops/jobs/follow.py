@@ -1,4 +1,4 @@
-"""A run's output as it comes, from one supervisor's pod to the next, with what the supervisor says in between."""
+"""Stream a run's output across its supervisor pods, with the supervisor's own messages in between."""
 
 import json
 import time
@@ -18,7 +18,7 @@ _ASIDE: Final = {"time", "message", "controller"}
 
 
 def follow(runs: Runs, name: str, console: Console) -> int:
-    """Show the output of a run until it is over; return its exit code. Raises RunError and UnreachableError."""
+    """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
     told = ""
     shown: dict[str, int] = {}
     while True:
@@ -39,7 +39,7 @@ def follow(runs: Runs, name: str, console: Console) -> int:
 
 
 def show(line: str, console: Console) -> None:
-    """Print a line of the output: the job's as it is, the supervisor's as a remark."""
+    """Print a line of the output: a job's line unchanged, a supervisor's message highlighted."""
     said = _said(line)
     if said is None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
@@ -48,7 +48,7 @@ def show(line: str, console: Console) -> None:
 
 
 def _show(runs: Runs, pod: str, shown: dict[str, int], console: Console) -> None:
-    """Print what a pod has told since the last time, until it ends or the connection does."""
+    """Print a pod's new log lines until the pod or the connection ends."""
     known = shown.get(pod, 0)
     try:
         for number, line in enumerate(lines_of(runs.log(pod))):
@@ -56,14 +56,14 @@ def _show(runs: Runs, pod: str, shown: dict[str, int], console: Console) -> None
                 show(line, console)
                 shown[pod] = number + 1
     except (ApiException, urllib3.exceptions.HTTPError) as error:
-        # Not begun, gone, or the API server ended it: the next look tells.
+        # The pod has not started or is gone, or the API server closed the connection: the next poll shows which.
         if isinstance(error, ApiException) and error.status in (401, 403):
             with as_submitter():
                 raise
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines of a text that comes in pieces."""
+    """Yield the lines of a text that arrives in pieces."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")
@@ -73,7 +73,7 @@ def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
 
 
 def _said(line: str) -> dict[str, Any] | None:
-    """What the supervisor says in a line; None for a line of the job."""
+    """Return the supervisor's message in a line as a dict; None if the line is the job's."""
     if not line.startswith("{"):
         return None
     try:
@@ -90,18 +90,18 @@ def _aside(console: Console, message: str, fields: dict[str, Any]) -> None:
 
 
 def _waits(pod: Any) -> str:
-    """Why its pod does not run yet, in the scheduler's or the kubelet's words."""
+    """Return why the supervisor's pod is pending, in the scheduler's or the kubelet's words."""
     for condition in pod.status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":
             return str(condition.message or condition.reason)
     for container in pod.status.container_statuses or []:
         if waiting := container.state.waiting:
             return str(waiting.message or waiting.reason)
-    return "its pod starts"
+    return "its pod is starting"
 
 
 def _exit_code(run: Run, pods: list[Any]) -> int:
-    """What the supervisor wrote down; else that of its last pod."""
+    """Return the exit code that the supervisor recorded, else that of its last pod."""
     code = run.state.get("exit_code")
     if code is not None:
         return int(code)

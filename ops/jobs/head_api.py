@@ -1,4 +1,4 @@
-"""Ray's own API on the head of a RayCluster, through a port-forward as a person would: no other way in is open."""
+"""Call Ray's own API on a RayCluster's head through a port-forward: the network policies allow no other way in."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _UPLOAD_SECONDS: Final = 300
 _HEADERS: Final = {"Content-Type": "application/json", "Connection": "close", "User-Agent": "ray-on-hyperpod"}
 
 ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
-"""Ray's JobStatus of a job that is over; RayJob's jobStatus uses the same words."""
+"""Values of Ray's JobStatus for an ended job; RayJob's jobStatus uses the same values."""
 
 
 class HeadUnreachableError(Exception):
@@ -28,7 +28,7 @@ class HeadUnreachableError(Exception):
 
 
 class RayApiError(Exception):
-    """Ray refuses a request; `status` is HTTP's."""
+    """Ray refuses a request; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"Ray answers {status}: {message}")
@@ -36,7 +36,7 @@ class RayApiError(Exception):
 
 
 def heads(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> list[str]:
-    """Return the pods that are the RayCluster's head and run: one, or none."""
+    """Return the names of the RayCluster's running head pods: one or none."""
     selector = f"ray.io/cluster={cluster},ray.io/node-type=head"
     found = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     return [
@@ -45,7 +45,7 @@ def heads(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> li
 
 
 class Head:
-    """Requests to one head pod. Every method raises HeadUnreachableError and RayApiError."""
+    """Sends requests to one head pod. Every method raises HeadUnreachableError and RayApiError."""
 
     def __init__(self, core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> None:
         self._core = core
@@ -54,25 +54,25 @@ class Head:
         self.name = f"{namespace}/{pod}"
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Ray's JobDetails of all jobs."""
+        """Return Ray's JobDetails of all jobs."""
         listed: list[dict[str, Any]] = self._json("GET", "/api/jobs/")
         return listed
 
     def job(self, submission_id: str) -> dict[str, Any]:
-        """Ray's JobDetails of one."""
+        """Return Ray's JobDetails of one job."""
         details: dict[str, Any] = self._json("GET", f"/api/jobs/{submission_id}")
         return details
 
     def submit(self, request: dict[str, Any]) -> None:
-        """Start a job; Ray refuses a submission id that it knows."""
+        """Start a job; Ray refuses a known submission id."""
         self._json("POST", "/api/jobs/", json.dumps(request).encode())
 
     def stop(self, submission_id: str) -> None:
-        """Ask for a job's end."""
+        """Request the stop of a job."""
         self._json("POST", f"/api/jobs/{submission_id}/stop")
 
     def upload(self, package: str, content: bytes) -> None:
-        """Bring a package (`name.zip`) there, unless it is."""
+        """Upload a package (`name.zip`) unless Ray has it."""
         path = f"/api/packages/gcs/{package}"
         try:
             self._request("GET", path)
@@ -82,10 +82,10 @@ class Head:
             self._request("PUT", path, content, seconds=_UPLOAD_SECONDS)
 
     def tail(self, submission_id: str) -> Iterator[str]:
-        """Yield a job's output from its beginning as it comes, until its end or that of the connection."""
-        # The library has no types for what is called.
+        """Stream a job's output from its beginning, until the job or the connection ends."""
+        # The library has no types for these calls.
         client: Any = websocket.WebSocket()
-        with self._forwarded("tell more", websocket.WebSocketException) as connection:
+        with self._forwarded("show the job's output", websocket.WebSocketException) as connection:
             connection.settimeout(REQUEST_TIMEOUT[1])
             client.connect(
                 f"ws://localhost/api/jobs/{submission_id}/logs/tail",
@@ -97,7 +97,7 @@ class Head:
             while text := client.recv():
                 yield str(text)
         except (websocket.WebSocketException, OSError):
-            # It ends with the answer to Ray's farewell, which Ray does not wait for.
+            # Ray closes the connection without waiting for the reply to its close frame.
             return
         finally:
             client.shutdown()
@@ -124,14 +124,14 @@ class Head:
 
     @contextmanager
     def _forwarded(self, what: str, failure: type[Exception]) -> Iterator[Any]:
-        """Yield a connection with the head's dashboard; raises HeadUnreachableError, naming `what`, if it fails."""
+        """Yield a connection to the head's dashboard. Raises HeadUnreachableError, with `what` in its message."""
         forward: Any = None
         try:
             connect = self._core.connect_get_namespaced_pod_portforward
             forward = portforward(connect, self._pod, self._namespace, ports=str(_DASHBOARD))
             yield forward.socket(_DASHBOARD)
         except (ApiException, OSError, failure) as error:
-            # The node's own words come on a channel of their own, before the connection ends.
+            # The kubelet sends its error on a separate channel before the connection ends.
             said = forward.error(_DASHBOARD) if forward else None
             raise HeadUnreachableError(f"the head {self.name} does not {what}: {_reason(said or error)}") from error
 
@@ -140,5 +140,5 @@ def _reason(error: Exception | str) -> str:
     if simulated := said_of(error):
         return simulated
     told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
-    # The web socket's own text goes on with the answer's headers.
+    # The web socket's error text ends with the answer's headers.
     return told.partition(" -+-+- ")[0]

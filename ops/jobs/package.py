@@ -1,4 +1,4 @@
-"""What a job starts: its command line, and the folder that travels with it as its working directory."""
+"""Prepare a job: its command line, and the folder that is uploaded as its working directory."""
 
 import hashlib
 import io
@@ -13,40 +13,40 @@ from typing import Final
 from config.suggest import did_you_mean
 
 JOBS: Final = Path(__file__).resolve().parents[2] / "ray_jobs"
-"""The project's own jobs."""
+"""The folder of the project's own jobs."""
 
 LARGEST: Final = 1_000_000
-"""Bytes of a package: it travels in a ConfigMap, which Kubernetes limits to 1 MiB, and so outlives the head."""
+"""Most bytes of a package. A ConfigMap, limited to 1 MiB by Kubernetes, carries it so that it outlives the head."""
 
-# No code packs that well: such a file is not even read.
+# No code compresses that well: a larger file is not even read.
 _HOPELESS: Final = 50 * LARGEST
-# What tells a job of ray_jobs from the modules that jobs import.
+# A file of ray_jobs with this text is a job; the others are modules that jobs import.
 _STARTS: Final = 'if __name__ == "__main__":'
 _NEVER: Final = (".git", "__pycache__", "*.pyc", ".venv", "node_modules", ".ipynb_checkpoints", ".mypy_cache")
-# The first that a zip file can say: what was packed, and not when, makes the name.
+# The earliest time in a zip file: the package's name must depend on its content, not on the time.
 _NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class EntryError(Exception):
-    """There is nothing to be submitted; the message says why."""
+    """The job cannot be submitted; the message says why."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A zip file under Ray's own name for it: a package is known by what is in it."""
+    """A zip file under Ray's own name for it, a hash of its content."""
 
     name: str
     content: bytes
 
     @property
     def uri(self) -> str:
-        """As a runtime environment names it."""
+        """The package's address in a runtime environment."""
         return f"gcs://{self.name}"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`command` is a line for the shell, `title` what a run is called after."""
+    """What a job starts: `command` is a shell command, `title` the first part of the run's default name."""
 
     command: str
     title: str
@@ -56,9 +56,14 @@ class Entry:
 def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
     """Return what `ops job submit JOB -- WORDS` starts.
 
-    JOB is a Python file of `ray_jobs/` (with or without .py) or a local one, WORDS its arguments; without JOB, WORDS
-    is a whole command. `folder` is the working directory: by default the file's own, for a command none. Raises
-    EntryError.
+    Args:
+        job: A Python file of `ray_jobs/` (.py is optional) or a local one.
+        words: The arguments of the file; without `job`, the whole command.
+        folder: The working directory. Default: the file's folder; for a command, none.
+        exclude: Patterns of names or paths in `folder` that are not uploaded.
+
+    Raises:
+        EntryError: The file or the folder does not exist, or the package is too large.
     """
     if folder is not None and not folder.is_dir():
         raise EntryError(f"--working-dir {folder}: there is no such folder")
@@ -73,7 +78,10 @@ def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: S
 
 
 def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Package:
-    """Zip a folder without what `exclude` names (patterns of names or of paths). Raises EntryError."""
+    """Zip a folder without the files that `exclude` matches (patterns of names or paths).
+
+    Raises EntryError if the package is too large, or without the file `wanted`.
+    """
     buffer, largest = io.BytesIO(), (0, "")
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _files(folder, folder, (*_NEVER, *exclude)):
@@ -89,21 +97,21 @@ def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Pa
             if buffer.tell() > LARGEST:
                 raise _too_large(folder, largest[1])
     if wanted:
-        raise EntryError(f"--exclude leaves {wanted.name} itself out")
+        raise EntryError(f"--exclude matches {wanted.name} itself")
     content = buffer.getvalue()
     return Package(f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:16]}.zip", content)
 
 
 def _too_large(folder: Path, largest: str) -> EntryError:
     return EntryError(
-        f"{folder} is larger than {LARGEST / 1e6:g} MB when packed (largest: {largest}): leave data out with "
-        "--exclude, choose another --working-dir, or start code that lies on the file system"
+        f"{folder} is larger than {LARGEST / 1e6:g} MB when packed (largest: {largest}). Fix: leave data out with "
+        "--exclude, choose another --working-dir, or start code from the shared file system"
     )
 
 
 def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
     if not words:
-        raise EntryError("nothing to submit: name a Python file, or a command after `--`")
+        raise EntryError("nothing to submit: give a Python file, or a command after `--`")
     for word in words:
         path = Path(word)
         if path.suffix == ".py" and not path.is_absolute() and not (folder and (folder / path).is_file()):

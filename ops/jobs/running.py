@@ -1,4 +1,4 @@
-"""Which jobs run on a RayCluster: RayJob objects, and what the head itself says."""
+"""Find the jobs on a RayCluster: RayJob objects, and the jobs that the head lists."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,13 @@ from ops.clients import REQUEST_TIMEOUT
 from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
 
 Jobs = Callable[[str, str], list[str]]
-"""Takes a RayCluster's namespace and name, returns the jobs that run there."""
+"""Takes a RayCluster's namespace and name, returns its running jobs."""
 
 
 def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
-    """Jobs that run or wait on the RayCluster: RayJobs by name, others by what they were submitted as.
+    """Return the running and waiting jobs of the RayCluster: RayJobs by name, others by submission id.
 
-    Raises HeadUnreachableError when there is a head and it does not answer.
+    Raises HeadUnreachableError if a head exists and does not answer.
     """
     found = [f"RayJob {name}" for name in _ray_jobs(api, namespace, cluster)]
     core = kubernetes.client.CoreV1Api(api)

@@ -1,4 +1,4 @@
-"""Supervised runs: each is a Kubernetes Job, made from the template that the ray stack deployed."""
+"""Create, list and stop supervised runs: each is a Kubernetes Job made from the ray stack's template."""
 
 import base64
 import json
@@ -19,21 +19,21 @@ from ops.jobs.package import Package
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
 _CONFLICT_SECONDS: Final = 30
-# To connect, and until a job that says nothing is asked for anew.
+# Seconds to connect, and seconds without output after which the log is requested again.
 _SILENCE: Final = (REQUEST_TIMEOUT[0], 3600)
 _DONE: Final = {"Complete", "Failed"}
 
 as_submitter: Final = partial(in_plain_words, "access.submitters")
-"""`in_plain_words` for what those who submit may do."""
+"""`in_plain_words` for requests that `access.submitters` allows."""
 
 
 class RunError(Exception):
-    """It cannot be done; the message says why, and nothing was submitted."""
+    """The request is refused; the message says why. Nothing was submitted."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A run that is wanted; `storage` is what RUN_STORAGE tells the job."""
+    """A run to create; `storage` is the job's RUN_STORAGE."""
 
     name: str
     cluster: str
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is there; `state` is what its supervisor wrote down last, empty before it began."""
+    """An existing run; `state` is what its supervisor recorded last, empty before the supervisor starts."""
 
     name: str
     cluster: str
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def phase(self) -> str:
-        """What it does, in a word or two."""
+        """The run's state in a word or two."""
         return str(self.state.get("phase") or ("failed" if self.finished else "starting"))
 
 
@@ -72,7 +72,10 @@ class Runs:
         self._leases = kubernetes.client.CoordinationV1Api(api)
 
     def cluster(self, wanted: str | None) -> str:
-        """Return the RayCluster that is meant. Raises RunError when none is, or several can be."""
+        """Return the RayCluster `wanted`, or the only one if it is None.
+
+        Raises RunError if `wanted` does not exist, or if it is None and there is not exactly one RayCluster.
+        """
         custom = kubernetes.client.CustomObjectsApi(self._api)
         listed = custom.list_namespaced_custom_object(
             "ray.io", "v1", self._namespace, "rayclusters", _request_timeout=REQUEST_TIMEOUT
@@ -81,13 +84,13 @@ class Runs:
         if not names:
             raise RunError(f"there is no RayCluster in namespace {self._namespace}: deploy the ray stack")
         if wanted is None and len(names) > 1:
-            raise RunError(f"there are several RayClusters, choose one: --cluster {' | '.join(names)}")
+            raise RunError(f"there are several RayClusters. Fix: choose one with --cluster {' | '.join(names)}")
         if wanted is not None and wanted not in names:
-            raise RunError(f"there is no RayCluster {wanted} in namespace {self._namespace}; there: {', '.join(names)}")
+            raise RunError(f"namespace {self._namespace} has no RayCluster {wanted}. Allowed: {', '.join(names)}")
         return wanted or names[0]
 
     def create(self, request: Request, *, again: bool) -> None:
-        """Make the run's Job. `again` goes on with one of this name that is over. Raises RunError."""
+        """Create the run's Job; `again` resumes an ended run of the same name. Raises RunError."""
         first = self._make_room(request.name, again=again)
         job = self._job(request, first)
         try:
@@ -104,7 +107,7 @@ class Runs:
                 raise
 
     def get(self, name: str) -> Run:
-        """Return a run. Raises RunError when there is none of this name."""
+        """Return a run. Raises RunError if no run has this name."""
         try:
             job = self._batch.read_namespaced_job(name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
         except ApiException as error:
@@ -112,7 +115,7 @@ class Runs:
                 raise
             job = None
         if job is None or (job.metadata.labels or {}).get(RUN_LABEL) != name:
-            raise RunError(f"there is no run {name} in namespace {self._namespace}; `ops job list` shows those there")
+            raise RunError(f"namespace {self._namespace} has no run {name}; `ops job list` shows its runs")
         return _run(job, self._state(name))
 
     def all(self) -> list[Run]:
@@ -126,20 +129,20 @@ class Runs:
         return [_run(job, states.get(job.metadata.name, {})) for job in jobs]
 
     def stop(self, name: str) -> None:
-        """Ask for the end of a run: its supervisor stops what Ray runs of it. Raises RunError."""
+        """Request the stop of a run; its supervisor stops the job on Ray. Raises RunError."""
         if self.get(name).finished:
-            raise RunError(f"the run {name} is over")
+            raise RunError(f"the run {name} has already ended")
         body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
         self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
 
     def delete(self, name: str) -> None:
-        """Delete a run's Job, and with it all that belongs to it."""
+        """Delete a run's Job and the objects that it owns."""
         self._batch.delete_namespaced_job(
             name, self._namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
         )
 
     def pods(self, name: str) -> list[Any]:
-        """Return the pods of a run's supervisors, oldest first."""
+        """Return a run's supervisor pods, oldest first."""
         selector = f"batch.kubernetes.io/job-name={name}"
         pods: list[Any] = self.core.list_namespaced_pod(
             self._namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
@@ -147,7 +150,7 @@ class Runs:
         return sorted(pods, key=lambda pod: pod.metadata.creation_timestamp)
 
     def log(self, pod: str) -> Iterable[bytes]:
-        """Follow what a supervisor prints; yields pieces until its end."""
+        """Stream a supervisor's log in pieces until its end."""
         response = self.core.read_namespaced_pod_log(
             pod, self._namespace, follow=True, _preload_content=False, _request_timeout=_SILENCE
         )
@@ -155,7 +158,7 @@ class Runs:
         return pieces
 
     def _make_room(self, name: str, *, again: bool) -> int:
-        """Return the number of the first attempt."""
+        """Delete an ended run of this name if `again`; return the number of the new run's first attempt."""
         try:
             run = self.get(name)
         except RunError:
@@ -163,7 +166,7 @@ class Runs:
         if not run.finished:
             raise RunError(f"the run {name} is in use ({run.phase}): `ops job logs {name}` shows it")
         if not again:
-            raise RunError(f"the run {name} is over ({run.phase}): --again goes on with it, or choose another --name")
+            raise RunError(f"the run {name} has ended ({run.phase}): resume it with --again, or choose another --name")
         self.delete(name)
         return int(run.state.get("attempt", 0)) + 1
 
@@ -199,7 +202,7 @@ class Runs:
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
     def _bring(self, name: str, package: Package, uid: str) -> None:
-        """Put the package where the supervisor's pod waits for it; it goes with the Job."""
+        """Create the ConfigMap with the package that the supervisor's pod waits for; the Job owns it."""
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
         body = {
             "metadata": {"name": _config_map(name), "ownerReferences": [owner]},
@@ -212,7 +215,7 @@ class Runs:
                 self.core.create_namespaced_config_map(self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
                 return
             except ApiException as error:
-                # That of a run which went just now is there until it is collected.
+                # The ConfigMap of a run deleted just now exists until Kubernetes has collected it.
                 if error.status != 409 or time.monotonic() > deadline:
                     raise
             time.sleep(0.5)

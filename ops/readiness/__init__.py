@@ -1,1 +1,1 @@
-"""Looks at clusters, nodes and workloads, and says what is not ready and why."""
+"""Read the state of clusters, nodes and workloads, and say what is not ready and why."""

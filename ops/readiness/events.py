@@ -1,4 +1,4 @@
-"""Why an instance group is not filled: HyperPod tells it in cluster events, and nowhere else."""
+"""Read why an instance group lacks nodes: only HyperPod's cluster events say it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,11 +11,11 @@ _LOOKED_AT: Final = 50
 
 
 def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
-    """The newest thing that happened to the group as a whole, or went wrong in it; empty when nothing is told.
+    """Return the newest error of the group, or news about the group as a whole; "" if there is none.
 
-    Under Continuous provisioning a shortage does not fail the cluster: it stays InService and tries again. The text
-    is in DescribeClusterEvent alone. What single nodes did well would hide it, and warnings come by the dozen while a
-    group is scaled, so that neither counts. Clusters without Continuous provisioning have no events.
+    Under Continuous provisioning a shortage does not fail the cluster: it stays InService and retries. Only
+    DescribeClusterEvent returns the reason. Two kinds of events would hide it and are skipped: successes of single
+    nodes, and warnings (dozens while a group is scaled). Clusters without Continuous provisioning have no events.
     """
     if cluster.get("NodeProvisioningMode") != "Continuous":
         return ""

@@ -1,4 +1,4 @@
-"""One line of what `ops wait` looks at, and how much of it is asked for."""
+"""The rows that `ops wait` shows, and what it requires of them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """FAILED is what no waiting mends."""
+    """The state of an item. FAILED means that waiting will not help."""
 
     READY = "ready"
     WAITING = "waiting"
@@ -16,10 +16,10 @@ class State(StrEnum):
 
 
 class Require(StrEnum):
-    """How much is asked for.
+    """What `ops wait` requires.
 
-    ALL is what the environment says. MIN is what training can begin with: `min_count` nodes of each instance group
-    (one when it has none), `min_replicas` workers of each worker group. NONE is a report.
+    ALL is everything in the environment. MIN is enough for training to start: `min_count` nodes of each instance group
+    (one if it is not set), `min_replicas` workers of each worker group. NONE only reports.
     """
 
     ALL = "all"
@@ -29,7 +29,7 @@ class Require(StrEnum):
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that has to be ready; `detail` is the figure or the reason a person reads."""
+    """One thing that must become ready; `detail` is a figure or a reason for people to read."""
 
     kind: str
     name: str
@@ -38,17 +38,17 @@ class Item:
 
 
 def clock(moment: datetime) -> str:
-    """The time of day in UTC: the AWS SDK gives moments in the operator's own time zone."""
+    """Return the time of day in UTC: the AWS SDK returns times in the operator's own time zone."""
     return f"{moment.astimezone(UTC):%H:%M} UTC"
 
 
 def counts(counter: Counter[str]) -> str:
-    """Say how many of each there are, the most first."""
+    """Format a counter, largest first, such as `3 Running, 1 Pending`."""
     return ", ".join(f"{count} {what}" for what, count in counter.most_common())
 
 
 def spoken(reasons: Mapping[str, str], limit: int = 2) -> list[str]:
-    """Say who gives which reason, each reason once; at most `limit` reasons, and nothing for an empty one."""
+    """Return a line for each distinct reason, by how many names give it; at most `limit`, empty reasons skipped."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         if reason:

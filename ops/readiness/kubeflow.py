@@ -1,7 +1,7 @@
-"""What an existing EKS cluster has of Kubeflow, which HyperPod's chart would bring a second time.
+"""Find parts of Kubeflow in an existing EKS cluster that HyperPod's chart would install again.
 
-Helm takes over nothing that is not its own: such an installation fails, and changes nothing. What the release brought
-itself is not looked at: it goes with the release.
+Helm does not adopt foreign objects: such an installation fails and changes nothing. Parts that the release itself
+installed are skipped.
 """
 
 import json
@@ -27,7 +27,7 @@ _LEFT_OUT: Final[Mapping[KubeflowPart, str]] = {
     "mpi-operator": "the release then leaves out its MPI operator; the pinned chart has no switch for its "
     "namespace alone",
 }
-# Those of the chart's `crds/` carry no mark of their release; the MPI operator's is one of its templates.
+# CRDs of the chart's `crds/` carry no mark of their release. The MPI operator's CRD is a template and does.
 _KINDS: Final[Mapping[str, KubeflowPart]] = {
     "mxjobs.kubeflow.org": "training-operator",
     "paddlejobs.kubeflow.org": "training-operator",
@@ -36,14 +36,14 @@ _KINDS: Final[Mapping[str, KubeflowPart]] = {
     "xgboostjobs.kubeflow.org": "training-operator",
     "mpijobs.kubeflow.org": "mpi-operator",
 }
-# Definitions with their schemas would be megabytes.
+# CRDs with their schemas would be megabytes.
 _ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 
 _Metadata = Mapping[str, Any]
 
 
 def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Finding]:
-    """Yield a warning for each part that the cluster has and the environment does not list. Raises UnreachableError."""
+    """Yield a warning for each part that the cluster has but the environment omits. Raises UnreachableError."""
     existing = environment.eks.existing
     if existing is None:
         return
@@ -53,24 +53,24 @@ def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iter
         if part not in existing.kubeflow:
             yield Finding(
                 *(KEY, in_words(existing.kubeflow)),
-                f"EKS cluster {existing.name} has {', '.join(things)}, which HyperPod's chart would bring: its "
-                "installation would fail",
-                "what the cluster has of Kubeflow (docs/operate/existing-eks.md)",
+                f"EKS cluster {existing.name} has {', '.join(things)}, which HyperPod's chart would install "
+                "again: its installation would fail",
+                "the parts of Kubeflow that the cluster has (docs/operate/existing-eks.md)",
                 f"add {part} to {KEY}: {_LEFT_OUT[part]}",
                 severity=Severity.WARNING,
             )
 
 
 def _foreign(api: kubernetes.client.ApiClient) -> dict[KubeflowPart, list[str]]:
-    """Return what is not of our release, by part."""
+    """Map each part to its namespaces and CRDs that our release did not install."""
     namespaces = _metadata(kubernetes.client.CoreV1Api(api).list_namespace)
     kinds = _metadata(kubernetes.client.ApiextensionsV1Api(api).list_custom_resource_definition)
     found: dict[KubeflowPart, list[str]] = {}
     installed = any(_is_ours(each) for each in namespaces if each["name"] in _NAMESPACES)
-    for what, parts, listed in (("namespace", _NAMESPACES, namespaces), ("kind", _KINDS, kinds)):
+    for what, parts, listed in (("namespace", _NAMESPACES, namespaces), ("CRD", _KINDS, kinds)):
         for each in listed:
             part = parts.get(each["name"])
-            # Kinds without a mark are those of our release, where it is installed.
+            # If our release is installed, CRDs without a mark are its own.
             if part and not _is_ours(each) and not (part == "training-operator" and installed):
                 found.setdefault(part, []).append(f"{what} {each['name']}")
     return found
@@ -82,5 +82,5 @@ def _is_ours(metadata: _Metadata) -> bool:
 
 def _metadata(list_all: Any) -> Sequence[_Metadata]:
     answer = list_all(_preload_content=False, _headers=_ONLY_METADATA, _request_timeout=REQUEST_TIMEOUT)
-    # An empty list of metadata is null.
+    # The API server returns an empty list of metadata as null.
     return [item["metadata"] for item in json.loads(answer.data)["items"] or ()]

@@ -1,4 +1,4 @@
-"""The HyperPod cluster, its instance groups, and their nodes as Kubernetes sees them."""
+"""Read the state of the HyperPod cluster, its instance groups and their Kubernetes nodes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from ops.readiness.item import Item, Require, State, clock, counts, spoken
 Answer = Mapping[str, Any]
 
 _LOST: Final = "not Ready"
-# Of BatchReplaceClusterNodes, in one call.
+# Most node ids in one call of BatchReplaceClusterNodes.
 _MOST_IDS: Final = 25
 
 CHECKING: Final = "DeepHealthCheckInProgress"
@@ -26,7 +26,7 @@ CHECKING: Final = "DeepHealthCheckInProgress"
 
 
 def hyperpod(environment: Environment, sagemaker: Any, require: Require) -> Iterator[Item]:
-    """The cluster, then each of its groups."""
+    """Yield the cluster, then each of its instance groups."""
     name = environment.hyperpod.cluster_name
     try:
         cluster = sagemaker.describe_cluster(ClusterName=name)
@@ -51,7 +51,7 @@ def hyperpod(environment: Environment, sagemaker: Any, require: Require) -> Iter
 
 
 def list_nodes(sagemaker: Any, cluster: str) -> list[Answer]:
-    """Every node of the cluster, as ListClusterNodes tells it."""
+    """Return every node of the cluster, as ListClusterNodes describes it."""
     pages = sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster)
     return [node for page in pages for node in page["ClusterNodeSummaries"]]
 
@@ -65,9 +65,9 @@ def _group(
     sagemaker: Any,
     require: Require,
 ) -> Item:
-    """The group's count, its nodes' states, and the last word of its events while nodes are missing.
+    """Return the group's count and its nodes' states; while nodes are missing, also the reason from its events.
 
-    CurrentCount counts nodes in deep health checks too, so that it alone does not say ready.
+    CurrentCount also counts nodes in deep health checks, so it does not prove that the group is ready.
     """
     current, target = group["CurrentCount"], group["TargetCount"]
     statuses = Counter(node["InstanceStatus"]["Status"] for node in nodes)
@@ -89,18 +89,18 @@ def _group(
 
 
 def least_nodes(group: InstanceGroup) -> int:
-    """How many nodes `--require min` asks for."""
+    """Return how many nodes `--require min` needs."""
     return min(group.count, group.min_count or 1)
 
 
 def _since(nodes: Sequence[Answer]) -> list[str]:
-    """When the node that has been on its way longest was launched: deep health checks may take hours."""
+    """Return when the oldest node in progress was launched: deep health checks may take hours."""
     underway = [n["LaunchTime"] for n in nodes if n["InstanceStatus"]["Status"] in {"Pending", CHECKING}]
     return [f"launched from {clock(min(underway))}"] if underway else []
 
 
 def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
-    """Each group's nodes that pods can run on."""
+    """Yield how many nodes of each group can run pods."""
     core = kubernetes.client.CoreV1Api(api)
     for group in environment.hyperpod.instance_groups:
         selector = f"{INSTANCE_GROUP_LABEL}={group.name}"
@@ -121,16 +121,16 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
 
 
 def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[str]) -> str:
-    """How lost nodes come back (AWS docs, sagemaker-hyperpod-eks-prerequisites: no CPU node does so by itself)."""
+    """Return how lost nodes are replaced (AWS docs, sagemaker-hyperpod-eks-prerequisites: CPU nodes only by hand)."""
     by_itself = environment.hyperpod.node_recovery == "Automatic" and group.type.accelerators
     ids = " ".join(name.removeprefix("hyperpod-") for name in lost[:_MOST_IDS])
     command = f"aws sagemaker batch-replace-cluster-nodes --cluster-name {environment.hyperpod.cluster_name}"
-    lead = "HyperPod replaces it by itself, or at once" if by_itself else "HyperPod does not replace it by itself"
-    return f"{lead}: `{command} --node-ids {ids}`"
+    lead = "HyperPod replaces it automatically" if by_itself else "HyperPod does not replace it automatically"
+    return f"{lead}; to replace it now: `{command} --node-ids {ids}`"
 
 
 def _hindrance(node: Any) -> str:
-    """What keeps pods from a node; empty when nothing does."""
+    """Return why pods cannot run on a node, or ""."""
     labels = node.metadata.labels
     if labels.get(DEEP_HEALTH_LABEL) == "InProgress":
         return "in deep health checks"

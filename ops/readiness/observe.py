@@ -1,6 +1,6 @@
-"""What an environment is made of when it runs, item by item, with the reason for each that is not ready.
+"""Read the state of a deployed environment, item by item, with a reason for each that is not ready.
 
-CloudFormation does not wait for nodes, deep health checks, capacity or the image (docs/adr/0002): this does.
+CloudFormation does not wait for nodes, deep health checks, capacity or the image (docs/adr/0002): `ops wait` does.
 """
 
 from config import Environment
@@ -13,10 +13,10 @@ from ops.readiness.workloads import claim, ray_clusters, reaper
 
 
 def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
-    """Return the state of the HyperPod cluster and its groups, of the image, the volume, the reaper, the RayClusters.
+    """Return the state of the HyperPod cluster, its groups, the image, the volume, the reaper and the RayClusters.
 
-    `require` says what an item needs to be ready; NONE asks like ALL. Raises UnreachableError when one of the APIs
-    refuses, and NoAnswerError when asking again may help.
+    `require` says what an item needs to be ready; NONE means the same as ALL here. Raises UnreachableError if an API
+    refuses a request, and NoAnswerError if a retry may help.
     """
     with in_plain_words():
         return [

@@ -1,4 +1,4 @@
-"""The Jobs that a deployment starts and does not wait for: the build of the Ray image, the owner of its directory."""
+"""Read the state of Jobs that a deployment does not wait for: the Ray image's build, and its directory's owner."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,10 +17,10 @@ LOG_LINES: Final = 20
 
 
 def image(environment: Environment, clients: Clients) -> Item:
-    """The newest build of the Ray image; a changed image is another Job. One that exists is not looked at."""
+    """Return the state of the newest build of the Ray image (each image has its own Job); an image.uri is ready."""
     name = environment.image.repository
     if name is None:
-        return Item("Ray image", str(environment.image.uri), State.READY, "exists: nothing is built")
+        return Item("Ray image", str(environment.image.uri), State.READY, "image.uri is set: there is nothing to build")
     job = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
     if job is None:
         return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
@@ -41,24 +41,24 @@ def _again(environment: Environment) -> str:
 
 
 def directory(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
-    """The directory of the file system that belongs to Ray's user."""
+    """Return the state of Ray's directory on the file system, which must belong to Ray's user."""
     path = f"{environment.fsx.mount_path}/{RAY_DIRECTORY}"
     job = newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)
     if job is None:
         return Item("directory", path, State.WAITING, "no Job: deploy the ray stack")
-    state, told = progress(api, job, running="its Job runs")
+    state, told = progress(api, job, running="its Job is running")
     return Item("directory", path, state, "; ".join(told) if told else "belongs to Ray's user")
 
 
 def newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -> Any:
-    """Return the newest Job of the namespace whose name begins with the prefix; None where there is none."""
+    """Return the namespace's newest Job whose name starts with the prefix, or None."""
     listed = kubernetes.client.BatchV1Api(api).list_namespaced_job(namespace, _request_timeout=REQUEST_TIMEOUT).items
     jobs = [job for job in listed if job.metadata.name.startswith(prefix)]
     return max(jobs, key=lambda job: job.metadata.creation_timestamp, default=None)
 
 
 def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tuple[State, list[str]]:
-    """Return how far a Job is, and why it is no further; nothing is told of one that is complete."""
+    """Return a Job's state and the reasons for it; a complete Job has no reasons."""
     conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
     if "Complete" in conditions:
         return State.READY, []
@@ -68,7 +68,7 @@ def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tup
         return State.FAILED, [failed.message or failed.reason, logs]
     told = [running if job.status.active else "not started"]
     if job.status.failed:
-        told.append(f"{job.status.failed} failed before, {logs}")
+        told.append(f"failed attempts: {job.status.failed}, {logs}")
     core, selector = kubernetes.client.CoreV1Api(api), f"batch.kubernetes.io/job-name={name}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     told += spoken({pod.metadata.name: hindrance(pod) for pod in pods if pod.status.phase == "Pending"})
@@ -76,7 +76,7 @@ def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tup
 
 
 def pushed(repository: str, tag: str, ecr: Any) -> str | None:
-    """Say what the image of that tag in the registry is; None where the registry has none."""
+    """Describe the registry's image of this tag; None if the registry has none."""
     try:
         [found] = ecr.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
     except ClientError as error:
@@ -88,7 +88,7 @@ def pushed(repository: str, tag: str, ecr: Any) -> str | None:
 
 
 def end_of_log(build: Mapping[str, str], s3: Any) -> str:
-    """Return the last lines of a failed build, which its report has put to S3."""
+    """Return the last log lines of a failed build, which its container `report` has uploaded to S3."""
     address = build["LOG"]
     bucket, _, key = address.removeprefix("s3://").partition("/")
     try:
@@ -100,7 +100,7 @@ def end_of_log(build: Mapping[str, str], s3: Any) -> str:
 
 
 def variables(job: Any) -> dict[str, str]:
-    """Return the variables of a Job's containers."""
+    """Return the environment variables of all containers of a Job."""
     spec = job.spec.template.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
     return {entry.name: entry.value for each in containers for entry in each.env or ()}

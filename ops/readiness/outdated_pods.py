@@ -1,7 +1,7 @@
-"""Ray pods that KubeRay 1.2.0 leaves alone although their RayCluster was changed: nothing here calls an API.
+"""Find Ray pods that KubeRay 1.2.0 keeps although their RayCluster has changed. Nothing here calls an API.
 
-It counts the pods of each group in the spec, so that a changed template reaches new pods only, and pods of a group
-that was removed or renamed run on (raycluster_controller.go, reconcilePods).
+KubeRay only counts the pods of each group in the spec: a changed template affects new pods only, and pods of a removed
+or renamed group keep running (raycluster_controller.go, reconcilePods).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,22 +16,22 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Outdated:
-    """Pods that are not about to end: `old` have another template than their group, `orphans` a group that is gone."""
+    """Pods that are not terminating: `old` differ from their group's template, `orphans` belong to a removed group."""
 
     old: tuple[Any, ...]
     orphans: tuple[Any, ...]
 
     def said(self) -> Iterator[str]:
-        """What a person reads of each kind, if there are any."""
+        """Yield a phrase for the old pods and one for the orphans, if there are any."""
         if self.old:
-            yield f"{counted(self.old)} of an old template"
+            yield f"{counted(self.old)} with an old template"
         if self.orphans:
             groups = ", ".join(sorted({_group(pod) for pod in self.orphans}))
-            yield f"{counted(self.orphans)} of a group that is gone ({groups})"
+            yield f"{counted(self.orphans)} of a removed group ({groups})"
 
 
 def outdated(cluster: Json, pods: Sequence[Any]) -> Outdated:
-    """Sort out the RayCluster's pods. Of a group that carries no hash (applied by others) no pod is old."""
+    """Return the RayCluster's outdated pods. In a group without a hash (applied by others) no pod counts as old."""
     spec = cluster.get("spec", {})
     workers = {group["groupName"]: template_of(group) for group in spec.get("workerGroupSpecs", [])}
     head = template_of(spec["headGroupSpec"]) if "headGroupSpec" in spec else None
@@ -49,12 +49,12 @@ def outdated(cluster: Json, pods: Sequence[Any]) -> Outdated:
 
 
 def is_suspended(cluster: Json) -> bool:
-    """Whether it shall have no pods. Its `status.state` says so for a while after it was resumed, too."""
+    """Return whether the RayCluster is suspended. Its `status.state` still says so for a while after a resume."""
     return bool(cluster.get("spec", {}).get("suspend"))
 
 
 def counted(pods: Sequence[Any]) -> str:
-    """How many pods."""
+    """Return the number of pods in words, such as `1 pod`."""
     return f"{len(pods)} pod{'' if len(pods) == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Pods of a rehearsal in which nothing runs: its nodes refuse to reach into them, with a sentence."""
+"""Recognise a rehearsal's simulated pods: a request into them is refused with a fixed sentence."""
 
 import re
 from typing import Final
@@ -14,14 +14,14 @@ _SENTENCE: Final = re.compile(
 
 
 def said_of(error: BaseException | str) -> str:
-    """Return what a rehearsal's node (podserver) says of a simulated pod; empty for anything else."""
+    """Return the sentence of a rehearsal's node (podserver) about a simulated pod; "" for any other error."""
     texts = (error.reason, error.body, str(error)) if isinstance(error, ApiException) else (str(error),)
     found = next((match for text in texts if text and (match := _SENTENCE.search(str(text)))), None)
     return found[0] if found else ""
 
 
 def said_of_pod(core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> str:
-    """Return the same of a pod, by asking for its log; empty for a pod that runs or cannot be asked."""
+    """Return the same sentence about a pod by requesting its log; "" if the pod runs or does not answer."""
     try:
         core.read_namespaced_pod_log(pod, namespace, limit_bytes=1, _request_timeout=REQUEST_TIMEOUT)
     except ApiException as error:

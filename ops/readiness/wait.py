@@ -1,4 +1,4 @@
-"""`ops wait` and `ops status`: the table of what is ready, once or until all is."""
+"""`ops status` and `ops wait`: show what is ready, once or until everything is."""
 
 import time
 from collections.abc import Callable
@@ -17,15 +17,15 @@ _STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.FAILED: "b
 _SIGN: Final = {State.READY: "✔", State.WAITING: "…", State.FAILED: "✘"}
 
 SILENCE_SECONDS: Final = 300
-"""A pipeline may end a command that says nothing for long."""
+"""Print a line at least this often: a CI pipeline may stop a silent command."""
 
 Observe = Callable[[], list[Item]]
 
 
 def table(items: list[Item], caption: str | None = None) -> Table:
-    """Draw the items, one a row."""
+    """Return a table with one row per item."""
     drawn = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
-    # Folded, as a narrow terminal would cut what it redraws in place.
+    # Folded: a narrow terminal cuts long lines of a table that is redrawn in place.
     for column in ("", "what", "name", "state"):
         drawn.add_column(column, overflow="fold")
     for item in items:
@@ -36,11 +36,10 @@ def table(items: list[Item], caption: str | None = None) -> Table:
 
 
 def wait(observe: Observe, console: Console, *, timeout: float, interval: float) -> list[Item]:
-    """Observe every `interval` seconds until all items are ready, one failed or `timeout` seconds passed.
+    """Poll every `interval` seconds until all items are ready, one has failed or `timeout` seconds have passed.
 
-    Return what was seen last. On a terminal the table is redrawn in place; elsewhere a line is printed for each item
-    that changes, and one now and then that it still waits. Once it has seen something, a look that gets no answer is
-    repeated instead of ending the wait.
+    Return the last items. A terminal shows a table, redrawn in place. Elsewhere, print a line for each changed item,
+    and one every SILENCE_SECONDS without a change. After the first answer, requests without an answer are retried.
     """
     started = time.monotonic()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
@@ -54,7 +53,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
             now = time.monotonic()
             waited = now - started
             if live:
-                caption = trouble or f"{progress(items)} after {waited / 60:.0f} min; Ctrl-C ends the looking only"
+                caption = trouble or f"{progress(items)} after {waited / 60:.0f} min; Ctrl-C stops only this wait"
                 live.update(table(items, caption), refresh=True)
             else:
                 lines = [_line(item) for item in items if item not in before]
@@ -70,7 +69,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
 
 
 def progress(items: list[Item]) -> str:
-    """How many of the items are ready."""
+    """Return how many items are ready, such as `3 of 9 ready`."""
     return f"{sum(item.state is State.READY for item in items)} of {len(items)} ready"
 
 
@@ -80,7 +79,7 @@ def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
     except NoAnswerError as error:
         if not before:
             raise
-        return before, f"no answer, trying again: {error}"
+        return before, f"no answer, retrying: {error}"
 
 
 def _line(item: Item) -> str:
@@ -88,6 +87,6 @@ def _line(item: Item) -> str:
 
 
 def _print_lines(console: Console, lines: list[str]) -> None:
-    """A line stays a line, however narrow the place that it goes to."""
+    """Print each line unwrapped, however narrow the output."""
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""What runs on the nodes: the volume, the reaper, the RayClusters."""
+"""Read the state of the workloads: the volume claim, the reaper, the RayClusters."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from ops.readiness.outdated_pods import is_suspended, outdated
 
 
 def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
-    """The claim of the file system that Ray's pods mount, with the newest event while it is not bound."""
+    """Return the state of the claim that Ray's pods mount, with its newest event until it is bound."""
     name, namespace = environment.fsx.claim, environment.ray.namespace
     core = kubernetes.client.CoreV1Api(api)
     read = core.read_namespaced_persistent_volume_claim
@@ -39,7 +39,7 @@ def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str)
 
 
 def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Item:
-    """The controller that frees Ray pods from lost nodes; one replica does its work."""
+    """Return the state of the reaper, which deletes Ray pods on lost nodes; `Require.MIN` needs one replica."""
     namespace = environment.kuberay.namespace
     title = f"{namespace}/{REAPER}"
     read = kubernetes.client.AppsV1Api(api).read_namespaced_deployment
@@ -58,7 +58,7 @@ def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: 
 
 
 def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
-    """Each RayCluster, with what keeps its waiting pods."""
+    """Yield each RayCluster, with the reasons why its pods are pending."""
     custom = kubernetes.client.CustomObjectsApi(api)
     namespace = environment.ray.namespace
     for wanted in environment.ray.clusters:
@@ -80,9 +80,9 @@ def _ray_cluster(
     status = found.get("status", {})
     replicas = sum(group.replicas for group in wanted.workers)
     if wanted.autoscaling:
-        # The autoscaler writes its own number into the object, and KubeRay adds the groups' up.
+        # The autoscaler changes the groups' replicas in the object, and KubeRay adds them up in its status.
         replicas = status.get("desiredWorkerReplicas", replicas)
-    # availableWorkerReplicas counts Terminating pods too (kuberay#4078), which show in the groups above, and orphans.
+    # availableWorkerReplicas also counts orphans and Terminating pods (kuberay#4078); the node items show the latter.
     stale = outdated(found, pods)
     available = status.get("availableWorkerReplicas", 0) - sum(pod.status.phase == "Running" for pod in stale.orphans)
     mend = f"`ops rollout {wanted.name} --env {environment.name}`"
@@ -91,7 +91,7 @@ def _ray_cluster(
         detail = f"suspended, {available} of {replicas} workers; {mend} resumes it"
         return Item("RayCluster", name, State.WAITING, detail)
     state = status.get("state")
-    # KubeRay takes `suspended` back only when all pods are ready.
+    # KubeRay keeps the state `suspended` until all pods are ready.
     told = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
     if state == "ready" and available == replicas:
         return Item("RayCluster", name, State.READY, "; ".join([*told, *old]))
@@ -111,10 +111,10 @@ def _is_ready_head(pod: Any) -> bool:
 
 
 def hindrance(pod: Any) -> str:
-    """Why a pod does not run, in the scheduler's or the kubelet's words; empty when they say nothing."""
+    """Return why a pod is not running, in the scheduler's or the kubelet's words, or ""."""
     for condition in pod.status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":
-            # What follows the first sentence is about preemption, which nothing here uses.
+            # The sentences after the first are about preemption, which nothing here uses.
             return str(condition.message or condition.reason).partition(". ")[0].rstrip(".")
     for container in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
         waiting = container.state.waiting

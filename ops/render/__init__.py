@@ -1,1 +1,1 @@
-"""Renders manifests, images and charts, and compares two states of the repository."""
+"""Render manifests, list images, fetch charts, and compare two states of the repository."""

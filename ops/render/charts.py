@@ -1,4 +1,4 @@
-"""Fetches the pinned Helm charts into the cache: what does not match the lock never gets there."""
+"""Fetch the pinned Helm charts into the cache. A chart that does not match the lock never enters it."""
 
 import os
 import shutil
@@ -20,10 +20,10 @@ TIMEOUT_SECONDS: Final = 60
 
 
 def fetch(mirror: str | None = None) -> Iterator[str]:
-    """Download every chart that the cache lacks or holds altered; yield a line for each.
+    """Download every chart that is missing or altered in the cache; yield a line for each chart.
 
-    `mirror` takes the place of each address's scheme and host. Raises ChartError when a host cannot be reached or
-    what it sends is not what the lock says.
+    `mirror` replaces the scheme and host of each URL. Raises ChartError if a host cannot be reached, or if a download's
+    digest differs from the lock's.
     """
     cached = charts_lock.cache_directory()
     cached.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
                 _check_out(chart, fetched, mirror)
             found = charts_lock.digest(chart, fetched)
             if found != chart.digest:
-                message = f"what the host sent is {found}, and the lock says {chart.digest}: not taken"
+                message = f"the download has digest {found}, but the lock says {chart.digest}: rejected"
                 raise ChartError(chart.name, message) from None
             _replace(fetched, cached / chart.file_name)
         return f"{chart.name} {chart.version}: fetched and verified{_dropped(chart)}"
@@ -63,11 +63,11 @@ def _dropped(chart: Archive | GitFolder) -> str:
 def _download(chart: Archive, target: Path, mirror: str | None) -> None:
     url = _mirrored(chart.url, mirror)
     try:
-        # The scheme is https, or what the user's own mirror says.
+        # The scheme is https, or that of the user's own mirror.
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
             target.write_bytes(response.read())
     except (OSError, ValueError) as error:
-        # An HTTPError is an answer, so that its text is the status; all else is a host that cannot be reached.
+        # `reason` of an HTTPError is the host's answer, of any other URLError the network's error.
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise ChartError(chart.name, _unreachable(url, str(reason))) from None
 
@@ -102,7 +102,7 @@ def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
 
 def _unreachable(url: str, reason: str) -> str:
     host = urlsplit(url).netloc or url
-    return f"cannot fetch it from {host} ({url}): {reason}; give a mirror with --mirror, or try again with a network"
+    return f"cannot fetch it from {host} ({url}): {reason}. Fix: give a mirror with --mirror, or retry with a network"
 
 
 def _mirrored(url: str, mirror: str | None) -> str:

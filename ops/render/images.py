@@ -1,4 +1,4 @@
-"""The images that an environment pulls from public registries, and where their copies belong."""
+"""List the images that an environment pulls from public registries, and the addresses of their copies."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from k8s_charts.helm.images import PublicImage, copy_of, public_images
 
 
 def table(environment: Environment) -> Table:
-    """Every public image, who uses it, and where it is pulled from."""
+    """Return a table of public images: who uses each, and where it is pulled from."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("image", "of", "pulled from"):
+    for column in ("image", "used by", "pulled from"):
         drawn.add_column(column, overflow="fold")
     for image in public_images(environment):
         drawn.add_row(image.image, image.used_by, _pulled_from(image, environment.image_registry))
@@ -20,12 +20,12 @@ def table(environment: Environment) -> Table:
 
 def _pulled_from(image: PublicImage, registry: str | None) -> str:
     if registry is None:
-        return "there"
-    return copy_of(image.image, registry) if image.copied else "there: the chart's values cannot set it"
+        return "its publisher"
+    return copy_of(image.image, registry) if image.copied else "its publisher: the chart's values cannot set it"
 
 
 def copies(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Source and target of each image to copy; nothing when the environment has no registry of its own."""
+    """Yield source and target of each image to copy; nothing if the environment has no `image_registry`."""
     if registry := environment.image_registry:
         for image in public_images(environment):
             if image.copied:

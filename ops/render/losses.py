@@ -1,9 +1,9 @@
-"""What a reviewed change takes away: nodes of instance groups, whole groups, the file system with its data.
+"""Find what a reviewed change removes: nodes, whole instance groups, the file system with its data.
 
-Asked of the templates: a synthesis knows no earlier state, and CloudFormation has no warnings. A deployment that
-lowers a count is not refused (HyperPod can do it), but HyperPod chooses the nodes and does not drain them. It is
-refused where somebody raised the count outside the stack (ADR 34), which templates do not show. A deployment that
-replaces the file system is refused only while a stack uses what the storage stack exports of it.
+This compares templates, because a synthesis knows no earlier state and CloudFormation has no warnings. A deployment
+that lowers a count is allowed (HyperPod can do it), but HyperPod chooses the nodes and does not drain them. Such a
+deployment is refused if somebody raised the count outside the stack (ADR 34), which templates do not show. A deployment
+that replaces the file system is refused only while another stack uses the storage stack's exports of it.
 """
 
 import json
@@ -26,7 +26,7 @@ _CANNOT_CHANGE: Final = "EfaEnabled"
 
 
 def losses(base: Path, head: Path, environment: str) -> Iterator[str]:
-    """Markdown for each loss between `base` and `head`, two folders of templates: nodes, and file systems."""
+    """Yield a Markdown warning for each loss of nodes or file systems from `base` to `head`, folders of templates."""
     yield from _fewer_nodes(base, head, environment)
     yield from _other_file_systems(base, head)
 
@@ -36,15 +36,15 @@ def _fewer_nodes(base: Path, head: Path, environment: str) -> Iterator[str]:
     for group, count in _counts(base).items():
         if group not in after:
             yield (
-                f"**Instance group {group} goes, with its {count} nodes**, without a drain: `ops scale {group} 0 "
-                f"--env {environment}` before the deployment drains them, where no RayCluster needs the group."
+                f"**Instance group {group} is removed with its {count} nodes**, without a drain. To drain them, run "
+                f"`ops scale {group} 0 --env {environment}` before the deployment, if no RayCluster needs the group."
             )
         elif after[group] < count:
             yield (
-                f"**Instance group {group} goes from {count} to {after[group]} nodes.** By this deployment alone "
-                "HyperPod chooses which, and what runs on them ends without a drain: "
-                f"`ops scale {group} {after[group]} --env {environment}` first. If the group has more than {count} "
-                "nodes, raised outside the stack, the deployment is refused."
+                f"**Instance group {group} goes from {count} to {after[group]} nodes.** In a plain deployment HyperPod "
+                "chooses the nodes and does not drain them. To drain them, first run "
+                f"`ops scale {group} {after[group]} --env {environment}`. If somebody raised the group above {count} "
+                "nodes outside the stack, the deployment is refused."
             )
 
 
@@ -56,18 +56,18 @@ def _other_file_systems(base: Path, head: Path) -> Iterator[str]:
         if changed := [key for key in _REPLACES if old.get(key) != new.get(key)]:
             yield (
                 f"**File system {name} is replaced** ({', '.join(changed)}): the new one is empty. CloudFormation "
-                "refuses that while the ray stack uses the old one, and deletes the old one with its data where no "
-                "ray stack does and `protect` is off. Save the data, destroy the ray stack, then deploy."
+                "refuses this while the ray stack uses the old file system. Without a ray stack, and with `protect` "
+                "off, it deletes the old one with its data. Save the data, destroy the ray stack, then deploy."
             )
         elif bool(old.get(_CANNOT_CHANGE)) != bool(new.get(_CANNOT_CHANGE)):
             yield (
-                f"**File system {name} changes {_CANNOT_CHANGE}**, which FSx cannot do to a file system that "
-                "exists: only a new one has it. Save the data, `cdk destroy --all`, then deploy."
+                f"**File system {name} changes {_CANNOT_CHANGE}**, which FSx cannot change on an existing file "
+                "system. Save the data, `cdk destroy --all`, then deploy."
             )
 
 
 def _counts(templates: Path) -> dict[str, int]:
-    """Node counts by instance group."""
+    """Map each instance group to its node count."""
     counts: dict[str, int] = {}
     for _, properties in _resources(templates, _CLUSTER):
         groups = properties["InstanceGroups"]
@@ -76,7 +76,7 @@ def _counts(templates: Path) -> dict[str, int]:
 
 
 def _file_systems(templates: Path) -> dict[str, dict[str, Any]]:
-    """The properties of each file system by its name in the template, those of Lustre beside the others."""
+    """Map each file system's logical id to its properties, merged with those of its LustreConfiguration."""
     found = _resources(templates, _FILE_SYSTEM)
     return {name: properties | properties.get("LustreConfiguration", {}) for name, properties in found}
 

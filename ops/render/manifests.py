@@ -1,7 +1,7 @@
-"""Every Kubernetes object and Helm values file of an environment as YAML, so that a pull request shows their changes.
+"""Render every Kubernetes object and Helm values file of an environment as YAML, so that pull requests show changes.
 
-What is known only at deployment is a named placeholder such as `${FileSystemId}`. In the place of a program stands the
-path of its file, such as `${controllers/reaper.py}`; what runs the program carries its hash.
+Values known only at deployment are named placeholders such as `${FileSystemId}`. The path of a program's file, such as
+`${controllers/reaper.py}`, replaces its source code; the object that runs the program carries the code's hash.
 """
 
 from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ def render(environment: Environment) -> dict[Path, str]:
 
 
 def write(environment: Environment, directory: Path = DIRECTORY) -> list[Path]:
-    """Bring `directory`/<environment>/ up to date; return the files that were written or removed."""
+    """Update `directory`/<environment>/; return the files that were written or removed."""
     changed = stale(environment, directory)
     expected = render(environment)
     for path in changed:
@@ -74,7 +74,7 @@ def write(environment: Environment, directory: Path = DIRECTORY) -> list[Path]:
 
 
 def stale(environment: Environment, directory: Path = DIRECTORY) -> list[Path]:
-    """Return the files of the environment that differ from what the code renders, missing and surplus ones too."""
+    """Return the environment's files that differ from what the code renders, including missing and surplus ones."""
     expected = render(environment)
     present = {path.relative_to(directory) for path in (directory / environment.name).rglob("*.yaml")}
     differing = {path for path in present & expected.keys() if (directory / path).read_text() != expected[path]}
@@ -82,7 +82,7 @@ def stale(environment: Environment, directory: Path = DIRECTORY) -> list[Path]:
 
 
 def abandoned(environments: Collection[str], directory: Path = DIRECTORY) -> list[Path]:
-    """Return the files in folders that belong to none of the environments."""
+    """Return the files in folders of removed environments."""
     return sorted(
         path for path in directory.rglob("*.yaml") if path.relative_to(directory).parts[0] not in environments
     )
@@ -93,7 +93,7 @@ def _objects(chart: ProjectChart, programs: Mapping[str, str]) -> str:
 
 
 def _with_paths(value: Any, programs: Mapping[str, str]) -> Any:
-    """Return the value with `${PATH}` in the place of each text that is a program's."""
+    """Return the value with each program's text replaced by `${PATH}`."""
     if isinstance(value, dict):
         return {key: _with_paths(item, programs) for key, item in value.items()}
     if isinstance(value, list):
@@ -102,6 +102,6 @@ def _with_paths(value: Any, programs: Mapping[str, str]) -> Any:
 
 
 def _programs() -> dict[str, str]:
-    """Return `${PATH}` by the whole text of each program that an object can hold."""
+    """Map the text of each program that an object can hold to `${PATH}`."""
     files = sorted([*PACKAGE.glob("*.py"), *SCRIPTS.iterdir(), directory_owner.SCRIPT])
     return {file.read_text(): f"${{{file.relative_to(_REPOSITORY)}}}" for file in files}

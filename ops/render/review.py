@@ -1,7 +1,7 @@
-"""What a pull request changes, for a person to read: templates and manifests against another checkout.
+"""Compare the templates and manifests of two checkouts, for the reviewers of a pull request.
 
-Needs no credentials: both checkouts are synthesised, and the CDK CLI compares each stack with the other's template. An
-environment whose inputs are the same in both is not synthesised.
+It needs no credentials: it synthesises both checkouts, and the CDK CLI compares their templates. It skips the synthesis
+of environments with equal inputs in both.
 """
 
 import difflib
@@ -30,10 +30,16 @@ def review(
     *,
     console: Console | None = None,
 ) -> str:
-    """Return Markdown: for each environment of `head`, what it loses, the difference of templates and of manifests.
+    """Return Markdown: for each environment of `head`, its losses and the changes of templates and manifests.
 
-    `base` and `head` are checkouts that were set up (`./setup.sh runtime`); `context` is passed to both syntheses;
-    `console` is told what is done. Raises ReviewError when one of them does not synthesise.
+    Args:
+        base: The checkout to compare with, set up with `./setup.sh runtime`.
+        head: The changed checkout, set up the same way.
+        context: CDK context for both syntheses.
+        console: Where progress is printed.
+
+    Raises:
+        ReviewError: A checkout is not set up or does not synthesise.
     """
     for checkout in (base, head):
         _require_set_up(checkout)
@@ -50,7 +56,7 @@ def review(
             sections += [f"> [!WARNING]\n> {warning}" for warning in found.warnings]
             sections.append(_fold("CloudFormation", found.difference, "No stack changes."))
         else:
-            sections.append("**CloudFormation**: Unchanged, like every input of its synthesis.")
+            sections.append("**CloudFormation**: Unchanged: no input of its synthesis changed.")
         sections.append(_fold("Kubernetes", manifests, "No object changes."))
     gone = set(available(base / ENVIRONMENTS)) - set(available(head / ENVIRONMENTS))
     sections += [
@@ -62,9 +68,9 @@ def review(
 
 def _require_set_up(checkout: Path) -> None:
     if not available(checkout / ENVIRONMENTS):
-        raise ReviewError(f"{checkout} is no checkout of the project: it has no environments/")
+        raise ReviewError(f"{checkout} is not a checkout of the project: it has no environments/")
     if not cli(checkout).is_file():
-        raise ReviewError(f"{checkout} has no CDK CLI: run `./setup.sh runtime` there first")
+        raise ReviewError(f"{checkout} has no CDK CLI. Fix: run `./setup.sh runtime` there")
 
 
 def _manifests(base: Path, head: Path) -> Iterator[str]:
@@ -85,7 +91,7 @@ def _fold(title: str, text: str, nothing: str) -> str:
 
 
 def cut(text: str) -> str:
-    """Return as much of the review as a comment on GitHub holds, and where to find the rest."""
+    """Cut the review to the size of a GitHub comment; name the command that shows all of it."""
     if len(text) <= LIMIT:
         return text
     kept = text[:LIMIT].rpartition("\n")[0]

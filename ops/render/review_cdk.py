@@ -1,4 +1,4 @@
-"""The CDK CLI as a review runs it: each checkout's own, on the locked Node, without credentials."""
+"""Run each checkout's own CDK CLI for a review, on the locked Node and without credentials."""
 
 import os
 import subprocess
@@ -11,23 +11,23 @@ from ops.cdk import NODE
 
 
 class ReviewError(Exception):
-    """A checkout could not be synthesised or compared; the message holds the program's last lines."""
+    """A checkout could not be synthesised or compared; the message contains the program's last lines."""
 
 
 def cli(checkout: Path) -> Path:
-    """Return where a checkout that was set up has the CLI."""
+    """Return the path of the CLI in a checkout."""
     return checkout / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
 
 def synthesise(checkout: Path, name: str, out: Path, context: Mapping[str, str]) -> Path:
-    """Synthesise an environment of the checkout to `out`, and return it."""
+    """Synthesise an environment of the checkout into the folder `out`; return `out`."""
     arguments = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
     _cdk(checkout, "synth", "--quiet", "--output", str(out), "--context", f"environment={name}", *arguments)
     return out
 
 
 def difference(checkout: Path, template: Path, before: Path) -> str:
-    """Return how a synthesised template differs from another, as `cdk diff` of the checkout says it."""
+    """Return the output of the checkout's `cdk diff` for a synthesised template and the template `before`."""
     stack = template.name.removesuffix(".template.json")
     printed = _cdk(checkout, "diff", stack, "--exclusively", "--app", str(template.parent), "--template", str(before))
     return "\n".join(line for line in printed.splitlines() if line.strip() and "Number of stacks" not in line) + "\n"
@@ -35,8 +35,8 @@ def difference(checkout: Path, template: Path, before: Path) -> str:
 
 def _cdk(checkout: Path, *arguments: str) -> str:
     path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(NODE.parent)])
-    # The validation of templates is the tests' business, and most of a synthesis.
-    # A review compares the checkouts' own environments.
+    # The tests validate templates; here it would take most of a synthesis' time. A review compares the checkouts' own
+    # environments, so it ignores the variable that names another folder.
     inherited = {name: value for name, value in os.environ.items() if name != DIRECTORY_VARIABLE}
     env = inherited | {
         "CDK_VALIDATION": "false",

@@ -1,8 +1,8 @@
-"""Which environments can synthesise to something else in one checkout than in another: those with another input.
+"""Find the environments whose inputs differ between two checkouts: only their templates can differ.
 
-An input is every file of the checkout but those of the table below, which no synthesis reads, and other environments'
-files. A file of a new folder counts until the table names the folder; tests/synth/test_review_inputs.py holds the table
-to what a synthesis opens.
+Every file of the checkout is an input, except names in NOT_READ, which no synthesis reads, and files of other
+environments. A file in a new folder is an input until NOT_READ lists the folder; tests/synth/test_review_inputs.py
+compares NOT_READ with the files that a synthesis opens.
 """
 
 import hashlib
@@ -18,22 +18,22 @@ NOT_READ: Final = frozenset(
     {
         *(".ci", ".git", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
         *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
-        # Made from the lock files, which count.
+        # Installed from the lock files, which are inputs.
         *(".venv", ".venv-jobs", ".venv-policies", "node_modules"),
     }
 )
-"""Names at the top of a checkout that no synthesis reads."""
+"""Files and folders at the top of a checkout that no synthesis reads."""
 _MADE: Final = frozenset(
     {
         *("__pycache__", "cdk.out", ".rehearsal", ".hypothesis", ".import_linter_cache"),
         *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
     }
 )
-"""Folders that programs leave behind, wherever they are; git ignores them."""
+"""Folders that programs create anywhere in a checkout; git ignores them."""
 
 
 def changed(base: Path, head: Path) -> list[str]:
-    """Return the environments of `head` with an input that differs in `base`, or that `base` does not have."""
+    """Return the environments of `head` that `base` lacks or that have an input with other content in `base`."""
     names = available(head / ENVIRONMENTS)
     if _shared(base) != _shared(head):
         return names
@@ -41,14 +41,14 @@ def changed(base: Path, head: Path) -> list[str]:
 
 
 def _shared(checkout: Path) -> str:
-    """The hash of the inputs that every environment has."""
+    """Return the hash of the inputs that all environments share."""
     own = {checkout / ENVIRONMENTS / f"{name}.yaml" for name in available(checkout / ENVIRONMENTS)}
     parts = [path for path in checkout.iterdir() if path.name not in NOT_READ]
     return _hash(checkout, (path for path in _files(parts) if path not in own))
 
 
 def _own(checkout: Path, name: str) -> str | None:
-    """The hash of the inputs that one environment has; None where the checkout does not have the environment."""
+    """Return the hash of one environment's own inputs; None if the checkout lacks the environment."""
     file = checkout / ENVIRONMENTS / f"{name}.yaml"
     if not file.is_file():
         return None
@@ -56,7 +56,7 @@ def _own(checkout: Path, name: str) -> str | None:
 
 
 def _folders(checkout: Path, file: Path) -> Iterator[Path]:
-    """The folders that an environment names: lifecycle scripts may lie anywhere, also where the table says not read."""
+    """Yield the folders that an environment names: lifecycle scripts may be anywhere, even below NOT_READ."""
     try:
         texts = set(_texts(strict_yaml.read(file).values))
     except strict_yaml.UnreadableFileError:
@@ -67,7 +67,7 @@ def _folders(checkout: Path, file: Path) -> Iterator[Path]:
             folder = (project / text).resolve()
             inside = folder != project and folder.is_relative_to(project) and folder.is_dir()
         except (OSError, ValueError):
-            # A text that no file name can be.
+            # Not every text is a valid file name.
             continue
         if inside:
             yield checkout / folder.relative_to(project)
@@ -84,7 +84,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _files(paths: Iterator[Path] | list[Path], within: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """The files of these paths, of their folders and of the folders that links lead to, and the links."""
+    """Yield the files of these paths, of their folders and of linked folders, and the links themselves."""
     for path in sorted(paths):
         if path.name in _MADE:
             continue

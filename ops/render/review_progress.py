@@ -1,6 +1,6 @@
-"""What a review tells while it works: a line with the seconds so far for each step that is done.
+"""Show the progress of a review: a line with the elapsed seconds for each finished step.
 
-A terminal also shows the steps that run.
+A terminal also shows the running steps.
 """
 
 import time
@@ -13,7 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 class ReviewProgress:
-    """Written to a console from several threads. Use it as a context, which ends what a terminal shows."""
+    """Progress output for several threads. Use it as a context manager, which clears the running steps at its end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -29,13 +29,13 @@ class ReviewProgress:
         self._running.stop()
 
     def say(self, line: str) -> None:
-        """Write a line after the seconds since the review began."""
+        """Print the seconds since the review started, then the line."""
         seconds = time.monotonic() - self._started
         self._console.print(f"{seconds:6.1f} s  {line}", markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def step(self, doing: str, done: str) -> Iterator[None]:
-        """Show `doing` while the step runs, and say `done` unless it fails."""
+        """Show `doing` while the step runs; print `done` if it succeeds."""
         task = self._running.add_task(doing)
         try:
             yield

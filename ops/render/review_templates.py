@@ -1,4 +1,4 @@
-"""What a review compares of CloudFormation: the templates of two checkouts, many synthesised and compared at once."""
+"""Synthesise and compare the CloudFormation templates of two checkouts, in parallel."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from ops.render.review_cdk import difference, synthesise
 from ops.render.review_inputs import ENVIRONMENTS
 from ops.render.review_progress import ReviewProgress
 
-# Both sides of an environment at least; each synthesis takes a core and half a GiB.
+# At least both checkouts of one environment. Each synthesis needs a core and half a GiB.
 _AT_ONCE: Final = max(2, min(8, os.cpu_count() or 2))
 _SUFFIX: Final = ".template.json"
 
 
 @dataclass(frozen=True)
 class Checkouts:
-    """What is compared: `head` with `base`, both synthesised with `context`."""
+    """The compared checkouts: `head` with `base`, both synthesised with `context`."""
 
     base: Path
     head: Path
@@ -31,16 +31,16 @@ class Checkouts:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How an environment's templates differ, as text, and a warning for each thing that the change takes away."""
+    """The difference of an environment's templates as text, and a warning for each loss."""
 
     difference: str
     warnings: list[str]
 
 
 def compared(checkouts: Checkouts, names: list[str], scratch: Path, progress: ReviewProgress) -> dict[str, Comparison]:
-    """Synthesise these environments of `head` on both sides, below `scratch`, and return a comparison for each.
+    """Synthesise these environments of both checkouts below `scratch`; return a comparison for each.
 
-    Raises ReviewError for the first that does not synthesise, once the programs that run have ended.
+    Raises ReviewError for the first environment that does not synthesise, after the running programs have ended.
     """
     with worker_threads(_AT_ONCE) as workers:
         run = _Run(checkouts, scratch, progress, workers)
@@ -50,7 +50,7 @@ def compared(checkouts: Checkouts, names: list[str], scratch: Path, progress: Re
 
 @contextmanager
 def worker_threads(number: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that wait for programs; after a failure or Ctrl-C they begin no further one."""
+    """Yield threads that wait for programs; after a failure or Ctrl-C they start no further program."""
     with ThreadPoolExecutor(number) as workers:
         try:
             yield workers
@@ -70,13 +70,13 @@ class _Run:
         return self._synthesis("head", self.checkouts.head, name)
 
     def base(self, name: str) -> Future[Path] | None:
-        """Begin the synthesis of the other side; None where it does not have the environment."""
+        """Start the synthesis of `base`; None if `base` lacks the environment."""
         if name not in available(self.checkouts.base / ENVIRONMENTS):
             return None
         return self._synthesis("base", self.checkouts.base, name)
 
     def compared(self, name: str, head: Path, base: Path | None) -> Comparison:
-        """Compare the environment's templates in the folders of both syntheses."""
+        """Compare the environment's templates in the output folders of both syntheses."""
         after = {path.name: path for path in head.glob(f"*{_SUFFIX}")}
         before = {path.name: path for path in base.glob(f"*{_SUFFIX}")} if base else {}
         told: list[str | Future[str]] = []

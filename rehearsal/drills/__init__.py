@@ -1,4 +1,4 @@
-"""Drills: one thing goes wrong on purpose, and a promise is seen to be kept. `make drill` lists them."""
+"""Run drills: one thing fails on purpose, and a promise must be kept. `make drill` lists them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     thousand_workers.DRILL,
 )
 DRILLS: Final[Mapping[str, Drill[Any]]] = {drill.name: drill for drill in _ALL}
-"""By name, in the order in which they are listed. A further drill is a module of this package and a word here."""
+"""The drills by name, in the order of the list. To add a drill, add a module to this package and an entry here."""
 
 
 def directories(names: Iterable[str]) -> list[Path]:

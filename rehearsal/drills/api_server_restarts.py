@@ -1,4 +1,4 @@
-"""Drill: the API server is killed and comes back; then a worker fails."""
+"""Drill: the API server is killed and restarted; then a worker fails."""
 
 import time
 from typing import Final
@@ -9,22 +9,22 @@ from rehearsal.drills.drill import Drill
 from rehearsal.run.steps import RehearsalError
 
 AWAY_SECONDS: Final = 2
-# Operator and scheduler ask again after a pause that grows while nobody answers.
+# Operator and scheduler retry after a pause that grows while the API server does not answer.
 PAUSE_SECONDS: Final = 15
 
 
 def play(context: ClusterDrillContext) -> None:
-    """Kill the API server, start it again, and look whether all that works through it still does."""
-    # On a slow machine all nodes are lost for a moment, and Kubernetes gives those that really are a new 300 seconds.
+    """Kill the API server, restart it, and check that everything that uses it still works."""
+    # On a slow machine all nodes are lost for a moment, and Kubernetes gives the really lost ones another 300 seconds.
     context.wait_for_stock()
     subjects = (context.here, context.stock())
     before = {subject: set(names(subject.pods())) for subject in subjects}
     context.permit_surplus(*subjects)
-    context.mark(f"the API server is killed, and started again {AWAY_SECONDS} s later")
+    context.mark(f"the API server is killed, and restarted {AWAY_SECONDS} s later")
     context.cluster.plane.restart_api_server(down=AWAY_SECONDS)
     context.mark("the API server answers")
     for subject in subjects:
-        wait(f"{subject.name}, whole after the restart", subject.is_whole)
+        wait(f"{subject.name}, complete after the restart", subject.is_whole)
     context.mark("a worker's pod is Failed")
     since = time.time()
     failed = {subject: subject.a("worker") for subject in subjects}
@@ -33,12 +33,12 @@ def play(context: ClusterDrillContext) -> None:
     context.recover({subject: ([pod], since) for subject, pod in failed.items()}, limit=PAUSE_SECONDS + MARGIN_SECONDS)
     here = context.here
     if missing := before[here] - set(names(here.pods())) - set(names([failed[here]])):
-        raise RehearsalError(f"only the worker that failed may be replaced, {', '.join(sorted(missing))} was too")
+        raise RehearsalError(f"only the failed worker may be replaced; {', '.join(sorted(missing))} was replaced, too")
 
 
 DRILL: Final = Drill(
     name="api-server-restarts",
-    promise="The API server restarts: no pod that was there ends because of that, and a worker that fails then is "
+    promise="The API server restarts: no existing pod ends because of that, and a worker that fails afterwards is "
     f"replaced within {PAUSE_SECONDS + MARGIN_SECONDS} s.",
     play=play,
     context=ClusterDrillContext,

@@ -1,4 +1,4 @@
-"""Where drills are played: an environment in the embedded account, with the real CDK CLI and `ops`."""
+"""The context of drills in the embedded account: an environment with the real CDK CLI and `ops`."""
 
 import sys
 import time
@@ -25,7 +25,7 @@ from rehearsal.run.steps import Rehearsal, RehearsalError
 
 
 class DrillContext:
-    """One account for all drills of a call. Everything that is done here appears on the timeline of the drill."""
+    """One account for all drills of a call. The timeline of a drill shows everything that is done here."""
 
     REAL = "CDK CLI, CloudFormation's protocol, handlers, Kubernetes, ops"
     SIMULATED = "HyperPod and its timing (a minute takes 0.2 s), kubelets, the image build"
@@ -34,23 +34,23 @@ class DrillContext:
         self.environment = environment
         self.console = console
         self.timeline = DrillTimeline()
-        # Not the environment's own folder: a kept rehearsal of it stays.
+        # Not the environment's own folder: a kept rehearsal of the environment stays.
         self.rehearsal = Rehearsal(environment, console, directory=DRILLS_IN_AN_ACCOUNT)
         self.watch = self.rehearsal.watch
         self._runs = 0
 
     def set_up(self) -> None:
-        """Start the account and bootstrap it."""
+        """Start and bootstrap the account."""
         self.rehearsal.prepare()
         self.rehearsal.bootstrap()
 
     def take_down(self) -> None:
-        """End every process."""
+        """End all processes."""
         self.rehearsal.supervisor.stop_all(grace=20)
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """Show one step, as a rehearsal does; it is on the timeline when it has ended well."""
+        """Show one step, as a rehearsal does; add it to the timeline when it ends without an error."""
         with self.rehearsal.progress.step(title) as step:
             yield step
         self.timeline.mark(title)
@@ -58,27 +58,27 @@ class DrillContext:
     # -- acting
 
     def deploy(self, *parts: str) -> None:
-        """Deploy these stacks (all when none is named) with the CDK CLI; what is there already is quick."""
+        """Deploy these stacks, or all, with the CDK CLI. Deployed stacks take little time."""
         title = f"cdk deploy {' '.join(self.stack(part) for part in parts) or '--all'}"
         with self.step(title):
             self.rehearsal.deploy_stacks(*parts)
 
     def without(self, part: str) -> None:
-        """Destroy a stack that an earlier drill left, with those that need it; a rolled-back one is the CLI's."""
+        """Destroy a stack that an earlier drill left, and those that need it. The CLI removes rolled-back ones."""
         stacks = self.rehearsal.account.client("cloudformation").describe_stacks()["Stacks"]
         status = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
         if status.get(self.stack(part), "ROLLBACK_COMPLETE") != "ROLLBACK_COMPLETE":
-            with self.step(f"cdk destroy {self.stack(part)}, which an earlier drill left"):
+            with self.step(f"cdk destroy {self.stack(part)}, left by an earlier drill"):
                 self.rehearsal.cdk("destroy", self.stack(part), "--force")
 
     def grow_workers(self, by: int) -> None:
-        """Change the environment file's last instance group and the Ray workers on it; it is not deployed yet."""
+        """Change the environment file's last instance group and its Ray workers, without a deployment."""
         self.rehearsal.project.grow_workers(self.environment.name, by=by)
         self.environment = config.load(self.environment.name, self.rehearsal.project.directory / "environments")
         self.rehearsal.environment = self.environment
 
     def edit(self, what: str, change: Callable[[Document], None]) -> None:
-        """Change the environment's file, which `what` says to people; it is not deployed yet."""
+        """Change the environment's file without a deployment; `what` describes the change to people."""
         self.rehearsal.project.edit(self.environment.name, change)
         self.environment = config.load(self.environment.name, self.rehearsal.project.directory / "environments")
         self.rehearsal.environment = self.environment
@@ -86,17 +86,17 @@ class DrillContext:
         self.timeline.mark(what)
 
     def failing_deploy(self, part: str) -> str:
-        """Deploy one stack, which must fail; show and return what the CDK CLI printed."""
+        """Deploy one stack, which must fail; show and return the CDK CLI's output."""
         with self.step(f"cdk deploy {self.stack(part)}, which must fail"):
             options = ("--exclusively", "--require-approval", "never", "--progress", "events")
             printed = self.rehearsal.cdk("deploy", self.stack(part), *options, expect=(1,))
         events, cross, last_words = printed.partition("❌")
         telling = [line for line in events.splitlines() if "_FAILED" in line or "ROLLBACK" in line]
-        self.quote("what the CDK CLI printed of the failure", [*telling, *(cross + last_words).splitlines()])
+        self.quote("what the CDK CLI printed about the failure", [*telling, *(cross + last_words).splitlines()])
         return printed
 
     def ops(self, *arguments: str, expect: Sequence[int] = (0,)) -> str:
-        """Run `ops …` as the environment's first admin; show and return what it printed."""
+        """Run `ops …` as the environment's first admin; show and return its output."""
         self._runs += 1
         argv = [sys.executable, "-m", "ops", *arguments, "--env", self.environment.name]
         log = self.rehearsal.supervisor.logs / f"ops-{self._runs:02}-{arguments[0]}.log"
@@ -117,7 +117,7 @@ class DrillContext:
         return printed
 
     def helm(self, *arguments: str) -> None:
-        """Run Helm, as somebody with administrator's rights would."""
+        """Run Helm, as a person with an administrator's rights would."""
         kubeconfig = self.rehearsal.account.admin_kubeconfig(naming.eks_cluster(self.environment))
         with self.step(f"helm {' '.join(arguments)}"):
             run(
@@ -129,14 +129,14 @@ class DrillContext:
             )
 
     def faults(self, what: str, **faults: Any) -> None:
-        """Set faults of HyperPod's simulator (hyperpod/fault_requests.py); `what` says it to people."""
+        """Inject faults into HyperPod (hyperpod/fault_requests.py of the account); `what` describes them to people."""
         self.rehearsal.account.set_hyperpod_faults(faults)
         self.console.print(f"[yellow]![/] {what}")
         self.timeline.mark(what)
 
     @contextmanager
     def audited(self) -> Iterator[Auditor]:
-        """Let an auditor watch. Raises RehearsalError if a pod on a healthy node was deleted that nobody asked for."""
+        """Watch with an auditor. Raises RehearsalError if someone deleted a pod on a healthy node without a permit."""
         plane = self.rehearsal.account.admin_kubeconfig(naming.eks_cluster(self.environment))
         world = World(Api.from_kubeconfig(plane))
         world.start()
@@ -146,23 +146,23 @@ class DrillContext:
             yield auditor
             time.sleep(SETTLED_SECONDS)
             if offences := auditor.offences():
-                raise RehearsalError("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+                raise RehearsalError("a pod on a healthy node was deleted: " + "; ".join(offences))
         finally:
             world.stop()
 
     # -- looking
 
     def stack(self, part: str) -> str:
-        """Name of a stack of the environment."""
+        """Return the name of a stack of the environment."""
         return naming.stack(self.environment, part)
 
     def stack_status(self, part: str) -> str:
-        """Status of a stack, as CloudFormation tells it."""
+        """Return the status of a stack from CloudFormation."""
         stacks = self.rehearsal.account.client("cloudformation").describe_stacks(StackName=self.stack(part))["Stacks"]
         return str(stacks[0]["StackStatus"])
 
     def stack_events(self, part: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
-        """Put the events of a stack that are `wanted` and fell into this drill on its timeline."""
+        """Add the `wanted` events of a stack during this drill to its timeline."""
         answer = self.rehearsal.account.client("cloudformation").describe_stack_events(StackName=self.stack(part))
         for event in answer["StackEvents"]:
             if wanted(event):
@@ -171,16 +171,16 @@ class DrillContext:
                 self.timeline.mark(what, at=event["Timestamp"].timestamp())
 
     def inventory(self) -> list[dict[str, Any]]:
-        """What exists in the account, apart from the owner's own roles."""
+        """Return what exists in the account, without the owner's own roles."""
         people = owner.role_names(self.environment)
         return [item for item in self.rehearsal.account.inventory() if item["id"] not in people]
 
     def calls(self, api: str) -> int:
-        """How often an API call was answered, refusals apart."""
+        """Return how often an API call was answered, without refusals."""
         return self.rehearsal.calls(api)
 
     def quote(self, title: str, lines: Sequence[str]) -> None:
-        """Show a program's own words."""
+        """Show a program's own output."""
         self.console.print(f"    [dim]{title}:[/]")
         for line in lines:
             self.console.print(f"    [dim]│[/] {escape(line)}", soft_wrap=True, highlight=False)
@@ -188,12 +188,12 @@ class DrillContext:
     # -- a drill
 
     def begin(self, drill: str) -> None:
-        """Begin a timeline."""
+        """Start a timeline."""
         self.timeline = DrillTimeline()
         self.timeline.mark(f"the drill begins: {drill}", at=time.time())
 
     def end(self) -> None:
-        """What every drill here promises stands in the drill itself."""
+        """Do nothing: each drill here checks its own promise."""
 
     def show(self) -> None:
         """Print the timeline."""
@@ -201,4 +201,4 @@ class DrillContext:
             self.console.print(f"  {escape(line)}", soft_wrap=True, highlight=False)
 
     def finish(self) -> None:
-        """Nothing goes on beyond a drill."""
+        """Do nothing: no work is left after a drill."""

@@ -1,4 +1,4 @@
-"""What a drill is, and what it needs of where it is played."""
+"""Define what a drill is, and what it needs of its context."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from config import Environment
 from rehearsal.watch import Watch
 
 
-class Playground(Protocol):
-    """Where drills are played, one after another: those that are called together share it."""
+class Context(Protocol):
+    """The context of drills, which the drills of one call share, one after another."""
 
     console: Console
     watch: Watch
-    """What its programs' ends are told to."""
+    """Notified when one of the context's programs ends."""
     REAL: str
     SIMULATED: str
 
@@ -23,29 +23,29 @@ class Playground(Protocol):
         """Start what all drills need."""
 
     def take_down(self) -> None:
-        """End every process."""
+        """End all processes."""
 
     def begin(self, drill: str) -> None:
-        """A drill begins, and with it a timeline."""
+        """Begin a drill and its timeline."""
 
     def end(self) -> None:
-        """Look at what every drill promises. Raises `story.steps.Broken`."""
+        """Check what every drill promises. Raises `rehearsal.run.steps.RehearsalError`."""
 
     def show(self) -> None:
         """Print the drill's timeline."""
 
     def finish(self) -> None:
-        """Wait for what goes on beyond the drills, and show what they have in common."""
+        """Wait for work that outlives the drills, and show their common results."""
 
 
-S = TypeVar("S", bound=Playground)
+S = TypeVar("S", bound=Context)
 
 
 @dataclass(frozen=True)
 class Drill(Generic[S]):
-    """A promise, and how it is tried: `play` raises `story.steps.Broken` when the promise is broken.
+    """A promise and its test: `play` raises `rehearsal.run.steps.RehearsalError` if the promise is broken.
 
-    Each makes what it needs of its stage, and takes back what it let go wrong.
+    Each drill creates what it needs in its context, and reverts the faults that it injected.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Drill: somebody deletes the head's pod."""
+"""Drill: an administrator deletes the head's pod."""
 
 import time
 from typing import Final
@@ -9,7 +9,7 @@ from rehearsal.drills.drill import Drill
 
 
 def play(context: ClusterDrillContext) -> None:
-    """Delete the head's pod, at once."""
+    """Delete the head's pod without a grace period."""
     subjects = (context.here, context.stock())
     context.mark("the head's pod is deleted")
     since = time.time()
@@ -22,8 +22,8 @@ def play(context: ClusterDrillContext) -> None:
 
 DRILL: Final = Drill(
     name="head-lost",
-    promise=f"The head's pod is lost: KubeRay makes a new one within {MARGIN_SECONDS} s, and no worker's pod goes. "
-    "(Jobs end with the head; that Ray's workers start anew in their pods is not rehearsed here.)",
+    promise=f"The head's pod is lost: KubeRay creates a new one within {MARGIN_SECONDS} s, and no worker's pod ends. "
+    "(Jobs end with the head; the restart of Ray's workers in their pods is not rehearsed here.)",
     play=play,
     context=ClusterDrillContext,
 )

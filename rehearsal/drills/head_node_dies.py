@@ -1,4 +1,4 @@
-"""Drill: the head's node falls silent, and there is another in its group."""
+"""Drill: the head's node falls silent, and its group has another node."""
 
 from typing import Final
 
@@ -8,17 +8,17 @@ from rehearsal.drills.drill import Drill
 
 
 def play(context: ClusterDrillContext) -> None:
-    """Stop the heart-beats of the head's node."""
+    """Stop the heartbeats of the head's node."""
     subjects = (context.here, context.stock())
     lost = {subject: subject.a("head") for subject in subjects}
-    context.mark("the heart-beats of the head's node stop")
+    context.mark("the heartbeats of the head's node stop")
     context.lose_nodes_of(lost, limit=LOST_NODE_SECONDS + MARGIN_SECONDS)
 
 
 DRILL: Final = Drill(
     name="head-node-dies",
-    promise=f"The head's node falls silent: with a spare node in its group the RayCluster is whole again "
-    f"{LOST_NODE_SECONDS} + {MARGIN_SECONDS} s after the node's Ready condition left True, at the latest.",
+    promise=f"The head's node falls silent: with a spare node in its group the RayCluster is complete again at "
+    f"most {LOST_NODE_SECONDS} + {MARGIN_SECONDS} s after the node's Ready condition left True.",
     play=play,
     context=ClusterDrillContext,
 )

@@ -12,11 +12,11 @@ REPLACE: Final = "UnschedulablePendingReplacement"
 
 
 def play(context: ClusterDrillContext) -> None:
-    """Label the nodes of two workers, one of which does not end its pod any more; then replace both nodes."""
+    """Label the nodes of two workers, one of which can no longer end its pod; then replace both nodes."""
     subjects = (context.here, context.stock())
     workers = {subject: subject.good("worker")[:2] for subject in subjects}
     sick = {subject: [pod["spec"]["nodeName"] for pod in pods] for subject, pods in workers.items()}
-    context.mark(f"two workers' nodes are labelled {REPLACE}; one is silent besides")
+    context.mark(f"two workers' nodes are labelled {REPLACE}; one of them is also silent")
     labelled = time.time()
     for in_order, silent in sick.values():
         context.nodes.stop_heartbeat(silent)
@@ -25,7 +25,7 @@ def play(context: ClusterDrillContext) -> None:
     context.recover(
         {subject: (workers[subject], labelled) for subject in subjects}, limit=GRACE_SECONDS + MARGIN_SECONDS
     )
-    context.mark("the nodes are replaced: the old ones go, new ones join")
+    context.mark("the nodes are replaced: the old ones are removed, new ones join")
     for node in (node for nodes in sick.values() for node in nodes):
         context.nodes.remove(node)
     context.join_workers(len(sick[context.here]))
@@ -33,8 +33,8 @@ def play(context: ClusterDrillContext) -> None:
 
 DRILL: Final = Drill(
     name="node-replaced",
-    promise=f"HyperPod labels nodes {REPLACE}: the RayCluster is whole again {GRACE_SECONDS} + {MARGIN_SECONDS} s "
-    "after the label at the latest, also where a node no longer ends its pod, and before the node is replaced.",
+    promise=f"HyperPod labels nodes {REPLACE}: the RayCluster is complete again at most {GRACE_SECONDS} + "
+    f"{MARGIN_SECONDS} s after the label, also if a node can no longer end its pod, and before the node is replaced.",
     play=play,
     context=ClusterDrillContext,
 )

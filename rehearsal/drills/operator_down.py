@@ -1,4 +1,4 @@
-"""Drill: the operator is away for a minute, in which a worker fails."""
+"""Drill: the operator is down for a minute, in which a worker fails."""
 
 import time
 from typing import Final
@@ -9,15 +9,15 @@ from rehearsal.drills.drill import Drill
 from rehearsal.run.steps import RehearsalError
 
 AWAY_SECONDS: Final = 60
-# A new operator becomes the leader when the lease of the old one has run out.
+# A new operator becomes the leader when the old one's lease has expired.
 LEASE_SECONDS: Final = 15
 
 
 def play(context: ClusterDrillContext) -> None:
-    """Take the operator away, let a worker fail, bring the operator back after a minute."""
+    """Stop the operator, let a worker fail, restart the operator after a minute."""
     subjects = (context.here, context.stock())
     away = time.time()
-    context.mark("the operator goes away")
+    context.mark("the operator stops")
     context.permit(DEPLOYMENTS, *context.cluster.operators())
     context.cluster.scale_operator(0)
     context.mark("a worker's pod is Failed")
@@ -26,8 +26,8 @@ def play(context: ClusterDrillContext) -> None:
         context.fail(pod)
     time.sleep(max(0.0, away + AWAY_SECONDS - time.time()))
     if context.here.is_whole([failed[context.here]["metadata"]["name"]]):
-        raise RehearsalError("nobody but the operator may replace a worker, yet the RayCluster is whole without it")
-    context.mark("the operator comes back")
+        raise RehearsalError("only the operator may replace a worker, but the RayCluster is complete without it")
+    context.mark("the operator restarts")
     back = time.time()
     context.cluster.scale_operator(1)
     context.recover({subject: ([pod], back) for subject, pod in failed.items()}, limit=LEASE_SECONDS + MARGIN_SECONDS)
@@ -35,8 +35,8 @@ def play(context: ClusterDrillContext) -> None:
 
 DRILL: Final = Drill(
     name="operator-down",
-    promise=f"The operator is away for {AWAY_SECONDS} s: no pod ends because of that, and what failed meanwhile is "
-    f"replaced within {LEASE_SECONDS} (the lease of the old one) + {MARGIN_SECONDS} s of its return.",
+    promise=f"The operator is down for {AWAY_SECONDS} s: no pod ends because of that; a pod that fails meanwhile is "
+    f"replaced within {LEASE_SECONDS} (the old one's lease) + {MARGIN_SECONDS} s of its restart.",
     play=play,
     context=ClusterDrillContext,
 )

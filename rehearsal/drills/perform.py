@@ -1,4 +1,4 @@
-"""Plays drills one after another and says which promises were kept."""
+"""Run drills one after another, and show which promises were kept."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _FAILURES: Final = (RehearsalError, CommandError, TimedOutError, ApiError, Proce
 
 
 def listing(drills: Sequence[Drill[Any]]) -> Table:
-    """What drills there are."""
+    """Return a table of the drills."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -30,9 +30,9 @@ def listing(drills: Sequence[Drill[Any]]) -> Table:
 
 
 def perform(drills: Sequence[Drill[Any]], environment_name: str, console: Console) -> int:
-    """Play the drills, those of one stage together; return the exit code (0: every promise was kept).
+    """Run the drills, those of one context together; return the exit code (0: every promise was kept).
 
-    Raises ProgramEndedError when a program has ended that no drill ended.
+    Raises ProgramEndedError if a program ended that no drill ended.
     """
     environment = config.load(environment_name)
     contexts = dict.fromkeys(drill.context for drill in drills)
@@ -51,7 +51,7 @@ def _perform(drills: Sequence[Drill[S]], context: S) -> bool:
             broken = [drill for drill in drills if not play(drill, context)]
             context.finish()
     except _FAILURES as failure:
-        context.console.print(f"[bold red]The drills could not begin:[/] {escape(str(failure))}", soft_wrap=True)
+        context.console.print(f"[bold red]The drills could not start:[/] {escape(str(failure))}", soft_wrap=True)
         return False
     finally:
         context.take_down()
@@ -59,7 +59,7 @@ def _perform(drills: Sequence[Drill[S]], context: S) -> bool:
 
 
 def play(drill: Drill[S], context: S) -> bool:
-    """Play one drill and show its timeline and verdict; return whether its promise was kept."""
+    """Run one drill and show its timeline and verdict; return whether its promise was kept."""
     console = context.console
     console.rule(f"drill {drill.name}", align="left")
     console.print(drill.promise, highlight=False)

@@ -1,6 +1,6 @@
-"""Drill: a RayCluster of 1,000 workers on 1,000 nodes, the project's manifest and a stock one in turns.
+"""Drill: a RayCluster of 1,000 workers on 1,000 nodes, from the project's manifest and a stock one in turns.
 
-Eight minutes on two cores: KubeRay makes about twenty pods a second.
+It takes eight minutes on two cores: KubeRay creates about twenty pods per second.
 """
 
 import statistics
@@ -27,10 +27,10 @@ TURNS: Final = 3
 MOST: Final = 1.15
 _PATIENCE: Final = 1800
 _DETECTION_SECONDS: Final = 40
-"""As on EKS. The other drills' eight would have a thousand nodes renew 500 leases a second, and some late: lost."""
+"""As on EKS. With the other drills' eight seconds, a thousand nodes would renew 500 leases a second, some too late."""
 
 
-class ThousandStage:
+class ThousandContext:
     """A control plane with 1,000 nodes, and the environment's first RayCluster with as many workers."""
 
     REAL = "control plane, KubeRay, scheduling, the environment's manifests and values"
@@ -46,24 +46,24 @@ class ThousandStage:
         self.times: dict[str, list[float]] = {HERE: [], STOCK: []}
 
     def set_up(self) -> None:
-        """Start all but the RayClusters."""
+        """Start everything except the RayClusters."""
         self.cluster.start(workers=WORKERS)
         self.cluster.kubectl.apply([objects.STOCK])
 
     def take_down(self) -> None:
-        """End every process."""
+        """End all processes."""
         self.cluster.stop()
 
     def begin(self, drill: str) -> None:
-        """There is one drill here."""
+        """Do nothing: there is one drill here."""
 
     def end(self) -> None:
-        """RayClusters come and go as a whole: there is nothing for an auditor."""
+        """Do nothing: whole RayClusters are created and deleted, so an auditor has nothing to watch."""
 
     def show(self) -> None:
         """Print the times of all turns."""
         drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        drawn.add_column(f"{WORKERS} workers whole after", no_wrap=True)
+        drawn.add_column(f"{WORKERS} workers complete after", no_wrap=True)
         for turn in range(1, TURNS + 1):
             drawn.add_column(f"turn {turn}", justify="right")
         drawn.add_column("median", justify="right")
@@ -73,23 +73,23 @@ class ThousandStage:
         self.console.print(drawn)
 
     def finish(self) -> None:
-        """Nothing goes on."""
+        """Do nothing: no work is left."""
 
     def measure(self, subject: Subject, manifest: Object) -> None:
-        """Make a RayCluster, note how long it takes until it is whole, and remove it."""
+        """Create a RayCluster, record the time until it is complete, and delete it."""
         with self.cluster.progress.step(f"{subject.title}: {WORKERS} workers") as step:
             since = time.time()
             self.cluster.kubectl.apply([manifest])
-            seconds = wait(f"{subject.name}, whole", subject.is_whole, timeout=_PATIENCE, every=0.5) - since
+            seconds = wait(f"{subject.name}, complete", subject.is_whole, timeout=_PATIENCE, every=0.5) - since
             self.times[subject.title].append(seconds)
-            step.see(f"whole after {seconds:.1f} s")
+            step.see(f"complete after {seconds:.1f} s")
             self.cluster.kubectl.delete([manifest])
             wait(f"{subject.name}, gone", lambda: not subject.pods(), timeout=_PATIENCE)
 
 
-def play(context: ThousandStage) -> None:
-    """Take turns, so that what the machine does beside this falls on both."""
-    own = context.cluster.own_side()
+def play(context: ThousandContext) -> None:
+    """Take turns, so that other load on the machine affects both."""
+    own = context.cluster.own_subject()
     stock = Subject(STOCK, objects.STOCK_NAMESPACE, "thousand", WORKERS, context.cluster.world, own.zone)
     manifest = objects.stock_cluster(context.cluster.manifest, stock.name, same_nodes=True)
     for _ in range(TURNS):
@@ -97,11 +97,11 @@ def play(context: ThousandStage) -> None:
         context.measure(stock, manifest)
     ratio = statistics.median(context.times[HERE]) / statistics.median(context.times[STOCK])
     if ratio > MOST:
-        raise RehearsalError(f"at most {MOST} x the time of the stock manifest was promised, it was {ratio:.2f} x")
+        raise RehearsalError(f"at most {MOST} x the time of the stock manifest was promised; it was {ratio:.2f} x")
 
 
 def with_workers(environment: Environment, count: int) -> Environment:
-    """The environment with so many workers in its first RayCluster's first group, and as many nodes."""
+    """Return the environment with `count` workers in its first RayCluster's first group."""
     cluster = environment.ray.clusters[0]
     group = cluster.workers[0].model_copy(update={"replicas": count, "min_replicas": 0, "max_replicas": count})
     cluster = cluster.model_copy(update={"workers": (group,), "autoscaling": None})
@@ -110,8 +110,8 @@ def with_workers(environment: Environment, count: int) -> Environment:
 
 DRILL: Final = Drill(
     name="thousand-workers",
-    promise=f"{WORKERS} workers on {WORKERS} nodes are whole in {MOST} x the time of the stock manifest, or less "
+    promise=f"{WORKERS} workers on {WORKERS} nodes are complete in at most {MOST} x the time of the stock manifest "
     f"(median of {TURNS}; eight minutes).",
     play=play,
-    context=ThousandStage,
+    context=ThousandContext,
 )

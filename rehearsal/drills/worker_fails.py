@@ -1,4 +1,4 @@
-"""Drill: the kubelet evicts a worker's pod, which is Failed then."""
+"""Drill: the kubelet evicts a worker's pod, which is then Failed."""
 
 import time
 from typing import Final
@@ -8,7 +8,7 @@ from rehearsal.drills.drill import Drill
 
 
 def play(context: ClusterDrillContext) -> None:
-    """Let a worker fail."""
+    """Let a worker's pod fail."""
     subjects = (context.here, context.stock())
     context.mark("a worker's pod is Failed: its kubelet evicted it")
     since = time.time()
@@ -20,7 +20,7 @@ def play(context: ClusterDrillContext) -> None:
 
 DRILL: Final = Drill(
     name="worker-fails",
-    promise=f"A worker's pod is Failed: KubeRay replaces it, and no other, within {MARGIN_SECONDS} s.",
+    promise=f"A worker's pod is Failed: KubeRay replaces only this pod, within {MARGIN_SECONDS} s.",
     play=play,
     context=ClusterDrillContext,
 )

@@ -1,4 +1,4 @@
-"""Drill: a worker group doubles, and shrinks to the half of what it was."""
+"""Drill: a worker group doubles, then shrinks to half of its original size."""
 
 import time
 from typing import Final
@@ -33,9 +33,9 @@ def play(context: ClusterDrillContext) -> None:
 
 DRILL: Final = Drill(
     name="workers-scaled",
-    promise="A worker group doubles and then shrinks to the half of what it was, each within "
-    f"{SECONDS} s. While it grows no pod ends that was there. (Which go when it shrinks, KubeRay chooses, and now and "
-    "then it takes one too many and makes it anew: `ops scale` names them.)",
+    promise="A worker group doubles and then shrinks to half of its original size, each within "
+    f"{SECONDS} s. While it grows, no existing pod ends. (KubeRay chooses which pods end when it shrinks; sometimes "
+    "it ends one too many and recreates it. `ops scale` names the pods instead.)",
     play=play,
     context=ClusterDrillContext,
 )

@@ -1,4 +1,4 @@
-"""The account around the cluster: EKS's endpoint, and the people who come in."""
+"""Run the account around the cluster: EKS's endpoint, and the people with access to it."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ _CLOCK_SCALE = 300
 
 
 class Running:
-    """A control plane that was started before its cluster was made, and is ended by whoever started it."""
+    """A control plane that runs before its EKS cluster is created; the code that started it also stops it."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -43,10 +43,10 @@ class Running:
         return self._plane.api
 
     def start(self) -> None:
-        """It runs."""
+        """Do nothing: it is running."""
 
     def stop(self) -> None:
-        """It goes on."""
+        """Do nothing: its owner stops it."""
 
 
 class JobAccount:
@@ -69,21 +69,21 @@ class JobAccount:
 
     @property
     def authenticator_url(self) -> str:
-        """Where the control plane asks whose a token is."""
+        """Return the URL at which the control plane asks for the owner of a token."""
         return self._account.authenticator_url(self.cluster)
 
     def start(self) -> None:
-        """Serve, with nothing of the caller's AWS configuration in this process."""
+        """Start serving, with nothing of the caller's AWS configuration in this process."""
         enter(self._child_environment({}))
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # each request is a line otherwise
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # otherwise each request is a line
         self._server.start()
 
     def stop(self) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         self._server.stop()
 
     def adopt(self, plane: ControlPlane) -> None:
-        """Make the EKS cluster whose control plane runs already, and let the environment's submitters in."""
+        """Create the EKS cluster of a running control plane, and grant the environment's submitters access."""
         self._account.clusters = ClusterHost(self._account, make=lambda *_: Running(plane))
         ec2, iam, eks = (self._client(service) for service in ("ec2", "iam", "eks"))
         vpc = ec2.create_vpc(CidrBlock=str(self._environment.network.vpc_cidr))["Vpc"]["VpcId"]
@@ -112,7 +112,7 @@ class JobAccount:
         eks.create_access_entry(clusterName=self.cluster, principalArn=submitter, kubernetesGroups=[group])
 
     def submitters_environment(self) -> dict[str, str]:
-        """The environment of a process that has the credentials of the submitter."""
+        """Return the environment variables of a process with the submitter's credentials."""
         [submitter] = self._environment.access.submitters
         keys = self._client("sts").assume_role(RoleArn=submitter, RoleSessionName="rehearsal")["Credentials"]
         return self._child_environment(

@@ -1,4 +1,4 @@
-"""Rehearses a job that loses a node."""
+"""Rehearse a job that loses a node."""
 
 import json
 import shutil
@@ -39,8 +39,8 @@ _ENVIRONMENT: Final = "small"
 _SUBMITTER: Final = "arn:aws:iam::{account}:role/Researcher"
 _NODES: Final = 3
 _JOB: Final = "pytorch_ddp"
-# Each training worker needs a pod of its own (the trainer itself takes a CPU beside one of them): no loss is for
-# nothing. 240 steps; the node is lost when the first checkpoint is there.
+# Each training worker needs its own pod (the trainer itself takes a CPU beside one of them), so that each loss has an
+# effect. 240 steps; the node is lost once the first checkpoint exists.
 _POD_CPUS: Final = 3
 _JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "20")
 _SCRIPT: Final = """import os
@@ -56,11 +56,11 @@ print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for numb
 _PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` as a submitter, Ray and PyTorch in sandboxed pods
-simulated: nodes and their loss (processes killed, heart-beats stopped), images, the file system (a folder)"""
+simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
 
 
 def rehearse_job(console: Console) -> int:
-    """Rehearse it; return the exit code (0: the job ended well although it lost a node)."""
+    """Run the rehearsal; return the exit code (0: the job succeeded although it lost a node)."""
     rehearsal = JobRehearsal(console)
     try:
         with rehearsal.watch.interrupting():
@@ -83,7 +83,10 @@ class JobRehearsal:
     """One account, one cluster, one run."""
 
     def __init__(self, console: Console) -> None:
-        """Raises ProcessError when this machine lacks something, ConfigError for a wrong environment file."""
+        """Prepare the rehearsal.
+
+        Raises ProcessError if this machine lacks something, ConfigError for an invalid environment file.
+        """
         self.console = console
         require_machine()
         directory = JOB
@@ -104,32 +107,32 @@ class JobRehearsal:
         self._supervisor = Supervisor(directory)
         self._cluster = DrillCluster(self._environment, plane.directory, console, plane)
         self.watch = self._cluster.watch
-        self._narrator = self._cluster.progress
+        self._progress = self._cluster.progress
         self._runs = _folder_of_claim(self._cluster) / RAY_DIRECTORY / "runs"
         self._marks: list[tuple[float, str]] = []
 
     # -- the steps
 
     def set_up(self) -> None:
-        """Everything but the job."""
-        with self._narrator.step("embedded account"):
+        """Start everything except the job."""
+        with self._progress.step("embedded account"):
             self._account.start()
         self._cluster.start(workers=_NODES)
-        # Root's Job makes it on a real file system; a rehearsal has no root to give.
+        # On a real file system a Job with root rights creates this folder; a rehearsal has no root rights.
         self._runs.parent.mkdir(parents=True)
-        with self._narrator.step("EKS cluster and the submitter's access entry"):
+        with self._progress.step("EKS cluster and the submitter's access entry"):
             self._account.adopt(self._cluster.plane)
-        with self._narrator.step("RayCluster of real Ray processes") as step:
-            self._ray = self._cluster.own_side()
+        with self._progress.step("RayCluster of real Ray processes") as step:
+            self._ray = self._cluster.own_subject()
             began = time.time()
             self._cluster.kubectl.apply([self._cluster.manifest])
-            wait("the RayCluster, whole", self._ray.is_whole, timeout=_PATIENCE)
+            wait("the complete RayCluster", self._ray.is_whole, timeout=_PATIENCE)
             step.see(f"{self._ray.state()}; head and workers ready after {time.time() - began:.0f} s")
 
     def submit(self) -> None:
         """Submit the run with `ops job submit`, and wait for its first checkpoint."""
         words = ["job", "submit", _JOB, "--env", _ENVIRONMENT, "--name", RUN, "--", *_JOB_WORDS]
-        with self._narrator.step(f"ops {' '.join(words)}") as step:
+        with self._progress.step(f"ops {' '.join(words)}") as step:
             self._began = time.time()
             self._mark("`ops job submit`")
             self._submitting = self._ops(RUN, words)
@@ -138,36 +141,39 @@ class JobRehearsal:
             step.see(f"{len(self._attempts())} attempt, checkpoints of steps {_listed(self._checkpoints())}")
 
     def lose_a_node(self) -> None:
-        """Silence the node of a worker: its processes are killed, its heart-beats stop."""
+        """Lose the node of a worker: kill its processes and stop its heartbeats."""
         before = names(self._ray.pods())
         lost = self._ray.a("worker")
         node = lost["spec"]["nodeName"]
-        with self._narrator.step(f"node {node} is lost with {lost['metadata']['name']}") as step:
+        with self._progress.step(f"node {node} and its pod {lost['metadata']['name']} are lost") as step:
             self._saved = max(self._checkpoints())
             self._mark(f"node {node} is lost")
             self._cluster.nodes.stop_heartbeat(node)
-            self._wait_for("the RayCluster, whole again", lambda: self._ray.is_whole(names([lost])))
+            self._wait_for("the complete RayCluster, after the loss", lambda: self._ray.is_whole(names([lost])))
             [new] = [pod for pod in self._ray.good("worker") if pod["metadata"]["name"] not in before]
-            step.see(f"{new['metadata']['name']} took its place, on {new['spec']['nodeName']}")
+            step.see(f"{new['metadata']['name']} replaced it, on {new['spec']['nodeName']}")
 
     def see_it_end(self) -> None:
-        """Wait for the end of `ops job submit`; Broken unless all is as promised."""
-        with self._narrator.step("the run goes on, and ends") as step:
+        """Wait for the end of `ops job submit`. Raises RehearsalError unless every promise was kept."""
+        with self._progress.step("the run resumes and succeeds") as step:
             wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit` ends with {self._submitting.returncode}")
             if self._submitting.returncode:
-                raise RehearsalError(f"the run must end well:\n{self._submitting.tail(30)}")
+                raise RehearsalError(f"the run must succeed:\n{self._submitting.tail(30)}")
             if not (self._run / "DONE.json").is_file():
-                raise RehearsalError("the run must be marked as done")
+                raise RehearsalError("the run must be marked as done (DONE.json)")
             first, *later = self._attempts()
             if first != 0 or not later or min(later) < self._saved:
                 raise RehearsalError(
-                    f"it must begin at 0, then at {self._saved} or later; it began at {_listed([first, *later])}"
+                    f"attempts must begin at 0, then {self._saved} or later; they began at {_listed([first, *later])}"
                 )
-            step.see(f"went on from step {_listed(later)}; done, exit code 0")
+            step.see(f"resumed from step {_listed(later)}; done, exit code 0")
 
     def submit_own_script(self) -> None:
-        """A user's own script, under the supervisor and in the walkthrough's two ways; Broken unless each runs it."""
+        """Submit a user's own script in three ways: under the supervisor, and in the walkthrough's two ways.
+
+        Raises RehearsalError unless each of them runs it.
+        """
         folder = self._project.directory / "mine"
         folder.mkdir()
         (folder / "squares.py").write_text(_SCRIPT, encoding="utf-8")
@@ -177,16 +183,16 @@ class JobRehearsal:
     def _submit_script(self, script: str, way: list[str]) -> None:
         name = "".join(["squares", *way]).replace("--", "-")
         words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
-        with self._narrator.step(f"ops {' '.join(words)}") as step:
+        with self._progress.step(f"ops {' '.join(words)}") as step:
             submitting = self._ops(name, words)
             wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE)
             self._mark(f"`ops job submit {' '.join([*way, script])}` ends with {submitting.returncode}")
             if submitting.returncode or f"{name} got 14" not in submitting.tail(30):
-                raise RehearsalError(f"{name} must end well and show what it computed:\n{submitting.tail(30)}")
+                raise RehearsalError(f"{name} must succeed and show its result:\n{submitting.tail(30)}")
             step.see(f"{name} got 14, exit code 0")
 
     def end(self) -> None:
-        """End every process."""
+        """End all processes."""
         self._supervisor.stop_all()
         self._cluster.stop()
         self._account.stop()
@@ -199,11 +205,11 @@ class JobRehearsal:
         return self._supervisor.start(f"ops-job-submit-{name}", argv, env, cwd=self._project.directory)
 
     def _wait_for(self, what: str, reached: Callable[[], bool]) -> None:
-        """Wait, but not when the run is over. Raises RehearsalError or TimedOutError."""
+        """Wait until `reached`, but at most until the run ends. Raises RehearsalError or TimedOutError."""
 
         def looked() -> bool:
             if self._submitting.returncode is not None and not reached():
-                raise RehearsalError(f"{what}: the run was over before\n{self._submitting.tail(30)}")
+                raise RehearsalError(f"{what}: the run ended before that\n{self._submitting.tail(30)}")
             return reached()
 
         wait(what, looked, timeout=_PATIENCE)
@@ -216,16 +222,16 @@ class JobRehearsal:
         return self._runs / RUN
 
     def _checkpoints(self) -> list[int]:
-        """Steps of the whole checkpoints."""
+        """Return the steps of the complete checkpoints, sorted."""
         whole = self._run.glob("checkpoints/*/manifest.json")
         return sorted({_step(manifest.parent.name) for manifest in whole})
 
     def _attempts(self) -> list[int]:
-        """The step that each start of the training went on from, in order."""
+        """Return the step from which each start of the training resumed, in order."""
         return [step for _, step in starts(self._run)]
 
     def show(self, verdict: str) -> None:
-        """Show when what happened, as far as the rehearsal went, and a verdict."""
+        """Print the timeline of the rehearsal so far, and a verdict."""
         if not self._marks:
             return
         happened = lines(list(self._cluster.world.since(self._began)), [self._ray], self._cluster.auditor.deleters())
@@ -241,34 +247,34 @@ class JobRehearsal:
 
 
 def _on_processors(document: Document) -> None:
-    """The environment, with workers that need no GPU, a spare node for them, and somebody who submits."""
+    """Change the environment: workers without GPUs, a spare node for them, and a submitter."""
     document["hyperpod"]["instance_groups"][-1].update(instance_type="ml.m5.2xlarge", count=_NODES)
     document["ray"]["clusters"][0]["workers"][0].update(cpu=_POD_CPUS)
     document["access"]["submitters"] = [_SUBMITTER.format(account=document["account"])]
 
 
 def _image(environment: Environment) -> str:
-    """Ray's image; its dots are a pattern's, which match dots, too."""
+    """Return Ray's image, used as a pattern; its dots also match dots."""
     [cluster] = rendered(*objects.ray_objects(environment).clusters.values())
     [container] = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
     return str(container["image"])
 
 
 def _folder_of_claim(cluster: DrillCluster) -> Path:
-    """The folder that stands for the shared file system."""
+    """Return the folder that simulates the shared file system."""
     pod = cluster.manifest["spec"]["headGroupSpec"]["template"]["spec"]
     [claim] = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
     return cluster.plane.directory / "claims" / f"{cluster.manifest['metadata']['namespace']}_{claim['claimName']}"
 
 
 def starts(run: Path) -> list[tuple[float, int]]:
-    """When each group of training workers began (seconds since the epoch), and at which step, in order."""
+    """Return when each group of training workers began (seconds since the epoch), and at which step, in order."""
     records = [json.loads(file.read_text()) for file in sorted(run.glob("attempts/*.json"))]
     return [(datetime.fromisoformat(each["began"]).timestamp(), _step(each["resumed_from"] or "0")) for each in records]
 
 
 def _step(checkpoint: str) -> int:
-    """`120@0001.01`: the checkpoint of step 120."""
+    """Return the step of a checkpoint: 120 for `120@0001.01`."""
     return int(checkpoint.partition("@")[0])
 
 

@@ -1,1 +1,1 @@
-"""What a rehearsal shows: progress, timeline, breakdown of time, verdict."""
+"""Show the results of a rehearsal: progress, timeline, breakdown of time, verdict."""

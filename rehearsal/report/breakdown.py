@@ -1,4 +1,4 @@
-"""Where a rehearsal's time went: every second is counted once, for the first of the parts that was at work."""
+"""Break down a rehearsal's time: each second counts once, for the first part that was active."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ CLI: Final = "CDK CLI: start, assets, polls"
 REST: Final = "the rest: account, ops, Kubernetes, checks"
 
 PARTS: Final = (BUILD, CONTROL_PLANE, FUNCTIONS, SERVICES, SYNTHESIS, CLI, REST)
-"""Of several parts that are at work at the same time, the first one is given the time."""
+"""The parts; time in which several are active counts for the first of them."""
 
 
 @dataclass
 class Spans:
-    """What the rehearsal itself saw: builds, runs of the CDK CLI, and the time in these until the app had ended."""
+    """The times that the rehearsal itself saw: builds, runs of the CDK CLI, and their synthesis until the app ended."""
 
     builds: list[Span] = field(default_factory=list)
     commands: list[Span] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Spans:
 
 
 def breakdown(whole: Span, seen: Spans, journal: Journal) -> dict[str, float]:
-    """Return the seconds of each of PARTS, which together are as long as `whole`."""
+    """Return the seconds of each of PARTS; their sum is the length of `whole`."""
     spans: dict[str, Iterable[Span]] = {
         BUILD: seen.builds,
         CONTROL_PLANE: _control_planes(journal),
@@ -55,7 +55,7 @@ def _control_planes(journal: Journal) -> Iterable[Span]:
 
 
 def _invocations(journal: Journal) -> Iterable[Span]:
-    """Also a call that found no way out of its VPC is an entry of this kind: it has no time."""
+    """Return the invocations; refused calls (without a route out of a VPC) have the same kind, but no time."""
     ended = (entry for entry in journal if entry["kind"] == "lambda" and "seconds" in entry)
     return [(entry["time"] - entry["seconds"], entry["time"]) for entry in ended]
 

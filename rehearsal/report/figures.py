@@ -1,4 +1,4 @@
-"""What a rehearsal leaves for `make bench`: how long its steps took, and where the time went."""
+"""Write the report of a rehearsal for `make bench`: the time of its steps and of its parts."""
 
 import json
 import resource
@@ -14,9 +14,10 @@ NAME: Final = "report.json"
 
 @dataclass(frozen=True)
 class Report:
-    """Seconds of one rehearsal: of its steps in the order in which they ran, and of its parts (breakdown.py).
+    """The seconds of one rehearsal: of its steps in the order of their runs, and of its parts (breakdown.py).
 
-    `cpu` is the processor time of all that had ended when it was written: of everything, unless it was kept running.
+    `cpu` is the processor time of all processes that had ended when the report was written: all of them, except those
+    of a kept rehearsal.
     """
 
     steps: Sequence[Mapping[str, Any]]
@@ -24,7 +25,7 @@ class Report:
     cpu: float = 0.0
 
     def by_step(self) -> dict[str, float]:
-        """Seconds by title; steps that ran more than once are added up."""
+        """Return title → seconds; the times of a repeated step are added up."""
         found: dict[str, float] = {}
         for step in self.steps:
             found[step["title"]] = found.get(step["title"], 0.0) + step["seconds"]
@@ -52,6 +53,6 @@ def read(file: Path) -> Report:
 
 
 def journal(account_directory: Path) -> list[dict[str, Any]]:
-    """What the embedded account wrote down, whether it still answers or not; nothing when it never started."""
+    """Return the embedded account's journal, also after the account ended; empty if it never started."""
     file = account_directory / "journal.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

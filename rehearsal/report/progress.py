@@ -1,4 +1,4 @@
-"""What a person sees while the rehearsal runs: one line a step, with its time; the rest goes to logs."""
+"""Show a rehearsal's progress: one line per step, with its time; the rest goes to logs."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from rehearsal.report.breakdown import Span
 
 @dataclass
 class Step:
-    """One step: its title, what was seen, when it began (seconds since the epoch), and how long it took in seconds."""
+    """One step: its title, what was seen, its start (seconds since the epoch) and duration (seconds)."""
 
     title: str
     seen: list[str] = field(default_factory=list)
@@ -23,17 +23,17 @@ class Step:
 
     @property
     def span(self) -> Span:
-        """Begin and end."""
+        """Return begin and end."""
         return self.began, self.began + self.seconds
 
     def see(self, fact: str) -> None:
-        """Add something that was observed; it is printed under the step."""
+        """Add an observation, which is printed below the step."""
         self.seen.append(fact)
 
 
 @dataclass
 class _Running:
-    """The line of the running step; a terminal draws it again and again."""
+    """The line of the running step, which a terminal redraws."""
 
     title: str
     started: float
@@ -45,12 +45,12 @@ class _Running:
 
 
 def elapsed(seconds: float) -> str:
-    """Return minutes and seconds as a clock shows them."""
+    """Return the time as minutes and seconds, for example `1:05`."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 class Progress:
-    """Prints steps as they begin and end. On a terminal a step shows its time and its command's last line, live."""
+    """Prints steps as they begin and end. A terminal also shows a step's time and its command's last line, live."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -59,7 +59,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """Tell one step; its facts and time are printed when it ends well."""
+        """Show one step; print its observations and time when it ends without an error."""
         step = Step(title)
         self.steps.append(step)
         started = time.monotonic()
@@ -79,7 +79,7 @@ class Progress:
             self.console.print(f"    {fact}", highlight=False)
 
     def echo(self, line: str) -> None:
-        """Show a line of a running command beside the step's spinner; without a terminal it is only logged."""
+        """Show a line of a running command beside the step's spinner; without a terminal it is only in the log."""
         if self._running and line.strip():
             room = max(20, self.console.width - len(self._running.title) - 14)
             self._running.line = line.strip()[:room]

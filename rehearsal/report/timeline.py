@@ -1,6 +1,6 @@
-"""What waited for what: the first deployment's resources as bars, with the chain that decided each stack's time.
+"""Draw the first deployment's resources as bars, with the chain that decided each stack's time.
 
-The page is one HTML file without scripts or outside references.
+The page is one HTML file without scripts or external references.
 """
 
 import html
@@ -17,11 +17,11 @@ _LABEL: Final = 360
 _LABEL_CHARACTERS: Final = 50
 _ROW: Final = 18
 _AXIS: Final = 20
-"""Height of the seconds above the bars."""
+"""The height of the seconds above the bars."""
 _TICKS: Final = 12
-"""At most so many, so that their labels do not touch."""
+"""The largest number of labels, so that they do not touch."""
 _SHORTEST: Final = 0.2
-"""Seconds; quicker resources are counted, not drawn."""
+"""Seconds; quicker resources are counted but not drawn."""
 
 _GENERATED: Final = re.compile(r"[0-9A-F]{8}$")
 """CDK's hash at the end of a logical id."""
@@ -29,7 +29,7 @@ _GENERATED: Final = re.compile(r"[0-9A-F]{8}$")
 
 @dataclass(frozen=True)
 class Bar:
-    """One resource's creation: seconds since the deployment began."""
+    """One resource's creation, in seconds since the deployment began."""
 
     name: str
     type: str
@@ -59,7 +59,7 @@ class Band:
         return max(bar.end for bar in self.bars)
 
     def deciding(self) -> list[Bar]:
-        """The chain that decided when the stack was done: the last resource, what it waited for last, and so on."""
+        """Return the chain that decided the stack's end: the last resource, what it waited for longest, and so on."""
         by_name = {bar.name: bar for bar in self.bars}
         chain = [max(self.bars, key=lambda bar: bar.end)]
         while awaited := [by_name[name] for name in chain[-1].waited_for if name in by_name]:
@@ -94,7 +94,7 @@ def bands(journal: Iterable[Mapping[str, Any]]) -> list[Band]:
 
 
 def lines(drawn: Sequence[Band]) -> list[str]:
-    """One line a stack for the terminal: when it ran, and the chain that decided its time."""
+    """Return one line per stack for the terminal: when it ran, and the chain that decided its time."""
     told = []
     for band in drawn:
         chain = " → ".join(
@@ -105,7 +105,7 @@ def lines(drawn: Sequence[Band]) -> list[str]:
 
 
 def write(drawn: Sequence[Band], title: str, path: Path) -> Path:
-    """Draw the page and return its path."""
+    """Write the page; return its path."""
     scale = (_WIDTH - _LABEL - 60) / max(band.end for band in drawn)
     ticks = _ticks(max(band.end for band in drawn))
     body = "\n".join(_band(band, scale, ticks) for band in drawn)
@@ -118,8 +118,8 @@ text {{ font-size: 11px; fill: #1b1f24 }} .t {{ fill: #57606a }} .w {{ fill: #9b
 .f {{ fill: #c93c37 }} line {{ stroke: #d8dee4 }} p {{ max-width: 62em; color: #57606a; margin: .2rem 0 }}
 </style>
 <h1>{html.escape(title)}</h1>
-<p>Each bar is the creation of one resource; the axis is in seconds since the deployment began, the same for all
-stacks, and the number beside a bar is its own time. Orange: the chain that decided when its stack was done. Hold the
+<p>Each bar is the creation of one resource; the axis shows seconds since the deployment began and is the same for all
+stacks. The number beside a bar is its duration. Orange: the chain that decided when its stack was complete. Hold the
 pointer over a bar to see what it waited for.</p>
 {body}
 </html>
@@ -129,7 +129,7 @@ pointer over a bar to see what it waited for.</p>
 
 
 def _ticks(end: float) -> list[int]:
-    """Whole seconds from 0 to the end, a round number of them apart."""
+    """Return whole seconds from 0 to the end, at round intervals."""
     steps = (digit * 10**power for power in range(6) for digit in (1, 2, 5))
     return list(range(0, int(end) + 1, next(step for step in steps if end / step < _TICKS)))
 
@@ -175,5 +175,5 @@ def _bar(bar: Bar, row: int, scale: float, deciding: bool) -> str:
 
 
 def _kind(resource_type: str) -> str:
-    """The short name of a type: `EC2 Subnet` of `AWS::EC2::Subnet`, `KubernetesManifest` of CDK's custom type."""
+    """Return a type's short name: `EC2 Subnet` for `AWS::EC2::Subnet`, `KubernetesManifest` for CDK's custom type."""
     return " ".join(resource_type.removeprefix("AWS::").split("::")[-2:]).replace("Custom AWSCDK-EKS-", "")

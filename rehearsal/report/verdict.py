@@ -1,4 +1,4 @@
-"""What the rehearsal ends with: what was real, what was simulated, what is left and why."""
+"""Show the verdict of a rehearsal: what was real, what was simulated, what is left and why."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ REAL: Final = (
 )
 SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
-    "the CDK CLI's pause between two looks at CloudFormation: a quarter of a second, not five",
+    "the CDK CLI's interval between polls of CloudFormation: a quarter of a second, not five",
     "Lambda's sandboxes: local processes, memory not limited; a layer's AWS CLI is loaded once and forked per call",
-    "kubelets (kwok): containers do not run, GPUs, EFA and FSx are not there",
-    "the image build: a stand-in within its role reads the context and puts a labelled tag into ECR; no image is made",
+    "kubelets (kwok): containers do not run; there are no GPUs, no EFA and no FSx",
+    "the image build: a stand-in in its role reads the context and puts a labelled tag into ECR; no image is built",
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",
-    "the FSx CSI driver: nothing is mounted; dynamic file systems by a stand-in within the driver's own role",
+    "the FSx CSI driver: nothing is mounted; a stand-in in the driver's role creates dynamic file systems",
     "NetworkPolicies: accepted, not enforced",
-    "network paths: routes, endpoints and their security groups are read; no packet flows",
-    "IAM's trust: CloudFormation, Lambda, EKS, Step Functions and pods need it; people may assume any role",
-    "IAM's rights: checked for HyperPod's calls and the stand-ins' roles; every other role may do everything",
+    "network paths: routes, endpoints and their security groups are evaluated; no packet is sent",
+    "IAM trust policies: enforced for CloudFormation, Lambda, EKS, Step Functions and pods; people may assume any role",
+    "IAM permissions: enforced for HyperPod's calls and the stand-ins' roles; every other role may do everything",
 )
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """The inventory after the last `cdk destroy`, sorted by who made what."""
+    """The inventory after the last `cdk destroy`, sorted by owner."""
 
     protected: Sequence[dict[str, Any]]
     background: Sequence[dict[str, Any]]
@@ -44,7 +44,7 @@ class Leftovers:
 
     @property
     def clean(self) -> bool:
-        """Nothing is left but what is named: protected stacks, CDK's bootstrap, what was there, what AWS keeps."""
+        """Return whether only protected stacks, bootstrap, existing and AWS's own resources are left."""
         return not self.nobody and not self.unexpected
 
 
@@ -71,11 +71,11 @@ def show(console: Console, leftovers: Leftovers, charts: str) -> None:
     _section(table, "[yellow]simulated[/]", [*SIMULATED, f"Helm charts: {charts}"])
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))
-    _section(table, "there before", _summary(leftovers.existing))
+    _section(table, "existing before", _summary(leftovers.existing))
     _section(table, "left by AWS itself", _summary(leftovers.background))
     _section(table, "[red]left, unexpected[/]", _summary(leftovers.unexpected))
     style = "red" if leftovers.nobody else "green"
-    table.add_row(f"[{style}]resources made by nobody[/]", f"[{style}]{len(leftovers.nobody)}[/]")
+    table.add_row(f"[{style}]resources without an owner[/]", f"[{style}]{len(leftovers.nobody)}[/]")
     _section(table, "", _summary(leftovers.nobody))
     console.print(table)
 
@@ -86,7 +86,7 @@ def _section(table: Table, title: str, rows: Sequence[str]) -> None:
 
 
 def _summary(items: Sequence[dict[str, Any]]) -> list[str]:
-    """One line for each type, with the reason when there is one."""
+    """Return one line per type, with the note if there is one."""
     grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
     for item in items:
         grouped[item["type"].removeprefix("AWS::").replace("::", " "), item.get("note") or ""].append(item["id"])

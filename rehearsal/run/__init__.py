@@ -1,1 +1,1 @@
-"""One rehearsal: an environment is deployed, watched, changed and destroyed, and what is left is counted."""
+"""Run one rehearsal: deploy, watch, change and destroy an environment, and count what is left."""

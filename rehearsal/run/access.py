@@ -1,4 +1,4 @@
-"""How a person looks at a rehearsal that stays: a file for a shell, and commands to begin with."""
+"""Let a person inspect a kept rehearsal: write a file for a shell, and list first commands."""
 
 import os
 import shlex
@@ -11,14 +11,14 @@ from config import Environment
 
 NAME: Final = "look.sh"
 _NAMED: Final = ("KUBECONFIG", "NO_PROXY")
-# Profiles, endpoints of single services and the like would go before what the file exports.
+# Profiles, endpoints of single services and the like would override what the file exports.
 _FORGET: Final = "unset $(env | sed -n 's/^\\(AWS_[A-Z0-9_]*\\)=.*/\\1/p')"
 
 
 def write(directory: Path, variables: Mapping[str, str], programs: Path) -> Path:
-    """Write what a shell sources so that its `ops`, `kubectl` and `aws` see the rehearsal; return the file.
+    """Write a file that makes a shell's `ops`, `kubectl` and `aws` use the rehearsal; return the file.
 
-    Of `variables` it exports those of AWS, Kubernetes and proxies; of the shell's own, those of AWS go.
+    It exports the `variables` of AWS, Kubernetes and proxies, and unsets the shell's own AWS variables.
     """
     exported = {name: value for name, value in variables.items() if name.startswith("AWS_") or name in _NAMED}
     exported["no_proxy"] = variables["NO_PROXY"]
@@ -31,7 +31,7 @@ def write(directory: Path, variables: Mapping[str, str], programs: Path) -> Path
 
 
 def commands(environment: Environment, file: Path) -> list[str]:
-    """What to paste into a shell, whatever its folder."""
+    """Return the commands to paste into a shell, in any folder."""
     return [
         f"source {shlex.quote(str(file))}",
         f"ops status --env {environment.name}",

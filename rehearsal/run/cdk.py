@@ -1,4 +1,4 @@
-"""The real CDK CLI, with nothing of the caller's environment."""
+"""Run the real CDK CLI, with nothing of the caller's environment."""
 
 import hashlib
 import os
@@ -21,31 +21,31 @@ from rehearsal.report.breakdown import Spans
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements/dev.txt")
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
-"""What the CLI prints of a stack that it changed; of another it says `(no changes)` after the name."""
+"""The CLI's line for a stack that it changed; for others it adds `(no changes)` after the name."""
 
 
 class CommandError(Exception):
-    """A command of the rehearsal ended with an unexpected exit code; the message holds its last lines."""
+    """A command of the rehearsal ended with an unexpected exit code; the message contains its last lines."""
 
 
 def require_node() -> None:
-    """Raise ProcessError when there is no Node: the CDK CLI and half of the Lambda functions run on it."""
+    """Raise ProcessError if there is no Node: the CDK CLI and half of the Lambda functions run on it."""
     path = search_path()
     if not shutil.which("node", path=path):
         own = Path(path.split(os.pathsep)[1], "node")
-        raise ProcessError(f"Node is missing: {own} does not exist and none is on PATH; `make setup` installs it")
+        raise ProcessError(f"Node is missing: {own} does not exist and none is on PATH. Fix: `make setup`")
 
 
 def kept_folders(cache: Path) -> dict[str, str]:
-    """Return the variables that name what the CLI and its synthesis keep beyond a rehearsal, as in a user's home.
+    """Return the variables of the folders that the CLI and its synthesis keep after a rehearsal, as in a user's home.
 
-    Node never removes what was kept for other versions (130 MB), jsii after a month (260 MB). So the folder is that of
-    the lock files, and those of other lock files go, unless another process uses them.
+    Node never removes what it cached for other versions (130 MB), jsii only after a month (260 MB). The folder is
+    therefore named after the lock files, and those of other lock files are removed unless another process uses them.
     """
     key = hashlib.sha256(b"".join((REPOSITORY / lock).read_bytes() for lock in _LOCKS)).hexdigest()[:16]
     cache_folders.hold(cache / key)
     cache_folders.prune(cache, [key])
-    # jsii unpacks aws-cdk-lib for the first synthesis: three seconds of a core.
+    # jsii unpacks aws-cdk-lib for the first synthesis, which takes three seconds of a core.
     return {
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(cache / key / "jsii"),
         "NODE_COMPILE_CACHE": str(cache / key / "node"),
@@ -53,7 +53,7 @@ def kept_folders(cache: Path) -> dict[str, str]:
 
 
 class Cdk:
-    """Runs `cdk` in the project's copy. Each run's output goes to a log of its own, its time to `spans`."""
+    """Runs `cdk` in the project's copy. Each run writes its output to its own log and its time to `spans`."""
 
     def __init__(
         self,
@@ -74,22 +74,22 @@ class Cdk:
         self._runs = 0
 
     def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,), again: bool = False) -> str:
-        """Run `cdk verb arguments` and return what it printed.
+        """Run `cdk verb arguments`; return its output.
 
-        With `again` the last synthesis is used (`--app cdk.out`): for what changes nothing in the environment.
-        Raises CommandError when the exit code is not one of `expect`.
+        `again` reuses the last synthesis (`--app cdk.out`), for commands that change nothing in the environment. Raises
+        CommandError if the exit code is not one of `expect`.
         """
         source = ["--app", "cdk.out"] if again else self._context
         return self._run(self._project, verb, *arguments, *source, expect=expect)
 
     def bootstrap(self, account_id: str, region: str) -> str:
-        """Run `cdk bootstrap`, from a folder without an app: inside one it would be synthesised first."""
+        """Run `cdk bootstrap` in a folder without an app, which the CLI would synthesise first; return its output."""
         empty = self._project.parent / "no-app"
         empty.mkdir(exist_ok=True)
         return self._run(empty, "bootstrap", f"aws://{account_id}/{region}")
 
     def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
-        """Begin `cdk synth`, for whatever runs `again` after it."""
+        """Start `cdk synth` for later runs with `again`."""
         argv = _argv("synth", "--quiet", *self._context)
         child = supervisor.start("cdk-synth", argv, self._env, ends_by_itself=True, cwd=self._project)
         return Synthesis(child, supervisor, self._spans, self._project)
@@ -107,7 +107,7 @@ class Cdk:
 
 
 class Synthesis:
-    """A `cdk synth` that runs beside something else."""
+    """A `cdk synth` that runs in parallel to other work."""
 
     def __init__(self, child: Child, supervisor: Supervisor, spans: Spans, directory: Path) -> None:
         self._child = child
@@ -117,7 +117,7 @@ class Synthesis:
         self._began = time.time()
 
     def finish(self) -> None:
-        """Wait for its end. Raises CommandError when it failed."""
+        """Wait for the synthesis to end. Raises CommandError if it failed."""
         code = self._child.wait()
         self._supervisor.stop(self._child)
         if code:
@@ -130,12 +130,12 @@ def _argv(verb: str, *arguments: str) -> list[str]:
 
 
 def _last_synthesis(directory: Path) -> float:
-    """When the app of a folder wrote the last file of its assembly, in seconds since the epoch; 0 if it never did."""
+    """Return when a folder's app wrote the last file of its assembly, in seconds since the epoch; 0 if never."""
     return max((file.stat().st_mtime for file in (directory / "cdk.out").glob("*.json")), default=0.0)
 
 
 def changed_stacks(printed: str) -> set[str]:
-    """Return the stacks that a `cdk deploy` made or changed, from what it printed."""
+    """Return the stacks that a `cdk deploy` created or changed, from its output."""
     return set(_DEPLOYED.findall(printed))
 
 
@@ -148,7 +148,7 @@ def run(
     echo: Callable[[str], None],
     expect: Sequence[int] = (0,),
 ) -> str:
-    """Run a program to its end, pass each line of its output to `echo` and to `log`, and return all of it."""
+    """Run a program to its end; write each line of its output to `echo` and to `log`, and return all of it."""
     lines: list[str] = []
     with (
         log.open("w") as file,
@@ -171,7 +171,7 @@ def run(
                 lines.append(line)
                 echo(line.rstrip())
         except BaseException:
-            # The CLI's own children (synthesis) share its session and end with it.
+            # The CLI's own children (synthesis) are in its session and end with it.
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode not in expect:

@@ -1,4 +1,4 @@
-"""Looks at the Kubernetes side of the environment, as the administrator of the control plane."""
+"""Observe the environment's Kubernetes cluster, as the administrator of the control plane."""
 
 import time
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from config import Environment, labels
 
 
 class TimedOutError(Exception):
-    """Something that the rehearsal waits for did not happen in time."""
+    """The rehearsal waited for something that did not happen in time."""
 
 
 T = TypeVar("T")
 
 PATIENCE_SECONDS: Final = 180
-"""For what takes a quiet machine a twentieth of it."""
+"""The timeout of waits that take a twentieth of it on a quiet machine."""
 
 
 def wait_for(
@@ -25,7 +25,7 @@ def wait_for(
 ) -> T:
     """Observe ten times a second until `reached`; return the last observation.
 
-    Raises TimedOutError, with what was seen last, after `timeout` seconds.
+    Raises TimedOutError with the last observation after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while not reached(seen := observe()):
@@ -36,12 +36,12 @@ def wait_for(
 
 
 def has(count: int) -> Callable[[list[str]], bool]:
-    """Whether a list has so many entries."""
+    """Return a check whether a list has `count` entries."""
     return lambda found: len(found) == count
 
 
 def is_whole(workers: int) -> Callable[[dict[str, Any]], bool]:
-    """Whether a RayCluster's status says ready, with so many workers."""
+    """Return a check whether a RayCluster's status is ready, with `workers` workers."""
     return lambda status: status.get("state") == "ready" and status.get("availableWorkerReplicas") == workers
 
 
@@ -55,22 +55,22 @@ class ClusterView:
         self._custom = kubernetes.client.CustomObjectsApi(api)
 
     def nodes(self, selector: str) -> list[str]:
-        """Names of the Ready nodes with these labels."""
+        """Return the names of the Ready nodes with these labels."""
         nodes = self._core.list_node(label_selector=selector).items
         return sorted(node.metadata.name for node in nodes if _ready(node))
 
     def group_nodes(self, group: str) -> list[str]:
-        """Names of the Ready nodes of one HyperPod instance group."""
+        """Return the names of the Ready nodes of one HyperPod instance group."""
         return self.nodes(f"{labels.INSTANCE_GROUP_LABEL}={group}")
 
     def volume_of(self, claim: str) -> dict[str, Any]:
-        """The `csi` part of the volume that a claim of Ray's namespace is bound to."""
+        """Return the `csi` part of the volume to which a claim of Ray's namespace is bound."""
         found = self._core.read_namespaced_persistent_volume_claim(claim, self._environment.ray.namespace)
         csi = self._core.read_persistent_volume(found.spec.volume_name).spec.csi
         return {"volumeHandle": csi.volume_handle, "volumeAttributes": csi.volume_attributes}
 
     def images(self) -> dict[str, str]:
-        """A pod that has it, as `namespace/name`, by image."""
+        """Return image → a pod that uses it (`namespace/name`)."""
         pods = self._core.list_pod_for_all_namespaces().items
         return {
             container.image: f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -79,7 +79,7 @@ class ClusterView:
         }
 
     def ray_status(self, name: str) -> dict[str, Any]:
-        """The RayCluster's status, empty while there is none."""
+        """Return the RayCluster's status, empty while it has none."""
         try:
             found = self._custom.get_namespaced_custom_object(
                 "ray.io", "v1", self._environment.ray.namespace, "rayclusters", name
@@ -92,7 +92,7 @@ class ClusterView:
         return status
 
     def ray_pods(self, name: str) -> dict[str, list[str]]:
-        """Nodes of the running pods of a RayCluster, by group (`headgroup` is the head's)."""
+        """Return group → nodes of the running pods of a RayCluster (`headgroup` is the head's group)."""
         pods = self._core.list_namespaced_pod(
             self._environment.ray.namespace, label_selector=f"ray.io/cluster={name}"
         ).items
@@ -103,7 +103,7 @@ class ClusterView:
         return groups
 
     def ray_pod_names(self, name: str) -> set[str]:
-        """Names of the running pods of a RayCluster."""
+        """Return the names of the running pods of a RayCluster."""
         selector = f"ray.io/cluster={name}"
         pods = self._core.list_namespaced_pod(self._environment.ray.namespace, label_selector=selector).items
         return {pod.metadata.name for pod in pods if pod.status.phase == "Running"}

@@ -1,4 +1,4 @@
-"""What exists before the environment and must be the same after it: VPC, subnets, file system, EKS cluster."""
+"""Describe the existing infrastructure, which must stay the same: VPC, subnets, file system, EKS cluster."""
 
 import difflib
 import json
@@ -25,7 +25,7 @@ Description = dict[str, Any]
 
 
 def names(environment: Environment) -> list[str]:
-    """What the environment says exists, in words; empty when all is new."""
+    """Return the environment's existing infrastructure in words; empty if there is none."""
     told = []
     if vpc := environment.network.existing:
         told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
@@ -37,7 +37,7 @@ def names(environment: Environment) -> list[str]:
 
 
 def describe(account: EmbeddedAccount, environment: Environment) -> Description:
-    """Everything that AWS's APIs say of what exists."""
+    """Return everything that AWS's APIs return about the existing infrastructure."""
     described: Description = {}
     if vpc := environment.network.existing:
         ec2 = account.client("ec2")
@@ -58,6 +58,6 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
 
 
 def difference(before: Description, after: Description) -> str:
-    """The two descriptions as a diff of their lines; empty when they are equal."""
+    """Return a line diff of the two descriptions; empty if they are equal."""
     old, new = (json.dumps(each, indent=1, sort_keys=True, default=str).splitlines() for each in (before, after))
     return "\n".join(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))

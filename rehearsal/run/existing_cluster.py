@@ -1,4 +1,4 @@
-"""The EKS cluster that existed before the environment: all that its owner can see of it, to be compared."""
+"""Describe everything that the owner of an existing EKS cluster can see of it, for a comparison."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -11,15 +11,15 @@ from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.running import EmbeddedAccount
 
 _GROUPS_OF_EKS: Final = "rbac.authorization.k8s.io"
-# Heartbeats and news come and go by themselves; a component's status says how it is, not what is there.
+# Heartbeats and events come and go on their own; a component's status shows its health, not its existence.
 _RESTLESS: Final = ("ComponentStatus", "Event", "Lease")
-# How EKS's access policies are simulated: on AWS they leave no object in the cluster.
+# The simulation of EKS's access policies: on AWS they leave no object in the cluster.
 _ACCESS_POLICY: Final = "rehearsal/stand-in"
 _VERSION_OF_WRITE: Final = ("managedFields", "resourceVersion")
 
 
 def describe(account: EmbeddedAccount, existing: ExistingEks) -> dict[str, Any]:
-    """Everything that AWS's APIs and the cluster's own say of the cluster, but for what changes by itself."""
+    """Return what AWS's APIs and the cluster's own API return about the cluster, except what changes on its own."""
     api = Api.from_kubeconfig(account.admin_kubeconfig(existing.name))
     return {
         "eks": _eks(account.client("eks"), existing.name),
@@ -57,7 +57,7 @@ def _oidc_provider(iam: Any, arn: str) -> dict[str, Any]:
 
 
 def _objects(api: Api) -> Iterator[tuple[str, Any]]:
-    """Every object of every kind that can be listed, by its path, without its status."""
+    """Yield every object of every kind that can be listed: its path, and the object without its status."""
     groups = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
     for root in ("/api/v1", *(f"/apis/{group}" for group in groups)):
         for resource in api.get(root)["resources"]:
@@ -72,7 +72,7 @@ def _objects(api: Api) -> Iterator[tuple[str, Any]]:
                 yield f"{root}/{resource['name']}/{place}{metadata['name']}", {"metadata": metadata} | content
 
 
-# The API server answers so while it makes ready to serve a new kind.
+# The API server answers with this status while it prepares to serve a new kind.
 @retry(
     retry=retry_if_exception(
         lambda error: isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS

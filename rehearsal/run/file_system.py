@@ -1,4 +1,4 @@
-"""What the kubelet would find when it mounts the claim: nothing is mounted in the rehearsal, so it is looked up."""
+"""Check what the kubelet would use to mount the claim: the rehearsal mounts nothing."""
 
 from typing import Any
 
@@ -10,15 +10,17 @@ from rehearsal.run.cluster import ClusterView, TimedOutError
 def file_system(account: EmbeddedAccount, environment: Environment, cluster: ClusterView) -> str:
     """Return the id of the file system behind the claim.
 
-    Raises TimedOutError unless the volume's DNS name and mount name are those that FSx gives to that file system, and
-    it lies in the subnet of the first zone's nodes.
+    Raises TimedOutError unless the volume has the DNS name and mount name that FSx gave that file system, and the file
+    system is in the subnet of the first zone's nodes.
     """
     volume = cluster.volume_of(environment.fsx.claim)
     identifier: str = volume["volumeHandle"]
     [found] = account.client("fsx").describe_file_systems(FileSystemIds=[identifier])["FileSystems"]
     wanted = {"dnsname": found["DNSName"], "mountname": found["LustreConfiguration"]["MountName"]}
     if volume["volumeAttributes"] != wanted:
-        raise TimedOutError(f"the volume of {identifier} says {volume['volumeAttributes']}, FSx says {wanted}")
+        raise TimedOutError(
+            f"the volume of {identifier} has {volume['volumeAttributes']}. Allowed: {wanted}, as FSx returns"
+        )
     _require_the_nodes_subnet(account, environment, found)
     return identifier
 
@@ -28,5 +30,5 @@ def _require_the_nodes_subnet(account: EmbeddedAccount, environment: Environment
     wanted = str(environment.network.node_subnet(0))
     if subnet["CidrBlock"] != wanted:
         raise TimedOutError(
-            f"{found['FileSystemId']} lies in {subnet['CidrBlock']}, the first zone's nodes in {wanted}"
+            f"{found['FileSystemId']} is in {subnet['CidrBlock']}. Allowed: {wanted}, as the first zone's nodes"
         )

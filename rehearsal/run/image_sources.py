@@ -1,4 +1,4 @@
-"""Where the images of an environment's pods come from."""
+"""Find images of an environment's pods that come from unexpected registries."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from config import Environment
 
 STAND_INS: Final = "rehearsal.invalid/stand-in/"
-"""Of what EKS and HyperPod bring themselves: on AWS it comes from AWS's own registries in the region."""
+"""The registry of the stand-ins for EKS's and HyperPod's own images, which are in AWS's regional registries on AWS."""
 
 
 def from_elsewhere(environment: Environment, images: Mapping[str, str]) -> dict[str, str]:
-    """Return, of a pod's name by image, those that come neither from `image_registry` nor from ECR in the region."""
+    """Return image → pod for the images that come neither from `image_registry` nor from ECR in the region."""
     regional = f".dkr.ecr.{environment.region}.amazonaws.com"
     own = (f"{environment.image_registry}/", STAND_INS)
     return {

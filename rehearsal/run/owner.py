@@ -1,4 +1,4 @@
-"""What an account's owner has before the project comes: the IAM roles that the environment names under `access`."""
+"""Create what an account's owner has before the project: the IAM roles that the environment names under `access`."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
 
 
 def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
-    """Make the roles of people; an access entry for a role that does not exist is refused."""
+    """Create people's roles: EKS refuses an access entry for a role that does not exist."""
     iam = account.client("iam")
     for name in sorted(role_names(environment)):
         trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"{environment.account}"}}
@@ -21,7 +21,7 @@ def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
 
 
 def admin_credentials(account: EmbeddedAccount, environment: Environment) -> Mapping[str, str]:
-    """Credentials of the environment's first admin role, as environment variables."""
+    """Return credentials of the environment's first admin role, as environment variables."""
     arn = environment.access.admins[0]
     keys = account.client("sts").assume_role(RoleArn=arn, RoleSessionName="rehearsal")["Credentials"]
     return {
@@ -32,5 +32,5 @@ def admin_credentials(account: EmbeddedAccount, environment: Environment) -> Map
 
 
 def role_names(environment: Environment) -> set[str]:
-    """Names of the roles of people: they are the account's owner's, before and after."""
+    """Return the names of people's roles, which belong to the account's owner."""
     return {arn.rsplit("/", 1)[1] for arn in (*environment.access.admins, *environment.access.submitters)}

@@ -1,4 +1,4 @@
-"""The user's checkout, copied, so that the rehearsal can edit an environment as a user would."""
+"""Copy the user's checkout, so that the rehearsal can edit an environment as a user would."""
 
 import shutil
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from config.load import DIRECTORY, file_of
 from rehearsal.paths import NODE_MODULES, REPOSITORY
 
 Document = dict[str, Any]
-"""An environment's file, as read."""
+"""An environment's file, parsed."""
 
 ENVIRONMENTS: Final = "environments"
-# Everything that synth and `ops` read. Tests, documentation and the rehearsal itself stay behind.
+# Everything that synthesis and `ops` read. Tests, documentation and the rehearsal itself are not copied.
 _PARTS: Final = (
     "app.py",
     "cdk.json",
@@ -47,11 +47,14 @@ class Project:
         (directory / "node_modules").symlink_to(NODE_MODULES)
 
     def lift_protection(self, environment: str) -> None:
-        """Set `protect: false`, as the reviewed end of an environment begins."""
+        """Set `protect: false`, the first reviewed change before an environment is destroyed."""
         self.edit(environment, lambda document: document.update(protect=False))
 
     def grow_workers(self, environment: str, *, by: int) -> tuple[str, int, int]:
-        """Raise the count of the last instance group and of the Ray workers on it; return group, before, after."""
+        """Raise the count of the last instance group and of its Ray workers.
+
+        Returns the group's name, and its count before and after.
+        """
         counts = []
 
         def grow(document: Document) -> None:
@@ -69,7 +72,7 @@ class Project:
         return name, before, after
 
     def edit(self, environment: str, change: Callable[[Document], None]) -> None:
-        """Change the environment's file, and what `change` does alone, as a user's editor would.
+        """Apply `change` to the environment's file and keep everything else, as a user's editor would.
 
         An example is copied to the environments first.
         """

@@ -1,4 +1,4 @@
-"""One environment is deployed, watched, changed and destroyed on this machine."""
+"""Deploy, watch, change and destroy one environment on this machine."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,8 +10,8 @@ from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import Rehearsal, RehearsalError
 
 
-def tell(environment_name: str, console: Console, *, keep: bool) -> int:
-    """Tell the whole story; return the exit code (0: everything was as it should be)."""
+def rehearse(environment_name: str, console: Console, *, keep: bool) -> int:
+    """Run the whole rehearsal; return the exit code (0: everything was as expected)."""
     environment = config.load(environment_name)
     rehearsal = Rehearsal(environment, console)
     told = False
@@ -31,7 +31,7 @@ def tell(environment_name: str, console: Console, *, keep: bool) -> int:
 
 
 def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
-    """The order of things; with `keep` it ends when the RayClusters are ready."""
+    """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
     rehearsal.make_project()
     rehearsal.begin_synthesis()
     rehearsal.start_account(keep=keep)
@@ -62,8 +62,8 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
 
 
 def _judge(rehearsal: Rehearsal, console: Console, *, protected: bool) -> None:
-    """Show what is left; Broken when something is that nobody owns."""
+    """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
     verdict.show(console, leftovers, rehearsal.charts)
     if not leftovers.clean:
-        raise RehearsalError("something is left that nobody owns; the table above names it")
+        raise RehearsalError("resources without an owner are left; the table above lists them")

@@ -1,4 +1,4 @@
-"""The steps of a rehearsal: each does one thing to the environment and checks that it came out as it should."""
+"""Define the steps of a rehearsal: each does one thing to the environment and checks the result."""
 
 import operator
 import re
@@ -34,23 +34,23 @@ from rehearsal.run.project import Project
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.watch import Watch
 
-# In the order in which `cdk destroy` takes an environment apart.
+# In the order in which `cdk destroy` removes an environment.
 UNPROTECTED: Final = ("ray", "platform", "hyperpod", "eks")
 PROTECTED: Final = ("storage", "network")
-# Those with nodes or Ray workers: all that more of these may change.
+# The stacks with nodes or Ray workers: only these may change when a group grows.
 GROWING: Final = ("hyperpod", "ray")
-# Stacks that do not wait for each other, as in the README's commands.
+# Deploy independent stacks in parallel, as the README's commands do.
 AT_ONCE: Final = ("--concurrency", "3")
-# What the CDK CLI prints when no stack differs.
+# The CDK CLI's output if no stack differs.
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
 
 class RehearsalError(Exception):
-    """The rehearsal did not go as it should; the message says what was expected and what was seen."""
+    """A check of the rehearsal failed; the message says what was expected and what was seen."""
 
 
 class Rehearsal:
-    """Everything that the steps share."""
+    """The state that the steps share."""
 
     def __init__(self, environment: Environment, console: Console, directory: Path | None = None) -> None:
         self.environment = environment
@@ -58,7 +58,7 @@ class Rehearsal:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.supervisor = Supervisor(self.directory)
         self.watch = Watch()
-        # The account's last lines are the account of a program of its own.
+        # The account's last lines may include the last lines of one of its own programs.
         self.supervisor.watch(self.watch.failed, lines=2 * LOG_LINES)
         self.progress = Progress(console)
         self.spans = breakdown.Spans()
@@ -74,12 +74,12 @@ class Rehearsal:
     # -- preparation
 
     def prepare(self) -> None:
-        """Build what has to be built, copy the project, start the account."""
+        """Build the programs, copy the project, start the account."""
         self.make_project()
         self.start_account()
 
     def make_project(self) -> None:
-        """Build what has to be built, copy the project, and choose its charts."""
+        """Build the programs, copy the project, and choose its charts."""
         require_node()
         with self.progress.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
             shown = self.progress.echo if self.console.is_terminal else None
@@ -107,30 +107,30 @@ class Rehearsal:
             )
 
     def begin_synthesis(self) -> None:
-        """Begin the synthesis that the first deployment needs: it does not need the account."""
+        """Start the synthesis of the first deployment, which does not need the account."""
         self._synthesis = self.cdk.begin_synthesis(self.supervisor)
 
     def start_account(self, *, keep: bool = False) -> None:
-        """Start the account, with the people's roles in it; with `keep` it outlives this process."""
+        """Start the account with people's roles in it; with `keep`, it outlives this process."""
         with self.progress.step("embedded AWS account") as step:
             self.account.start(self.supervisor, survives_parent=keep)
             owner.make_roles(self.account, self.environment)
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
 
     def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
-        """The publishers' charts when they are cached, else stand-ins; returns the context that says so."""
+        """Choose the publishers' charts if they are cached, else stand-ins; return the CDK context for them."""
         if charts_lock.all_cached():
             self.charts = "the publishers', from the cache of `ops charts fetch`"
             see(self.charts)
             return {}
         stand_ins = self.directory / "stand-in-charts"
         build_stand_ins(stand_ins, self.built)
-        self.charts = "generated stand-ins (`ops charts fetch` brings the publishers' own)"
+        self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
         see(self.charts)
         return {"charts": "stand-in", "stand-in-charts": str(stand_ins)}
 
     def child_environment(self) -> dict[str, str]:
-        """The environment of the CDK CLI and of `ops`."""
+        """Return the environment variables of the CDK CLI and of `ops`."""
         return child_environment(
             self.directory,
             endpoint=self.account.endpoint,
@@ -142,26 +142,26 @@ class Rehearsal:
     # -- steps
 
     def what_exists(self) -> None:
-        """Make what the environment says exists, as its owner would have; nothing when all is new."""
+        """Create the existing infrastructure that the environment names, if any, as its owner would."""
         if not (told := existing.names(self.environment)):
             return
-        with self.progress.step("what exists already (made by the rehearsal)") as step:
+        with self.progress.step("existing infrastructure (created by the rehearsal)") as step:
             self.account.make_existing(existing_resources(self.environment))
             self.existed = existing.describe(self.account, self.environment)
             for name in told:
                 step.see(name)
 
     def existing_is_untouched(self) -> None:
-        """What existed is exactly as it was before the environment came."""
+        """Check that the existing infrastructure is exactly as before the environment."""
         if not self.existed:
             return
-        with self.progress.step("what existed is as it was") as step:
+        with self.progress.step("existing infrastructure is unchanged") as step:
 
             def changed() -> str:
                 return existing.difference(self.existed, existing.describe(self.account, self.environment))[:6000]
 
-            # A namespace is still there for a moment when its deletion has been accepted.
-            wait_for("what existed before the environment, as it was,", changed, operator.not_)
+            # A namespace exists for a moment after its deletion has been accepted.
+            wait_for("unchanged existing infrastructure", changed, operator.not_)
             for name in existing.names(self.environment):
                 step.see(name)
 
@@ -170,13 +170,13 @@ class Rehearsal:
             self.cdk.bootstrap(self.environment.account, self.environment.region)
 
     def first_deployment(self) -> None:
-        """Deploy all that `begin_synthesis` synthesised."""
+        """Deploy the stacks that `begin_synthesis` synthesised."""
         with self.progress.step("cdk deploy --all"):
             self._synthesis.finish()
             self.deploy_stacks(again=True)
 
     def deploy_stacks(self, *stacks: str, again: bool = False) -> str:
-        """Deploy some stacks (by their part) or all, `again` from the last synthesis; return what was printed."""
+        """Deploy the named parts' stacks or all, `again` from the last synthesis; return the CLI's output."""
         targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
         return self.cdk(
             "deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events", again=again
@@ -204,7 +204,7 @@ class Rehearsal:
             step.see(printed.splitlines()[-1])
 
     def ray_is_ready(self) -> None:
-        """Every RayCluster of the environment, with each worker on a node of its own."""
+        """Check every RayCluster of the environment: ready, with each worker on its own node."""
         with self.progress.step("RayClusters ready") as step:
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
@@ -215,31 +215,31 @@ class Rehearsal:
                 nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
                 if len(nodes) != workers:
                     raise RehearsalError(
-                        f"{workers} workers must be on {workers} nodes, they are on {len(nodes)}: {pods}"
+                        f"{workers} workers must be on {workers} nodes; they are on {len(nodes)}: {pods}"
                     )
-                step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one a node")
+                step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one per node")
             found = file_system.file_system(self.account, self.environment, cluster)
             step.see(f"{self.environment.fsx.claim}: bound to {found}")
 
     def images_are_copies(self) -> None:
-        """With a registry of its own, the environment pulls nothing from another, but from AWS's in the region."""
+        """Check that an environment with an image registry pulls only from it and from AWS's regional registries."""
         if self.environment.image_registry is None:
             return
         with self.progress.step(f"images come from {self.environment.image_registry}") as step:
             if others := image_sources.from_elsewhere(self.environment, self.cluster().images()):
                 raise RehearsalError(f"these images come from other registries: {others}")
-            step.see("or from AWS's own registries in the region (add-ons, health monitoring agent: stand-ins here)")
+            step.see("or from AWS's own regional registries (add-ons, health monitoring agent: stand-ins here)")
 
     def diff_is_clean(self) -> None:
-        """What was synthesised is what is deployed. That a synthesis repeats itself, `grow` and the snapshots show."""
+        """Check that the deployment equals the synthesis. `grow` and the snapshots prove repeatable synthesis."""
         with self.progress.step("cdk diff") as step:
             printed = self.cdk("diff", again=True)
             if not NO_CHANGES.search(printed):
-                raise RehearsalError(f"a fresh deployment must have no difference:\n{printed[-3000:]}")
+                raise RehearsalError(f"there must be no difference after a deployment:\n{printed[-3000:]}")
             step.see("no difference in any stack")
 
     def grow(self) -> None:
-        """The worker group grows by one node: one UpdateCluster, one node, one Ray worker."""
+        """Grow the worker group by one node: one UpdateCluster, one node, one Ray worker."""
         with self.progress.step("the worker group grows") as step:
             group, before, after = self.project.grow_workers(self.environment.name, by=1)
             step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
@@ -248,26 +248,26 @@ class Rehearsal:
             printed = self.deploy_stacks()
             if others := changed_stacks(printed) - {naming.stack(self.environment, part) for part in GROWING}:
                 raise RehearsalError(
-                    f"the change must reach {' and '.join(GROWING)} alone, it changed {sorted(others)}"
+                    f"the change must only reach {' and '.join(GROWING)}; it also changed {sorted(others)}"
                 )
             calls = self.calls("UpdateCluster") - calls_before
             if calls != 1:
-                raise RehearsalError(f"the change must send one UpdateCluster, it sent {calls}")
+                raise RehearsalError(f"the change must send one UpdateCluster; it sent {calls}")
             step.see("one UpdateCluster was sent")
 
     def ray_stack_alone(self) -> None:
         stack = naming.stack(self.environment, "ray")
-        with self.progress.step("the ray stack alone: destroyed, deployed again") as step:
+        with self.progress.step("the ray stack alone: destroyed and redeployed") as step:
             self.cdk("destroy", stack, "--force", again=True)
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
                 if cluster.ray_status(wanted.name) or cluster.ray_pods(wanted.name):
-                    raise RehearsalError(f"RayCluster {wanted.name} is still there after {stack} was destroyed")
-            step.see("no RayCluster, no Ray pod was left")
+                    raise RehearsalError(f"RayCluster {wanted.name} still exists after {stack} was destroyed")
+            step.see("no RayCluster and no Ray pod is left")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
     def destroy(self) -> None:
-        """All that is not protected; a protected environment refuses the rest."""
+        """Destroy all stacks, except protected ones, whose destruction must be refused."""
         if not self.environment.protect:
             with self.progress.step("cdk destroy --all"):
                 self.cdk("destroy", "--all", "--force", *AT_ONCE, again=True)
@@ -283,7 +283,7 @@ class Rehearsal:
             step.see("`cdk destroy --all` is refused: storage and network are protected")
 
     def take_inventory(self, protected: bool) -> verdict.Leftovers:
-        """Sort what is left; with `protected`, exactly the protected stacks must be."""
+        """Sort what is left; with `protected`, exactly the protected stacks must be left."""
         with self.progress.step("inventory") as step:
             stacks = [naming.stack(self.environment, stack) for stack in PROTECTED] if protected else []
             people = owner.role_names(self.environment)
@@ -291,18 +291,20 @@ class Rehearsal:
             leftovers = verdict.sort_leftovers(items, stacks)
             kept = {item["owner"] for item in leftovers.protected}
             if kept != set(stacks):
-                raise RehearsalError(f"exactly the protected stacks {stacks} must be left, there are {sorted(kept)}")
-            step.see(f"{len(leftovers.protected)} resources in protected stacks, {len(leftovers.nobody)} of nobody")
+                raise RehearsalError(f"exactly the protected stacks {stacks} must be left; there are {sorted(kept)}")
+            step.see(
+                f"{len(leftovers.protected)} resources in protected stacks, {len(leftovers.nobody)} without an owner"
+            )
             return leftovers
 
     def deployed_again(self) -> None:
-        """A protected environment: a second deployment uses the data that stayed; then the reviewed way to the end."""
+        """Redeploy a protected environment, which must reuse its data, and destroy it after `protect: false`."""
         before = self._file_system()
         with self.progress.step("cdk deploy --all, again"):
             self.deploy_stacks()
-        with self.progress.step("the file system is the one that stayed") as step:
+        with self.progress.step("the existing file system is reused") as step:
             if self._file_system() != before:
-                raise RehearsalError(f"file system {before} was not used again, there is {self._file_system()}")
+                raise RehearsalError(f"file system {before} was not reused; there is {self._file_system()}")
             step.see(before)
         with self.progress.step("protect: false, deployed; then cdk destroy --all"):
             self.project.lift_protection(self.environment.name)
@@ -312,12 +314,12 @@ class Rehearsal:
     # -- looking
 
     def cluster(self) -> ClusterView:
-        """The control plane of the environment's EKS cluster, as its administrator."""
+        """Return a view of the environment's EKS cluster, as its administrator."""
         name = naming.eks_cluster(self.environment)
         return ClusterView(self.environment, self.account.admin_kubeconfig(name))
 
     def timeline(self) -> None:
-        """Tell what waited for what in the first deployment."""
+        """Print what the first deployment waited for."""
         drawn = timeline.bands(report.journal(self.account.directory))
         self.console.print("[bold]What the deployment waited for[/]")
         for line in timeline.lines(drawn):
@@ -325,19 +327,19 @@ class Rehearsal:
         self.console.print(f"    drawn in {self.directory / timeline.NAME}")
 
     def say_how_to_look(self) -> None:
-        """What a person needs to look at a rehearsal that stays."""
+        """Print how to inspect a kept rehearsal."""
         kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
         credentials = owner.admin_credentials(self.account, self.environment)
         variables = self.child_environment() | dict(credentials) | {"KUBECONFIG": str(kubeconfig)}
         file = access.write(self.directory, variables, self.built.directory)
-        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To look at it, paste into a shell:[/]")
+        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
         for line in access.commands(self.environment, file):
             self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)
-        self.console.print("The credentials last an hour. The last command needs the AWS CLI; nothing else does.")
+        self.console.print("The credentials are valid for an hour. Only the last command needs the AWS CLI.")
         self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
 
     def report(self) -> None:
-        """Leave how long everything took, and the timeline's page, however the run ended."""
+        """Write the times and the timeline's page, however the run ended."""
         if not (steps := self.progress.steps):
             return
         journal = report.journal(self.directory / "account")
@@ -351,6 +353,6 @@ class Rehearsal:
         return str(systems[0]["FileSystemId"])
 
     def calls(self, api: str) -> int:
-        """How often an API call was answered, refusals apart."""
+        """Return how often an API call was answered, without refusals."""
         entries = self.account.journal()
         return sum(e["kind"] == "api" and e["operation"] == api and "refused" not in e for e in entries)

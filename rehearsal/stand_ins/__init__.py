@@ -1,8 +1,8 @@
-"""Stand-ins for the pinned Helm charts, for rehearsals on a machine that has not fetched the publishers'.
+"""Build stand-ins for the pinned Helm charts, for rehearsals on a machine without the publishers' charts.
 
-Simulated: names, placement, requests and the values they take are the publishers'; nothing runs in their pods but the
-real KubeRay operator. KubeRay's CRDs and permissions are those of its Go module, so that the real operator meets the
-real ones. A value that a chart does not know is refused, which the publishers' charts would ignore.
+Simulated: names, placement, requests and accepted values are the publishers', but nothing runs in their pods except the
+real KubeRay operator. KubeRay's CRDs and permissions are those of its Go module, so that the real operator runs with
+the real ones. A value that a chart does not know is refused; the publishers' charts would ignore it.
 """
 
 import shutil
@@ -20,7 +20,7 @@ _TEMPLATES: Final = Path(__file__).with_name("charts")
 
 
 def build(directory: Path, binaries: Binaries) -> None:
-    """Write a stand-in for each chart of the lock to `directory`/<name>; what is there is replaced."""
+    """Write a stand-in for each chart of the lock to `directory`/<name>, and replace existing ones."""
     for name in {chart.name for chart in charts_lock.locked()}:
         target = directory / name
         shutil.rmtree(target, ignore_errors=True)
@@ -48,7 +48,7 @@ def _add_kuberay_objects(chart: Path, module: Path) -> None:
 
 
 def _add_agents(values: Path) -> None:
-    """Give the chart its DaemonSets' requests, and the instance types that the publisher's chart names for each."""
+    """Give the chart its DaemonSets' requests, and the instance types that the publisher's chart runs each on."""
     document = _read(values)[0]
     agents: dict[str, Any] = {}
     for name, kind in catalogue().items():

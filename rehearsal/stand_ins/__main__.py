@@ -1,4 +1,4 @@
-"""`python -m rehearsal.stand_ins DIRECTORY`: writes the stand-in charts that `-c charts=stand-in` takes."""
+"""Write the stand-in charts for `-c charts=stand-in`: `python -m rehearsal.stand_ins DIRECTORY`."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from rehearsal import paths, stand_ins
 
 
 def main(arguments: list[str]) -> int:
-    """Write the charts; return the exit status."""
+    """Write the charts; return the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2

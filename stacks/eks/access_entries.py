@@ -1,4 +1,4 @@
-"""Who may use the Kubernetes API: EKS access entries for the environment's IAM roles."""
+"""EKS access entries: which IAM roles may use the Kubernetes API, and for what."""
 
 from typing import Final
 
@@ -18,14 +18,15 @@ EVERYWHERE: Final = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
 
 
 class AccessEntries(Construct):
-    """Admins may do everything everywhere; submitters may run Ray in `submitters_namespace`."""
+    """Access entries: admins administer the whole cluster, submitters run Ray in `submitters_namespace`."""
 
     def __init__(
         self, scope: Construct, id: str, *, cluster: eks.ICluster, access: Access, submitters_namespace: str
     ) -> None:
         super().__init__(scope, id)
         in_namespace = eks.CfnAccessEntry.AccessScopeProperty(type="namespace", namespaces=[submitters_namespace])
-        # Its role stands in the ray stack (k8s_charts/controllers/job_supervisor.py): what `ops job` needs beside it.
+        # The ray stack binds this group to a Role with the other rights that `ops job` needs
+        # (k8s_charts/controllers/job_supervisor.py).
         group = [submitters_group(submitters_namespace)]
         for kind, roles, policy, access_scope, groups in (
             ("Admin", access.admins, ADMIN_POLICY, EVERYWHERE, None),

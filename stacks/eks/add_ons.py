@@ -10,20 +10,20 @@ from constructs import Construct
 from config.facts.versions import VPC_CNI
 from config.model import AddOn
 
-# What a node needs to be Ready, with the configuration that the project relies on.
+# Add-ons that a node needs to become Ready, with the configuration that the project relies on.
 _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
     "vpc-cni": {"enableNetworkPolicy": "true"},
     "kube-proxy": {},
     "eks-pod-identity-agent": {},
 }
-# Healthy only with nodes to run on.
+# Add-ons that become healthy only once nodes exist.
 _AFTER_NODES: Final = ("coredns",)
-# Others have the build that EKS has as default for the cluster's Kubernetes version.
+# Other add-ons get the build that EKS uses by default for the cluster's Kubernetes version.
 _PINNED: Final = {"vpc-cni": VPC_CNI}
 
 
 def eks_add_ons(scope: Construct, *, cluster: eks.ICluster, add_ons: Sequence[AddOn], nodes: eks.CfnNodegroup) -> None:
-    """Make the four add-ons that every cluster gets, and `add_ons` beside them or as their versions."""
+    """Create the four add-ons of every cluster and those of `add_ons`, which may also pin versions of the four."""
     versions = {**_PINNED, **{each.name: each.version or _PINNED.get(each.name) for each in add_ons}}
     for name, configuration in _BEFORE_NODES.items():
         made = _eks_add_on(scope, name, cluster, versions.get(name), configuration)
@@ -39,7 +39,7 @@ def _eks_add_on(
     version: str | None,
     configuration: Mapping[str, str] | None = None,
 ) -> eks.CfnAddon:
-    """An add-on that takes over what EKS installed by itself when it made the cluster (`OVERWRITE`)."""
+    """Return an add-on that overwrites what EKS installed when it created the cluster (`OVERWRITE`)."""
     return eks.CfnAddon(
         scope,
         f"AddOn-{name}",

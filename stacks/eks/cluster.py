@@ -14,9 +14,9 @@ from stacks.shared.nag_suppressions import acknowledge, managed_policy
 
 
 class EksCluster(Construct):
-    """A control plane in two zones whose API answers inside the VPC, and outside, if at all, to the given CIDRs only.
+    """A control plane in two zones. Its API is reachable inside the VPC, and outside from the configured CIDRs only.
 
-    Nobody has access but by an access entry (authentication mode `API`), whoever created it included.
+    Access needs an access entry (authentication mode `API`), even for the principal that created the cluster.
     """
 
     cluster: eks.ICluster
@@ -32,7 +32,7 @@ class EksCluster(Construct):
         security_group: ec2.ISecurityGroup,
     ) -> None:
         super().__init__(scope, id)
-        # EKS would make this group itself, without a retention, and leave it behind.
+        # EKS would create this log group itself, without a retention, and never delete it.
         log_group = declared_log_group(self, "Log", name=f"/aws/eks/{name}/cluster")
         role = kubectl_role(self, cluster_name=name)
         cluster = eks.Cluster(
@@ -41,9 +41,9 @@ class EksCluster(Construct):
             cluster_name=name,
             version=eks.KubernetesVersion.of(settings.version),
             vpc=vpc.vpc,
-            # Two zones are what EKS asks for; the third would only hold another interface.
+            # EKS requires two zones; a third would only add a network interface.
             vpc_subnets=[ec2.SubnetSelection(subnets=vpc.control_plane_subnets[:2])],
-            # CDK's own group would have no ingress: HyperPod's nodes carry the shared one only.
+            # HyperPod's nodes are in the shared group only, and CDK's own group would have no ingress rule for them.
             security_group=security_group,
             endpoint_access=_endpoint_access(settings),
             cluster_logging=list(eks.ClusterLoggingTypes),
@@ -53,7 +53,7 @@ class EksCluster(Construct):
                 description=f"Kubernetes secrets of {name}",
                 enable_key_rotation=True,
                 removal_policy=RemovalPolicy.DESTROY,
-                # AWS's shortest: what it encrypted goes with the cluster.
+                # AWS's minimum. The secrets that the key encrypts are deleted with the cluster.
                 pending_window=Duration.days(7),
             ),
             bootstrap_cluster_creator_admin_permissions=False,
@@ -62,19 +62,19 @@ class EksCluster(Construct):
             kubectl_provider_options=eks.KubectlProviderOptions(
                 kubectl_layer=kubectl_layer(self, settings.version),
                 role=role,
-                # In EKS's own group the functions' interfaces would outlive the cluster that the group goes with.
+                # Not EKS's own group: it is deleted with the cluster, which the functions' interfaces outlive.
                 security_groups=[security_group],
             ),
         )
         acknowledge_kubectl_provider(cluster.node.find_child("KubectlProvider"))
-        # Of the policies that CDK's own kubectl role would have; nothing reads it.
+        # A condition of the policies of CDK's own kubectl role; nothing uses it here.
         self.node.try_remove_child("HasEcrPublic")
         acknowledge(cluster.role, "EKS requires this policy", managed_policy("AmazonEKSClusterPolicy"))
         cluster.node.find_child("Resource").node.add_dependency(log_group)
-        # CDK makes the OIDC provider when it is first asked for: here, and not from the stack of the first pod with a
-        # role.
+        # CDK creates the OIDC provider when this property is first read: read it here, not first in the stack of the
+        # first pod with a role.
         _ = cluster.open_id_connect_provider
-        # Cluster lacks kubectl_provider_options of ICluster's types in 2.275.0; it has it when it runs.
+        # In the types of CDK 2.275.0 Cluster lacks ICluster's kubectl_provider_options; at run time it has them.
         self.cluster = cluster  # type: ignore[assignment]
 
 

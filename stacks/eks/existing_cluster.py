@@ -1,4 +1,4 @@
-"""An EKS cluster that exists: used, and left as it was."""
+"""An existing EKS cluster, used but not changed."""
 
 from typing import Final
 
@@ -16,10 +16,10 @@ _ALL: Final = "-1"
 
 
 class ExistingEksCluster(Construct):
-    """The cluster by its name, reached by functions and an access entry of the environment's own.
+    """An existing cluster, referenced by name, with this environment's kubectl functions and their access entry.
 
-    Whatever goes into the cluster depends on `access`: for a cluster of its own CDK sees to that itself. All that is
-    added are resources of this stack, and they go with it.
+    Everything deployed into the cluster must depend on `access`; for a cluster that CDK creates, CDK adds this
+    dependency itself. All that is added belongs to this stack and is deleted with it.
     """
 
     cluster: eks.ICluster
@@ -40,7 +40,7 @@ class ExistingEksCluster(Construct):
         provider = eks.KubectlProvider(
             self,
             "KubectlProvider",
-            # The provider asks a cluster for its ARN and VPC, and the cluster below needs the provider.
+            # A second reference: the provider reads a cluster's ARN and VPC, but the cluster below needs the provider.
             cluster=eks.Cluster.from_cluster_attributes(self, "Plain", cluster_name=existing.name, vpc=vpc.vpc),
             role=role,
             kubectl_layer=kubectl_layer(self, version),
@@ -48,7 +48,7 @@ class ExistingEksCluster(Construct):
             security_groups=[security_group],
         )
         acknowledge_kubectl_provider(provider)
-        # Of the policies that CDK's own kubectl role would have; nothing reads it.
+        # A condition of the policies of CDK's own kubectl role; nothing uses it here.
         self.node.try_remove_child("HasEcrPublic")
         self.cluster = eks.Cluster.from_cluster_attributes(
             self,
@@ -61,7 +61,7 @@ class ExistingEksCluster(Construct):
             ),
             kubectl_provider=provider,
         )
-        # Charts bring cluster roles: Kubernetes lets only those grant a right who have it.
+        # Charts contain ClusterRoles, and Kubernetes lets a caller grant only rights that the caller has.
         entry = eks.CfnAccessEntry(
             self,
             "KubectlAccess",
@@ -72,10 +72,10 @@ class ExistingEksCluster(Construct):
         self.access = [entry, *self._reach_each_other(existing.security_group, security_group.security_group_id)]
 
     def _reach_each_other(self, cluster_group: str, shared_group: str) -> list[IDependable]:
-        """Rules between the environment's nodes and the cluster's control plane and nodes (API, kubelets, DNS, pods).
+        """Allow the environment's nodes to reach the cluster's control plane and nodes, and back; return the rules.
 
-        Inbound rules only: CloudFormation takes the default outbound rule off a group that gets one of its own
-        (aws-cdk#987), and EKS gives its group, as the environment its own, everything outbound.
+        They serve the API, kubelets, DNS and pods. Inbound rules only: CloudFormation removes a group's default
+        outbound rule as soon as the group gets another one (aws-cdk#987). Both groups allow all outbound traffic.
         """
         return [
             ec2.CfnSecurityGroupIngress(

@@ -1,4 +1,4 @@
-"""How CDK's functions reach the Kubernetes API: what `kubectl` and `helm` of a deployment run with."""
+"""The layer and the IAM role with which CDK's functions run `kubectl` and `helm` in a deployment."""
 
 from importlib import import_module
 from typing import Final
@@ -17,9 +17,9 @@ _LOGS_POLICY: Final = "service-role/AWSLambdaBasicExecutionRole"
 
 
 def kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
-    """Return the layer with the kubectl and the Helm for a Kubernetes version.
+    """Return the Lambda layer with kubectl and Helm for a Kubernetes version.
 
-    Each of CDK's packages brings 35 MB that jsii loads: only the one that is used is imported.
+    jsii loads 35 MB for each of CDK's layer packages, so only the required one is imported.
     """
     layer = versions.KUBECTL_LAYERS[kubernetes_version]
     package = import_module(f"aws_cdk.lambda_layer_kubectl_{layer}")
@@ -28,9 +28,9 @@ def kubectl_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVe
 
 
 def kubectl_role(scope: Construct, *, cluster_name: str) -> iam.IRole:
-    """Return a role that may look at this cluster and read assets, and nothing else of AWS.
+    """Return a role that may describe this cluster, read CDK assets and run functions in the VPC, and nothing else.
 
-    CDK's own role could read every image registry too: for charts from registries, which the project does not use.
+    CDK's own role could also read every image registry, for charts from registries; the project uses none.
     """
     stack = Stack.of(scope)
     cluster = stack.format_arn(service="eks", resource="cluster", resource_name=cluster_name)
@@ -56,10 +56,10 @@ def kubectl_role(scope: Construct, *, cluster_name: str) -> iam.IRole:
 
 
 def acknowledge_kubectl_provider(provider: IConstruct) -> None:
-    """Accept what CDK's provider framework does not let one choose."""
+    """Accept findings about settings that CDK's provider framework does not let callers choose."""
     handler = provider.node.find_child("Handler")
     explain_variables(provider)
-    acknowledge(provider, "The newest Python that CDK has tried its handler with", "L1")
+    acknowledge(provider, "CDK pins the newest Python that it has tested its handler with", "L1")
     acknowledge(
         provider,
         "CDK's provider framework: logs, interfaces in the VPC, and any version of the one handler behind it",

@@ -1,4 +1,4 @@
-"""The eks stack: the Kubernetes control plane, or one that exists, and what must be on it before HyperPod comes."""
+"""The eks stack: a new or existing Kubernetes control plane, and what HyperPod requires in it."""
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
@@ -17,7 +17,10 @@ from stacks.shared.helm_release import helm_release
 
 
 class EksStack(EnvironmentStack):
-    """`dependencies_chart` must exist before the HyperPod cluster is created."""
+    """The EKS cluster with access entries, system nodes, add-ons and HyperPod's dependencies chart.
+
+    `dependencies_chart` must exist before the HyperPod cluster is created.
+    """
 
     cluster: eks.ICluster
     dependencies_chart: IDependable
@@ -79,9 +82,9 @@ class EksStack(EnvironmentStack):
                 ),
                 environment.image_registry,
             ),
-            # Its DaemonSets wait for nodes that come only once the release is there.
+            # Do not wait: the chart's DaemonSets need HyperPod's nodes, which are created only after the release.
             wait=False,
         )
-        # HyperPod looks at the chart's pods, which need a place before HyperPod's own nodes exist.
+        # HyperPod checks the chart's pods, and these need nodes before HyperPod's own nodes exist.
         chart.node.add_dependency(node_group, *reachable)
         self.dependencies_chart = chart

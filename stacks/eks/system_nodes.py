@@ -1,4 +1,4 @@
-"""The managed node group `system`: where CoreDNS, operators, the CSI controller and the image build run."""
+"""The managed node group `system`, which runs CoreDNS, operators, the CSI controller and the image build."""
 
 from typing import Final
 
@@ -16,10 +16,11 @@ _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "A
 
 
 class SystemNodes(Construct):
-    """EC2 nodes with a label and no taint: what has no place of its own may run here too.
+    """EC2 nodes with a label and no taint: pods without a node selector may run here too.
 
-    They carry the shared group (to reach Ray's pods, the file system and the API) and the cluster's own, which EKS
-    does not add beside groups of a launch template. Pods have no instance metadata (hop limit 1), like on HyperPod.
+    The nodes are in the shared security group (to reach Ray's pods, the file system and the API) and in the
+    cluster's own group, which EKS does not add if a launch template names groups. Pods cannot reach the instance
+    metadata (hop limit 1), as on HyperPod.
     """
 
     node_group: eks.CfnNodegroup
@@ -53,7 +54,7 @@ class SystemNodes(Construct):
             cluster_name=cluster.cluster_name,
             node_role=role.role_arn,
             subnets=[subnet.subnet_id for subnet in subnets],
-            # Without it they keep the version that they were made with when the control plane gets another one.
+            # Without `version` the nodes keep their Kubernetes version when the control plane is upgraded.
             version=version,
             ami_type="AL2023_x86_64_STANDARD",
             instance_types=[settings.instance_type],

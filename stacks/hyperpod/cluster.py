@@ -15,12 +15,12 @@ from stacks.hyperpod.provider import ClusterProvider
 
 
 class HyperPodCluster(Construct):
-    """A cluster made by the boto3 custom resource; its properties are CreateCluster's own fields.
+    """A cluster that the boto3 custom resource creates; its properties are the fields of CreateCluster.
 
-    So `cdk diff` shows an instance count as a number beside its name. What an update of each field means stands in
-    `handlers/hyperpod_cluster/changes.py`. Created means accepted and InService; nodes come later.
+    `cdk diff` therefore shows an instance count as a number beside its name. `handlers/hyperpod_cluster/changes.py`
+    says what an update of each field does. The resource is complete when the cluster is InService; nodes join later.
 
-    `subnet` is where nodes lie; `own_subnets` are those of groups that lie elsewhere, by the group's name.
+    `subnet` is the nodes' subnet; `own_subnets` maps the name of a group in another zone to its subnet.
     """
 
     resource: CustomResource
@@ -51,7 +51,7 @@ class HyperPodCluster(Construct):
             properties={
                 "ClusterName": settings.cluster_name,
                 "Orchestrator": {"Eks": {"ClusterArn": eks_cluster.cluster_arn}},
-                # One subnet: given several, HyperPod chooses one for all nodes, and nobody knows which.
+                # One subnet: from several, HyperPod would choose one for all nodes, and the choice is unpredictable.
                 "VpcConfig": _vpc_config(subnet, security_group),
                 "NodeProvisioningMode": "Continuous",
                 "NodeRecovery": settings.node_recovery,
@@ -60,7 +60,7 @@ class HyperPodCluster(Construct):
                     for group in settings.instance_groups
                 ],
                 "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-                # Not of the API: the handler's own property (handlers/hyperpod_cluster/request.py).
+                # Not a field of the API, but a property for the handler (handlers/hyperpod_cluster/request.py).
                 **_given("ConfirmGroupRemoval", list(settings.confirm_group_removal)),
             },
         )
@@ -73,7 +73,7 @@ def _instance_group(
     lifecycle_scripts: LifecycleScripts,
     own_network: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """A group as CreateCluster wants it (`ClusterInstanceGroupSpecification`)."""
+    """Return a group in CreateCluster's form (`ClusterInstanceGroupSpecification`)."""
     return {
         "InstanceGroupName": group.name,
         "InstanceType": group.instance_type,
@@ -95,7 +95,7 @@ def _instance_group(
 
 
 def _kubernetes_config(group: InstanceGroup) -> dict[str, Any]:
-    # A value of a taint has at least one character where there is one (ClusterKubernetesTaintValue).
+    # A taint's value is optional, and if given has at least one character (ClusterKubernetesTaintValue).
     taints = [{"Key": each.key, "Effect": each.effect, **_given("Value", each.value)} for each in group.taints]
     return {**_given("Labels", dict(group.labels)), **_given("Taints", taints)}
 
@@ -105,5 +105,5 @@ def _vpc_config(subnet: ec2.ISubnet, security_group: ec2.ISecurityGroup) -> dict
 
 
 def _given(field: str, value: Any) -> dict[str, Any]:
-    """The field where there is something to say: SageMaker refuses some that are empty."""
+    """Return `{field: value}`, or `{}` if the value is empty: SageMaker rejects some empty fields."""
     return {field: value} if value else {}

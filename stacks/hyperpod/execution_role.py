@@ -1,4 +1,4 @@
-"""The role that HyperPod's nodes run under."""
+"""The IAM role of HyperPod's nodes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -44,20 +44,20 @@ SESSION_ACTIONS: Final = (
 
 
 class ExecutionRole(Construct):
-    """Least privilege instead of AmazonSageMakerClusterInstanceRolePolicy and its companions.
+    """A least-privilege role instead of AmazonSageMakerClusterInstanceRolePolicy and its companion policies.
 
-    What it may do, and why (AWS docs: sagemaker-hyperpod-prerequisites-iam):
+    The role's rights and their purpose (AWS docs: sagemaker-hyperpod-prerequisites-iam):
 
     | actions | on | for |
     | --- | --- | --- |
     | network interfaces | the nodes' subnets and group, interfaces, instances | VPC CNI, HyperPod's own interfaces |
     | `sagemaker:AttachClusterNodeNetworkInterface` | the account's clusters | VPC CNI after 1.23.1 (its #3874) |
-    | `ec2:Describe*` (eight) | everything: EC2 knows no narrower | the same |
-    | `ec2:CreateTags` | network interfaces | the same |
-    | ECR pulls | repositories of any account | EKS's and HyperPod's images lie in AWS's accounts |
+    | `ec2:Describe*` (eight) | everything: EC2 supports no narrower resource | VPC CNI |
+    | `ec2:CreateTags` | network interfaces | VPC CNI |
+    | ECR pulls | repositories of any account | EKS's and HyperPod's images are in AWS's accounts |
     | logs | log groups of this cluster | lifecycle scripts, health agent, deep checks |
     | `cloudwatch:PutMetricData` | HyperPod's namespace | health agent |
-    | `ssmmessages` (four) | everything: SSM knows no narrower | `aws ssm start-session` to a node |
+    | `ssmmessages` (four) | everything: SSM supports no narrower resource | `aws ssm start-session` to a node |
     | S3 read | the lifecycle bucket | lifecycle scripts |
     | `eks-auth:AssumeRoleForPodIdentity` | the EKS cluster | pods with a Pod Identity association |
     """
@@ -103,9 +103,11 @@ class ExecutionRole(Construct):
         self._allow(["ec2:CreateTags"], interfaces)
         clusters = f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
         self._allow(["sagemaker:AttachClusterNodeNetworkInterface"], clusters)
-        acknowledge(self, "SageMaker chooses the cluster's id, and the role is there before it", wildcard(clusters))
+        acknowledge(self, "SageMaker chooses the cluster's id only after the role exists", wildcard(clusters))
         self._allow(DESCRIBE_ACTIONS, "*")
-        acknowledge(self, "Interfaces come and go with pods; subnets and group bound them", wildcard(interfaces))
+        acknowledge(
+            self, "Pods create and delete interfaces; subnets and security group limit them", wildcard(interfaces)
+        )
         acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))
 
     def _allow_images_and_sessions(self) -> None:
@@ -113,9 +115,9 @@ class ExecutionRole(Construct):
         self._allow(["ecr:GetAuthorizationToken"], "*")
         self._allow(PULL_ACTIONS, repositories)
         self._allow(SESSION_ACTIONS, "*")
-        acknowledge(self, "These actions know no resource; PutMetricData is bound to one namespace", wildcard("*"))
+        acknowledge(self, "These actions have no resource type; PutMetricData has one namespace", wildcard("*"))
         acknowledge(
-            self, "EKS's and HyperPod's images lie in accounts of AWS, another in each region", wildcard(repositories)
+            self, "EKS's and HyperPod's images are in accounts of AWS, another in each region", wildcard(repositories)
         )
 
     def _allow_logs(self, cluster_name: str) -> None:

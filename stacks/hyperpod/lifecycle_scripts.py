@@ -1,4 +1,4 @@
-"""The lifecycle scripts in their bucket."""
+"""The upload of the lifecycle scripts to their bucket."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,14 +18,14 @@ SETTINGS: Final = "settings"
 
 
 class LifecycleScripts(Construct):
-    """Each folder whole, below a prefix that is the hash of its content. `uris` has the addresses by folder.
+    """Folders of scripts, each uploaded below a prefix that is the hash of its content; `uris` maps folder to address.
 
-    `settings` (such as FSX_EFA=true) lie beside the scripts, a line each in the file `settings`; without any there is
-    no such file.
+    `settings` (such as FSX_EFA=true) are uploaded beside the scripts as the file `settings`, one per line; without
+    settings there is no such file.
 
-    A changed script is thus a changed `LifeCycleConfig`, visible in a diff, and what nodes of the previous version
-    need stays where it was (a rollback asks for it again). It goes with the bucket. Nodes that run already are not
-    touched: HyperPod runs the scripts on new nodes and at a software update.
+    A changed script thus changes `LifeCycleConfig`, which a diff shows. The previous version stays in the bucket until
+    the bucket is deleted, because a rollback needs it. Existing nodes are not touched: HyperPod runs the scripts on
+    new nodes and at a software update.
     """
 
     uris: dict[str, str]
@@ -64,12 +64,12 @@ class LifecycleScripts(Construct):
 
 
 def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> None:
-    """CDK's own function: one per stack, however many uploads ask for it."""
+    """Accept the findings about CDK's own function; all uploads of a stack share one function."""
     stack = Stack.of(upload)
     assets = f"cdk-{DefaultStackSynthesizer.DEFAULT_QUALIFIER}-assets-{stack.account}-{stack.region}"
     acknowledge(
         upload.handler_role,
-        "CDK's own function reads the scripts from the asset bucket and writes them to theirs",
+        "CDK's own function reads the scripts from the asset bucket and writes them to the lifecycle bucket",
         managed_policy("service-role/AWSLambdaBasicExecutionRole"),
         *(f"IAM5[Action::s3:{verb}*]" for verb in ("Abort", "DeleteObject", "GetBucket", "GetObject", "List")),
         wildcard(f"arn:aws:s3:::{assets}/*"),

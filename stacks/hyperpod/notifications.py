@@ -1,4 +1,4 @@
-"""Mail about what happens to the cluster and its nodes."""
+"""Email notifications about the cluster and its nodes."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ from constructs import Construct
 
 
 class ClusterNotifications(Construct):
-    """EventBridge rules of this cluster, an encrypted topic that takes TLS only, and a subscription to confirm."""
+    """EventBridge rules of this cluster, an encrypted topic that accepts TLS only, and an email subscription.
+
+    The owner of the address must confirm the subscription.
+    """
 
     topic: sns.ITopic
 
@@ -23,7 +26,7 @@ class ClusterNotifications(Construct):
             "Topic",
             display_name=f"HyperPod cluster {cluster_name}",
             enforce_ssl=True,
-            # SNS's own key would not do: its policy, which nobody can change, does not let EventBridge in.
+            # Not SNS's AWS managed key: its policy does not admit EventBridge and cannot be changed.
             master_key=kms.Key(
                 self,
                 "Key",
@@ -33,8 +36,8 @@ class ClusterNotifications(Construct):
             ),
         )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
-        # AWS docs: automating-sagemaker-with-eventbridge has an example of each of the three. Cluster events carry the
-        # cluster's name one level deeper than the two others; below Error they are noise in a mailbox.
+        # AWS docs, automating-sagemaker-with-eventbridge, has an example of each of the three event types. A "Cluster
+        # Event" carries the cluster's name one level deeper than the others; below Error it is noise in a mailbox.
         self._rule(
             "StateAndHealth",
             ["SageMaker HyperPod Cluster State Change", "SageMaker HyperPod Cluster Node Health Event"],

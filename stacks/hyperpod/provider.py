@@ -1,4 +1,4 @@
-"""The provider behind the HyperPod custom resources: two functions, CDK's framework around them, their rights."""
+"""The provider of the HyperPod custom resources: two functions, CDK's provider framework, and their IAM rights."""
 
 import importlib.resources
 import shutil
@@ -26,17 +26,17 @@ from stacks.shared.waiting_provider import RUNTIME, waiting_provider
 
 HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "hyperpod_cluster"
 SERVICE_MODEL: Final = "data/sagemaker/2017-07-24/service-2.json.gz"
-# CloudFormation's own limit for a custom resource, and the framework's.
+# The limit of CloudFormation for a custom resource, and of CDK's provider framework.
 TOTAL_TIMEOUT: Final = Duration.hours(1)
 
 
 class ClusterProvider(Construct):
-    """Serves Custom::HyperPodCluster and Custom::HyperPodClusterTeardown.
+    """The provider of Custom::HyperPodCluster and Custom::HyperPodClusterTeardown.
 
-    What its functions may do is what their calls need, with what SageMaker does with the caller's own rights:
-    `config/facts/hyperpod_permissions.py`, call by call and with sources. A cluster's ARN ends in an id that SageMaker
-    chooses, so the narrowest ARN known beforehand is `cluster/*` of this account and region. Whose cluster it is, the
-    handlers read from its tags.
+    Its functions have the rights that their calls need, and those that SageMaker uses on the caller's behalf:
+    `config/facts/hyperpod_permissions.py` lists them by call, with sources. A cluster's ARN ends in an id that
+    SageMaker chooses, so the narrowest ARN known in advance is `cluster/*` of this account and region. The handlers
+    read a cluster's owner from its tags.
     """
 
     service_token: str
@@ -123,29 +123,27 @@ class ClusterProvider(Construct):
 
     def _acknowledge(self, eks_cluster: eks.ICluster) -> None:
         entries = self._access_entries(imported(eks_cluster.cluster_name, eks_cluster))
-        acknowledge(self, "ListClusters knows no resource", wildcard("*"))
-        acknowledge(
-            self, "Their ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries)
-        )
+        acknowledge(self, "ListClusters has no resource type", wildcard("*"))
+        acknowledge(self, "The ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries))
         if self._training_plans:
-            acknowledge(self, "A plan does not tell the name of what it reserved", wildcard(self._reserved_capacity()))
+            acknowledge(self, "A plan's ARN does not name its reserved capacity", wildcard(self._reserved_capacity()))
         if self._image_ids:
-            acknowledge(self, "An AMI's id does not tell its snapshot's", wildcard(self._snapshots()))
+            acknowledge(self, "An AMI's id does not contain its snapshot's id", wildcard(self._snapshots()))
 
 
 @contextmanager
 def _packed_handlers() -> Iterator[lambda_.Code]:
-    """Code of the handlers, valid until its functions are constructed: CDK copies it then."""
+    """Yield the handlers' code. Construct the functions inside the block: CDK copies the code then."""
     with TemporaryDirectory() as directory:
         pack_handlers(Path(directory))
         yield lambda_.Code.from_asset(directory)
 
 
 def pack_handlers(directory: Path, source: Path = HANDLERS) -> None:
-    """Fill an empty directory with what Lambda gets: the package, and the pinned botocore's SageMaker model in it.
+    """Fill an empty directory with the code for Lambda: the package, with the pinned botocore's SageMaker model in it.
 
-    Lambda's own SDK can be older than a field of the request. The content, and so the asset's hash, depends on
-    nothing but the sources and the pinned botocore: bytecode stays out.
+    Lambda's own SDK can be older than a field of the request. Bytecode is left out, so that the asset's hash depends
+    on the sources and the pinned botocore only.
     """
     package = directory / source.name
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))

@@ -1,4 +1,4 @@
-"""The hyperpod stack: the cluster whose nodes join EKS, and what it needs to exist and to end."""
+"""The hyperpod stack: the cluster whose nodes join EKS, and what its creation and deletion need."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,11 @@ from stacks.storage.stack import StorageStack
 
 
 class HyperPodStack(EnvironmentStack):
-    """Order of creation, and backwards of deletion: role, scripts and everything of other stacks, then the teardown
-    guard, then the cluster. The service refuses a cluster whose role has no policy yet or whose EKS cluster lacks
-    the dependencies chart, and its network check fails without the security group's rules.
+    """The HyperPod cluster with its role, lifecycle scripts, provider, teardown guard and notifications.
+
+    Order of creation (reversed for deletion): role, scripts and everything of other stacks, then the teardown guard,
+    then the cluster. SageMaker refuses a cluster whose role has no policy yet or whose EKS cluster lacks the
+    dependencies chart. Its network check fails without the security group's rules.
     """
 
     cluster_name: str
@@ -39,7 +41,7 @@ class HyperPodStack(EnvironmentStack):
         super().__init__(scope, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
         settings = environment.hyperpod
         self.cluster_name = settings.cluster_name
-        # The first zone's: the file system lies there.
+        # The subnet of the first zone, where the file system is.
         subnet, own_subnets = network.vpc.node_subnets[0], _own_subnets(environment, network.vpc.node_subnets)
         execution_role = ExecutionRole(
             self,
@@ -89,7 +91,7 @@ class HyperPodStack(EnvironmentStack):
 
 
 def _own_subnets(environment: Environment, subnets: Sequence[ec2.ISubnet]) -> dict[str, ec2.ISubnet]:
-    """Subnets of the groups that lie in another zone than the first, by the group's name."""
+    """Return the subnets of the groups outside the first zone, by the group's name."""
     zones = environment.network.node_zones
     return {
         group.name: subnets[zones.index(group.zone)]

@@ -1,4 +1,4 @@
-"""The guard that leaves no HyperPod cluster behind."""
+"""The teardown guard, which deletes HyperPod clusters that would outlive their stack."""
 
 from aws_cdk import CustomResource
 from constructs import Construct
@@ -7,10 +7,11 @@ from stacks.hyperpod.provider import ClusterProvider
 
 
 class ClusterTeardown(Construct):
-    """Does nothing until it is deleted; then removes every cluster that carries this stack's tag and waits for it.
+    """A resource that acts only on its own deletion: it deletes every cluster with this stack's tag, and waits.
 
-    The cluster depends on it, so it is created before and deleted after. It depends on whatever a cluster needs to
-    be deleted in good order: execution role, lifecycle scripts, dependencies chart, security group rules.
+    The cluster depends on the guard, so the guard is created before the cluster and deleted after it. The guard depends
+    on all that an orderly deletion of a cluster needs: execution role, lifecycle scripts, dependencies chart, security
+    group rules.
     """
 
     def __init__(self, scope: Construct, id: str, *, provider: ClusterProvider) -> None:

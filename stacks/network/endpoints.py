@@ -1,4 +1,4 @@
-"""What a closed network reaches of AWS: interface endpoints for all that nodes, pods and functions in it call."""
+"""Interface endpoints of a closed network, for every AWS API that its nodes, pods and functions call."""
 
 from typing import Final
 
@@ -23,22 +23,25 @@ INTERFACE_ENDPOINTS: Final = {
     "ec2messages": "SSM agent before 3.3.40: commands and sessions",
     "sts": "pods with an IAM role (IRSA): image build, CSI driver, Ray; VPC CNI after 1.23.1: its account",
 }
-"""Why each is there. Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: node groups,
-load balancers, keys and the HyperPod cluster's waiter are served from outside it."""
+"""The reason for each endpoint, by service.
+
+Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: AWS serves node groups, load balancers, keys
+and the HyperPod cluster's waiter from outside the VPC.
+"""
 
 SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring", "sagemaker.api"})
-"""Endpoints that only roles of the account call, and only with signed requests: their policy lets in nobody else.
+"""Endpoints that only roles of the account call, with signed requests: their policy admits no other account.
 
-The others keep AWS's open policy: STS's web identities, SSM's registration and ECR's tokens are not requests of a
-role, and image layers come from AWS's own bucket.
+The other endpoints keep AWS's open policy: STS's web identity calls, SSM's registration and ECR's tokens are not
+requests of a role, and image layers come from AWS's own bucket.
 """
 
 
 class VpcEndpoints(Construct):
-    """One endpoint a service with private DNS, an interface in each zone's node subnet.
+    """One endpoint per service, with private DNS and a network interface in each zone's node subnet.
 
-    Their security group takes TLS from the whole VPC: kubectl functions, system nodes and HyperPod nodes have
-    different groups, and an endpoint that one of them cannot reach shows as a node that never joins.
+    Their security group accepts TLS from the whole VPC: kubectl functions, system nodes and HyperPod nodes are in
+    different groups, and a node that cannot reach an endpoint never joins the cluster.
     """
 
     def __init__(

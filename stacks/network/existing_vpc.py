@@ -1,4 +1,4 @@
-"""A VPC that exists: placed into, and not changed."""
+"""An existing VPC, used but not changed."""
 
 from typing import Final
 
@@ -14,19 +14,19 @@ _NO_ROUTE_TABLE: Final = "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId"
 
 
 class ExistingVpc(Vpc):
-    """References to the VPC and its subnets by the ids of the environment file; nothing is looked up."""
+    """References to the VPC and its subnets by their ids in the environment file; nothing is looked up."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
         Validations.of(self).acknowledge(
-            Acknowledgment(id=_NO_ROUTE_TABLE, reason="Routes of an existing VPC are its owner's")
+            Acknowledgment(id=_NO_ROUTE_TABLE, reason="The owner of an existing VPC manages its routes")
         )
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Vpc",
             vpc_id=settings.id,
             vpc_cidr_block=str(settings.cidr),
-            # CDK wants names, which are unknown, and reads only how many there are.
+            # CDK expects zone names, which are unknown here, but uses only their number.
             availability_zones=[subnet.zone for subnet in settings.node_subnets],
         )
         self.node_subnets = self._subnets("Nodes", settings.node_subnets)

@@ -1,4 +1,4 @@
-"""Records of a VPC's traffic."""
+"""The flow log of a VPC."""
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -7,7 +7,7 @@ from stacks.shared.log_group import declared_log_group
 
 
 class FlowLogs(Construct):
-    """Accepted and refused connections of the whole VPC, in CloudWatch Logs."""
+    """A flow log of accepted and rejected connections of the whole VPC, in CloudWatch Logs."""
 
     def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc) -> None:
         super().__init__(scope, id)

@@ -1,7 +1,7 @@
 """A new VPC, with subnets bound to availability zones by *id*.
 
-Zone ids and not names, because HyperPod's capacity is bound to an id while a name means another zone in each account.
-CDK's own `ec2.Vpc` knows names only (and looks them up), so the parts are CloudFormation's.
+HyperPod's capacity is bound to a zone id, while a zone name means a different zone in each account. CDK's own `ec2.Vpc`
+supports names only (and looks them up), so this VPC consists of CloudFormation (L1) resources.
 """
 
 from ipaddress import IPv4Network
@@ -19,10 +19,11 @@ ANYWHERE: Final = "0.0.0.0/0"
 
 
 class NewVpc(Vpc):
-    """In each zone: a public /24 for a NAT gateway, a private /18 for nodes, a private /28 for EKS's interfaces.
+    """A VPC that has in each zone: a public /24 for a NAT gateway, a private /18 for nodes, a private /28 for EKS.
 
-    Its subnets are in the order of the environment's zones. A closed network has neither public subnets nor any
-    gateway but those of S3 and DynamoDB; it reaches AWS's APIs through interface endpoints.
+    EKS's network interfaces are in the /28. The subnets are in the order of the environment's zones. A closed network
+    has no public subnets, and no gateways except the endpoints of S3 and DynamoDB; it reaches other AWS APIs through
+    interface endpoints.
     """
 
     def __init__(self, scope: Construct, id: str, *, network: Network, region: str) -> None:
@@ -66,7 +67,7 @@ class NewVpc(Vpc):
             )
 
     def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:
-        """`role`: what load balancers EKS may put here (a tag that its controllers look for)."""
+        """Return a subnet; `role` tells EKS's controllers, by a tag, which load balancers may be placed in it."""
         subnet = ec2.CfnSubnet(
             self,
             name,
@@ -102,7 +103,7 @@ class NewVpc(Vpc):
         return default
 
     def _nat_gateways(self) -> list[ec2.CfnNatGateway]:
-        """The public half of the VPC; returns its NAT gateways, one or one per zone."""
+        """Create the public half of the VPC and return its NAT gateways: one in total, or one per zone."""
         public = [
             self._subnet(f"Public{n}", self._network.public_subnet(n), zone, role="elb")
             for n, zone in enumerate(self._network.zones)
@@ -112,7 +113,7 @@ class NewVpc(Vpc):
         return [self._nat_gateway(n, subnet, internet) for n, subnet in enumerate(placed)]
 
     def _private_route_tables(self, gateways: list[ec2.CfnNatGateway]) -> list[ec2.CfnRouteTable]:
-        """One route table per zone, whatever the number of NAT gateways: adding some later moves no subnet."""
+        """Return one route table per zone for any number of NAT gateways, so that adding gateways moves no subnet."""
         tables = []
         for n in range(len(self._network.zones)):
             table = self._route_table(f"PrivateRoutes{n}")
@@ -132,13 +133,13 @@ class NewVpc(Vpc):
         gateway = ec2.CfnNatGateway(
             self, f"NatGateway{n}", subnet_id=subnet.attr_subnet_id, allocation_id=address.attr_allocation_id
         )
-        # Without it a deletion may take the internet gateway while the NAT gateway still has a public address.
+        # Without this dependency the internet gateway may be deleted while the NAT gateway still has a public address.
         gateway.add_resource_dependency(internet)
         Tags.of(gateway).add("Name", gateway.node.path)
         return gateway
 
     def _gateway_endpoints(self, region: str, tables: list[ec2.CfnRouteTable]) -> None:
-        """S3 (lifecycle scripts, image layers, data) and DynamoDB without the NAT gateway's price per byte."""
+        """Add endpoints of S3 (lifecycle scripts, image layers, data) and DynamoDB: NAT gateways charge per byte."""
         for service in ("s3", "dynamodb"):
             ec2.CfnVPCEndpoint(
                 self,

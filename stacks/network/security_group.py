@@ -1,4 +1,4 @@
-"""The one security group that HyperPod nodes, system nodes, file system and EKS control plane share."""
+"""The security group that HyperPod nodes, system nodes, file system and EKS control plane share."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ ALL: Final = "-1"
 
 
 class SharedSecurityGroup(Construct):
-    """Everything within the group, and everything out of it.
+    """A group that allows all traffic between its members, and all outbound traffic.
 
-    The rules are resources of their own, and none is inline: EFA's health check wants explicit rules from the group
-    to itself in both directions (an egress to 0.0.0.0/0 does not stand in for one), CDK's `SecurityGroup` drops the
-    self egress beside "all outbound", and CloudFormation drops inline egress once an egress resource is attached.
-    Whoever starts nodes depends on `rules`, else the check may run before they exist.
+    The rules are separate resources, none is inline. EFA's health check requires explicit rules from the group to
+    itself in both directions (egress to 0.0.0.0/0 does not count). CDK's `SecurityGroup` drops the egress to itself
+    beside "all outbound", and CloudFormation drops inline egress once an egress resource is attached. A resource that
+    starts nodes must depend on `rules`; otherwise the check may run before the rules exist.
 
-    AWS's default security group of the VPC keeps its own rules: CloudFormation cannot change it, and nothing uses it.
+    The VPC's default security group keeps its rules: CloudFormation cannot change it, and nothing uses it.
     """
 
     security_group: ec2.ISecurityGroup
@@ -57,5 +57,5 @@ class SharedSecurityGroup(Construct):
                 description="AWS APIs and image registries",
             ),
         ]
-        # Immutable: rules that CDK would add for other stacks' resources make a cycle between stacks.
+        # Immutable: if CDK could add rules for resources of other stacks, the stacks would depend on each other.
         self.security_group = ec2.SecurityGroup.from_security_group_id(self, "Group", group_id, mutable=False)

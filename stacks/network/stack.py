@@ -1,4 +1,4 @@
-"""The network stack: the VPC, or one that exists, and the security group that nodes, file system and EKS share."""
+"""The network stack: a new or existing VPC, and the security group that nodes, file system and EKS share."""
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
@@ -13,10 +13,9 @@ from stacks.shared.environment_stack import EnvironmentStack
 
 
 class NetworkStack(EnvironmentStack):
-    """Public attributes: `vpc` (with `node_subnets` and `control_plane_subnets`), `security_group`, and
-    `security_group_rules` for whoever must not start before the rules exist.
+    """The VPC with its flow log, and the shared security group; in an existing VPC the security group only.
 
-    In an existing VPC the security group is all that is made: no flow log, no endpoint, no route.
+    A resource that must not start before the group's rules exist depends on `security_group_rules`.
     """
 
     vpc: Vpc

@@ -1,4 +1,4 @@
-"""What the FSx CSI driver may do in the account."""
+"""The IAM role of the FSx CSI driver."""
 
 from typing import Final
 
@@ -15,11 +15,11 @@ SERVICE: Final = "fsx.amazonaws.com"
 
 
 def fsx_csi_role(stack: Stack, cluster: eks.ICluster, environment: Environment) -> IrsaRole:
-    """The role of the driver's controller: to look at file systems, and to make and delete them if it shall."""
-    description = "FSx CSI driver: looks at file systems, and neither makes nor deletes one"
+    """Return the role of the driver's controller; with dynamic provisioning it may create and delete file systems."""
+    description = "FSx CSI driver: describes file systems, cannot create or delete them"
     statements = [iam.PolicyStatement(actions=["fsx:DescribeFileSystems"], resources=["*"])]
     if environment.fsx.dynamic:
-        description = "FSx CSI driver: makes, grows and deletes this environment's file systems"
+        description = "FSx CSI driver: creates, grows and deletes this environment's file systems"
         statements += _on_own_file_systems(stack, naming.environment_tag(environment))
     role = IrsaRole(
         stack,
@@ -30,19 +30,20 @@ def fsx_csi_role(stack: Stack, cluster: eks.ICluster, environment: Environment) 
         description=description,
         statements=statements,
     )
-    reason = "fsx:DescribeFileSystems has no resource type: IAM takes it for all resources only"
+    reason = "fsx:DescribeFileSystems has no resource type: IAM accepts it for all resources only"
     acknowledge(role, reason, wildcard("*"))
     if environment.fsx.dynamic:
-        reason = "FSx chooses a file system's id; the conditions on its tag make them this environment's"
+        reason = "FSx chooses a file system's id; conditions on its tag limit the rights to this environment"
         acknowledge(role, reason, wildcard(_file_systems(stack)))
     return role
 
 
 def _on_own_file_systems(stack: Stack, tag: str) -> list[iam.PolicyStatement]:
-    """What dynamic provisioning needs (aws-fsx-csi-driver, docs/install.md), on the environment's own file systems.
+    """Return the rights for dynamic provisioning (aws-fsx-csi-driver, docs/install.md), on own file systems only.
 
-    The driver puts the tag on what it makes, so it can make none without it and reach none that lacks it. IAM cannot
-    tell tagging at creation from tagging later: `fsx:TagResource` is held to the environment's own value.
+    The driver tags each file system that it creates. It cannot create one without the tag, nor change one that lacks
+    it. IAM cannot distinguish tagging at creation from tagging later, so `fsx:TagResource` is limited to the
+    environment's own tag value.
     """
     key, file_systems = naming.ENVIRONMENT_TAG, _file_systems(stack)
     return [
@@ -56,7 +57,7 @@ def _on_own_file_systems(stack: Stack, tag: str) -> list[iam.PolicyStatement]:
             resources=[file_systems],
             conditions={"StringEquals": {f"aws:ResourceTag/{key}": tag}},
         ),
-        # The account's first file system.
+        # Needed for the account's first file system.
         iam.PolicyStatement(
             actions=["iam:CreateServiceLinkedRole"],
             resources=[f"arn:aws:iam::{stack.account}:role/aws-service-role/{SERVICE}/AWSServiceRoleForAmazonFSx"],

@@ -1,4 +1,4 @@
-"""The platform stack: what a platform team upgrades now and then."""
+"""The platform stack: components that a platform team upgrades from time to time."""
 
 from constructs import Construct
 
@@ -15,7 +15,7 @@ from stacks.shared.kubernetes_manifest import manifest
 class PlatformStack(EnvironmentStack):
     """The FSx CSI driver with its storage class, the KubeRay operator and the namespace of image builds.
 
-    The ray stack needs all of it, and goes first when both are destroyed: an operator that is gone deletes no pods.
+    The ray stack needs all of them. It is destroyed before this stack: a deleted operator would leave its pods behind.
     """
 
     def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack, eks: EksStack) -> None:
@@ -35,8 +35,8 @@ class PlatformStack(EnvironmentStack):
         objects = platform_objects(environment, facts)
 
         csi_account = manifest(self, "FsxCsiServiceAccount", cluster=cluster, chart=objects.fsx_csi_account)
-        # Its DaemonSet is ready when every node is: one lost node would fail the deployment and its rollback. Whether
-        # volumes are mounted shows in the Job that owns Ray's directory, for which `ops wait` waits.
+        # Do not wait: the DaemonSet is ready only when every node is, so one lost node would fail the deployment and
+        # its rollback. `ops wait` waits for the Job that sets the owner of Ray's directory: it needs a mounted volume.
         driver = helm_release(self, "FsxCsiDriver", cluster=cluster, release=objects.fsx_csi, wait=False)
         driver.node.add_dependency(csi_account)
         if objects.storage_class:
@@ -46,7 +46,7 @@ class PlatformStack(EnvironmentStack):
         policies = manifest(self, "KubeRayPolicies", cluster=cluster, chart=objects.kuberay_policies, after=namespace)
         crds = helm_release(self, "KubeRayCrds", cluster=cluster, release=objects.kuberay_crds)
         operator = helm_release(self, "KubeRay", cluster=cluster, release=objects.kuberay)
-        # Helm leaves out what stands in the chart's own `crds/` when it is there already.
+        # Helm skips definitions of the chart's own `crds/` that already exist.
         operator.node.add_dependency(policies, crds)
 
         if objects.image_build_namespace and objects.image_build_policies:

@@ -1,1 +1,1 @@
-"""The RayClusters, their roles, and the guard that keeps the file system until its users are gone."""
+"""The RayClusters, their roles, and the guard that waits until dynamic file systems are deleted."""

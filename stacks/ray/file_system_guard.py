@@ -1,4 +1,4 @@
-"""The guard that leaves no file system of the CSI driver behind."""
+"""The guard that waits until the CSI driver has deleted its file systems."""
 
 from pathlib import Path
 from typing import Final
@@ -14,21 +14,22 @@ from stacks.shared.waiting_provider import RUNTIME, waiting_provider
 
 HANDLERS: Final = Path(__file__).resolve().parents[2] / "handlers" / "file_system_guard"
 RESOURCE_TYPE: Final = "Custom::FileSystemGuard"
-# More than the handler's own patience: it is the one that names what is left.
+# Longer than the handler's own limit, because the handler's error names the remaining file systems.
 TOTAL_TIMEOUT: Final = Duration.minutes(45)
 
 
 class FileSystemGuard(Construct):
-    """Does nothing until it is deleted; then waits until the driver's file systems of this environment are gone.
+    """A resource that acts only on its own deletion: it waits until the driver's file systems are deleted.
 
-    The driver deletes a file system some time after its claim. Until then driver and role must live, and the network
-    stack could not go: so the claim depends on the guard, and the guard's stack goes before the driver's.
+    The driver deletes a file system some time after its claim. Until then the driver and its role must exist, and the
+    network stack cannot be deleted. So the claim depends on the guard, and the guard's stack is deleted before the
+    driver's.
     """
 
     def __init__(self, scope: Construct, id: str, *, environment: Environment) -> None:
         super().__init__(scope, id)
         on_event, is_complete = self._function("on_event"), self._function("is_complete")
-        # It has no resource type; file systems come with their tags.
+        # DescribeFileSystems has no resource type. Its answer includes each file system's tags.
         is_complete.add_to_role_policy(iam.PolicyStatement(actions=["fsx:DescribeFileSystems"], resources=["*"]))
         provider = waiting_provider(self, on_event=on_event, is_complete=is_complete, total_timeout=TOTAL_TIMEOUT)
         CustomResource(
@@ -42,7 +43,7 @@ class FileSystemGuard(Construct):
                 "ReclaimPolicy": environment.fsx.reclaim_policy or "Delete",
             },
         )
-        acknowledge(self, "fsx:DescribeFileSystems knows no resource", wildcard("*"))
+        acknowledge(self, "fsx:DescribeFileSystems has no resource type", wildcard("*"))
 
     def _function(self, handler: str) -> lambda_.Function:
         return lambda_.Function(

@@ -24,10 +24,10 @@ _PUSH_AND_LOOK = [
 
 
 def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str) -> IrsaRole:
-    """Role of the Ray pods: they read and write one prefix of the bucket named `data_bucket`.
+    """Return the role of the Ray pods, which may read and write one prefix of the bucket `data_bucket`.
 
-    S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a key
-    that is not there, need s3:ListBucket as well. These requests carry no s3:prefix.
+    S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a
+    missing key, need s3:ListBucket as well. These requests carry no s3:prefix.
     """
     bucket, prefix = f"arn:aws:s3:::{data_bucket}", f"{names.RAY_DATA_PREFIX}/*"
     role = IrsaRole(
@@ -41,8 +41,8 @@ def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucke
             iam.PolicyStatement(
                 actions=["s3:ListBucket"],
                 resources=[bucket],
-                # Without "IfExists" a request that carries no prefix is refused, and pyarrow, with which Ray keeps its
-                # checkpoints, asks for the bucket before it writes. The price: the names of all keys can be listed.
+                # Without "IfExists", IAM refuses requests that carry no prefix. pyarrow, with which Ray stores its
+                # checkpoints, checks the bucket before it writes. The price: pods can list the names of all keys.
                 conditions={"StringLikeIfExists": {"s3:prefix": prefix}},
             ),
             iam.PolicyStatement(
@@ -69,10 +69,10 @@ def image_builder_role(
     log: str,
     base_repository: str | None = None,
 ) -> IrsaRole:
-    """Role of the image build: it reads its build context, pushes to the one repository and writes one log.
+    """Return the role of the image build, which reads its build context, pushes to one repository, writes one log.
 
-    `log` is an S3 address. `base_repository` names the account's own ECR repository that holds the copy of the base
-    image, if there is one.
+    `log` is an S3 address. `base_repository` names the account's own ECR repository with the copy of the base image,
+    if there is one.
     """
     base = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name=base_repository or "")
     pull = iam.PolicyStatement(actions=_PULL, resources=[base])
@@ -93,6 +93,6 @@ def image_builder_role(
             iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
         ],
     )
-    reason = "ecr:GetAuthorizationToken has no resource type: IAM takes it for all resources only"
+    reason = "ecr:GetAuthorizationToken has no resource type: IAM accepts it for all resources only"
     Validations.of(role).acknowledge(Acknowledgment(id="AwsSolutions-IAM5[Resource::*]", reason=reason))
     return role

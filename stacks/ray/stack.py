@@ -39,7 +39,7 @@ class RayStack(EnvironmentStack):
         objects = ray_objects(environment, facts)
 
         namespace = manifest(self, "Namespace", cluster=cluster, chart=objects.namespace)
-        # Before its pods are rolled, so that they start with it.
+        # Update the code before its pods are rolled, so that the new pods start with the new code.
         code = object_release(
             self,
             "ControllerCode",
@@ -49,7 +49,7 @@ class RayStack(EnvironmentStack):
             chart=objects.controller_code,
             after=namespace,
         )
-        # It goes last: a pod that is stuck on a lost node keeps the claim until the reaper has freed it.
+        # Deleted after the volume: a pod stuck on a lost node keeps the claim in use until the reaper deletes the pod.
         reaper = manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=code)
         volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=reaper)
         if environment.fsx.dynamic:
@@ -62,7 +62,7 @@ class RayStack(EnvironmentStack):
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
             volume,
         ]
-        # Jobs of runs mount the ConfigMap that earlier deployments made in this manifest (docs/adr/0042).
+        # Do not prune: Jobs of runs mount the ConfigMap that earlier deployments created here (docs/adr/0042).
         manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper, prune=False)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
@@ -72,7 +72,7 @@ class RayStack(EnvironmentStack):
             inside = manifest(self, f"Policies-{wanted.name}", cluster=cluster, chart=policies, after=namespace)
             ray_cluster.node.add_dependency(*ready, inside)
             if chart := objects.priorities.get(wanted.name):
-                # Another value is another resource: it comes before the RayCluster's update, the old one goes after.
+                # Another value is another resource: created before the RayCluster's update, the old one deleted after.
                 id = f"Priority-{wanted.name}-{wanted.priority}"
                 ray_cluster.node.add_dependency(manifest(self, id, cluster=cluster, chart=chart))
 

@@ -1,1 +1,1 @@
-"""What several stacks are made of: the base stack, Helm releases, manifests, IRSA, waiting providers."""
+"""Constructs that several stacks use: the base stack, Helm releases, manifests, IRSA, waiting providers."""

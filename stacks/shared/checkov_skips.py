@@ -1,7 +1,7 @@
-"""Where a resource departs from checkov's CloudFormation policies, and why: metadata of the resource itself.
+"""Exceptions from checkov's CloudFormation policies, with their reasons, in the metadata of each resource.
 
-`tests/synth/test_checkov.py` runs the policies; a departure without a reason fails it, and a reason without a departure
-too. cdk-nag's rules have exceptions of their own (`acknowledge`).
+`tests/synth/test_checkov.py` runs the policies. It fails on a violation without a reason and on a reason without a
+violation. Exceptions from cdk-nag's rules are in `nag_suppressions.py`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _LOG_GROUP: Final = {
 
 
 def explain(resource: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Say in a resource's metadata which policies, by id, it departs from, and why.
+    """Record in a resource's metadata the policies that it does not meet, by id, with the reasons.
 
     `resource` is a CfnResource, or a construct whose default child is one.
     """
@@ -40,9 +40,9 @@ def explain(resource: IConstruct, reasons: Mapping[str, str]) -> None:
 
 
 def explain_variables(scope: IConstruct) -> None:
-    """Explain that the functions below `scope`, all of CDK's own, have environment variables.
+    """Record the reason for environment variables of the functions below `scope`, which are all CDK's own.
 
-    Whether a function has any cannot be asked of it: CDK tells when it writes the template.
+    The caller decides which functions have variables: CDK reveals them only when it writes the template.
     """
     for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
         if isinstance(function, lambda_.CfnFunction):
@@ -50,7 +50,7 @@ def explain_variables(scope: IConstruct) -> None:
 
 
 def explain_departures(scope: IConstruct) -> None:
-    """Explain what all functions and all log groups in the tree, CDK's own included, have in common.
+    """Record the exceptions that all functions and all log groups in the tree share, CDK's own included.
 
     Call it once the tree is complete.
     """

@@ -9,11 +9,14 @@ from stacks.shared.files_chart import write_files_chart
 
 
 def write_crds_chart(name: str, chart: Path, directory: Path) -> Path:
-    """Write to `directory` a chart that holds what stands in `crds/` of chart `name`, and return its folder.
+    """Write to `directory` a chart with the definitions in `crds/` of chart `name`, and return its folder.
 
-    Helm installs `crds/` once, never upgrades it and never removes it. As objects of a release of their own the
-    definitions are upgraded with the chart and go with the release, and Helm refuses them where others made them.
-    Raises ChartError when the chart has none.
+    Helm installs `crds/` once, never upgrades it and never removes it. As objects of a separate release, the
+    definitions are upgraded with the chart and deleted with the release. Helm refuses to take over definitions that
+    others created.
+
+    Raises:
+        ChartError: the chart has no definitions.
     """
     definitions = {file.name: file.read_bytes() for file in sorted((chart / "crds").glob("*.yaml"))}
     if not definitions:

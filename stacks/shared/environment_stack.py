@@ -1,4 +1,4 @@
-"""What all stacks of an environment share: name, account, region, and who may delete them."""
+"""The base class of an environment's stacks: name, account, region, termination protection."""
 
 import aws_cdk as cdk
 from constructs import Construct
@@ -7,11 +7,13 @@ from config import Environment, naming
 
 
 class EnvironmentStack(cdk.Stack):
-    """One part of an environment. Its id is the stack's name, `<project>-<environment>-<part>`: what people give to
-    the CDK CLI, and what the template's file is called.
+    """One part of an environment.
 
-    `keeps_data` says that a protected environment must not lose the stack: CloudFormation then refuses to delete
-    it until the environment says `protect: false` and is deployed again.
+    Its id is the stack's name, `<project>-<environment>-<part>`, which people pass to the CDK CLI and which names the
+    template's file.
+
+    `keeps_data`: if the environment is protected, CloudFormation refuses to delete the stack until the environment
+    says `protect: false` and is deployed again.
     """
 
     def __init__(

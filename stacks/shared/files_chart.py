@@ -1,4 +1,4 @@
-"""Helm charts whose objects are files that Helm copies and does not read as templates: their text may hold braces."""
+"""Helm charts whose objects are files that Helm copies instead of rendering, so their text may contain braces."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +18,11 @@ def write_files_chart(directory: Path, name: str, *, version: str, files: Mappin
     """Write chart `name` to `directory` and return its folder; equal arguments give equal bytes.
 
     Args:
-        directory: where the chart's folder is made.
+        directory: where the chart's folder is created.
         name: of the chart and of its folder.
         version: of the chart.
         files: YAML text of Kubernetes objects by file name, which ends in `.yaml`.
-        template: file name of the one template, which names the objects' source in Helm's messages.
+        template: file name of the only template; Helm's messages show it as the source of the objects.
     """
     target = directory / name
     for folder in ("files", "templates"):

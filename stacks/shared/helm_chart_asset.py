@@ -21,13 +21,16 @@ STAND_IN_DIRECTORY_KEY: Final = "stand-in-charts"
 def chart_asset(scope: Construct, name: str, *, version: str | None = None, only_crds: bool = False) -> s3_assets.Asset:
     """Return the locked chart `name` as an asset, so that a deployment pulls no chart from the internet.
 
-    `version` chooses where the lock has several. With `only_crds` it is a chart of the custom resource definitions of
-    `name` (crds_chart.py).
+    `version` selects one of several locked versions. With `only_crds` the asset is a chart of the custom resource
+    definitions of `name` (crds_chart.py).
 
-    With `-c charts=stand-in -c stand-in-charts=DIRECTORY` it is DIRECTORY/name instead, and a real
-    account refuses the stack. Raises ChartError when the chart is missing or was altered.
+    With `-c charts=stand-in -c stand-in-charts=DIRECTORY` the asset is DIRECTORY/name instead, and a real account
+    refuses the stack.
+
+    Raises:
+        ChartError: the chart is missing or was altered.
     """
-    # The asset is copied into the cloud assembly at once, so that its source may go.
+    # CDK copies the asset into the cloud assembly immediately, so its source may be deleted.
     with TemporaryDirectory() as directory:
         chart = _chart(scope, name, version, Path(directory))
         if not only_crds:
@@ -37,12 +40,14 @@ def chart_asset(scope: Construct, name: str, *, version: str | None = None, only
 
 
 def _chart(scope: Construct, name: str, version: str | None, directory: Path) -> Path:
-    """The chart's folder: unpacked to `directory`, or the stand-in where it lies."""
+    """Return the chart's folder: unpacked into `directory`, or the folder of its stand-in."""
     source = scope.node.try_get_context(CONTEXT_KEY)
     if source is None:
         return charts_lock.unpack(name, directory, version)
     if source != STAND_IN:
-        raise ChartError(name, f"context {CONTEXT_KEY}={source!r}; allowed: {STAND_IN}, or no such context")
+        raise ChartError(
+            name, f"context {CONTEXT_KEY}={source!r} is invalid. Allowed: {STAND_IN}, or no context {CONTEXT_KEY}"
+        )
     _refuse_outside_rehearsals(cdk.Stack.of(scope))
     return _stand_in(scope, name, version)
 
@@ -53,15 +58,17 @@ def _stand_in(scope: Construct, name: str, version: str | None) -> Path:
         raise ChartError(name, f"context {CONTEXT_KEY}={STAND_IN} needs {STAND_IN_DIRECTORY_KEY}=DIRECTORY")
     chart = Path(directory) / name
     if not (chart / "Chart.yaml").is_file():
-        raise ChartError(name, f"no stand-in at {chart}; make them with `python -m rehearsal.stand_ins {directory}`")
+        raise ChartError(name, f"no stand-in at {chart}. Fix: python -m rehearsal.stand_ins {directory}")
     found = YAML(typ="safe", pure=True).load(chart / "Chart.yaml")["version"]
     if version not in (None, found):
-        raise ChartError(name, f"the stand-in at {chart} is of {found}, and {version} is wanted: no rehearsal has it")
+        raise ChartError(
+            name, f"the stand-in at {chart} has version {found}, not {version}: this version cannot be rehearsed"
+        )
     return chart
 
 
 def _refuse_outside_rehearsals(stack: cdk.Stack) -> None:
-    """Let CloudFormation refuse the stack, before it makes anything, where the embedded account's marker is absent."""
+    """Make CloudFormation refuse the stack, before it creates anything, unless the embedded account's marker exists."""
     if stack.node.try_find_child("RehearsalOnly"):
         return
     options = stack.template_options

@@ -9,17 +9,20 @@ from constructs import Construct
 from k8s_charts.helm.release import HelmRelease
 from stacks.shared.helm_chart_asset import chart_asset
 
-# The function that runs Helm dies after 15 minutes; a release that it leaves half-way blocks every later one
-# (aws-cdk#22257), so Helm gives up well before.
+# Lambda ends the function that runs Helm after 15 minutes, and a half-finished release blocks every later one
+# (aws-cdk#22257): Helm must give up well before.
 TIMEOUT: Final = cdk.Duration.minutes(10)
 
 
 def helm_release(
     scope: Construct, id: str, *, cluster: eks.ICluster, release: HelmRelease, wait: bool = True
 ) -> eks.HelmChart:
-    """Install `release` with the chart as an asset; its namespace must exist. `wait`: until its pods are ready.
+    """Install `release` with its chart as an asset; its namespace must exist.
 
-    Raises ChartError when the chart is missing or was altered.
+    With `wait` the installation is complete only when the release's pods are ready.
+
+    Raises:
+        ChartError: the chart is missing or was altered.
     """
     return eks.HelmChart(
         scope,

@@ -8,9 +8,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-# The issuer is known at deployment only and is part of the condition's keys, where no intrinsic function can stand.
-# `AWS::IAM::Role` takes the policy as text as well, so `Fn::Sub` puts it there: no CfnJson, no function to run. (As a
-# joined text CDK 2.275 would overlook the references between stacks in it.)
+# The issuer is known only at deployment and is part of the condition's keys, where no intrinsic function is allowed.
+# `AWS::IAM::Role` also accepts the policy as text, so `Fn::Sub` inserts the issuer: neither CfnJson nor a function is
+# needed. (In a joined text, CDK 2.275 would overlook references between stacks.)
 _TRUST: Final = """{
   "Version": "2012-10-17",
   "Statement": [{
@@ -26,7 +26,7 @@ _TRUST: Final = """{
 
 
 class IrsaRole(Construct):
-    """A role that only the pods of one service account can take."""
+    """A role that only the pods of one service account can assume."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class IrsaRole(Construct):
 
     @property
     def arn(self) -> str:
-        """The role's ARN."""
+        """Return the role's ARN."""
         return self.role.attr_arn
 
 

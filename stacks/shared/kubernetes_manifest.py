@@ -15,10 +15,10 @@ def manifest(
     after: IDependable | None = None,
     prune: bool = True,
 ) -> eks.KubernetesManifest:
-    """Apply a chart's objects, once `after` is there; they are deleted before it.
+    """Apply a chart's objects after `after` exists; they are deleted before it.
 
-    The id is the objects' identity: under another id they would be created again, beside themselves. `prune`: an update
-    deletes objects that left the chart, of the kinds that kubectl prunes.
+    Keep `id`: for CloudFormation another id is another resource, and the old resource's objects are deleted. With
+    `prune` an update deletes objects that were removed from the chart, of the kinds that kubectl prunes.
     """
     applied = eks.KubernetesManifest(
         scope,

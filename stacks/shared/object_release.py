@@ -13,7 +13,7 @@ from k8s_charts.shared.chart import ProjectChart
 from stacks.shared.files_chart import write_files_chart
 from stacks.shared.helm_release import TIMEOUT
 
-# Helm wants one, and nobody asks for it: the asset's hash tells two states of the chart apart.
+# Helm requires a version, but nothing reads it: the asset's hash distinguishes two states of the chart.
 _VERSION: Final = "1.0.0"
 
 
@@ -27,12 +27,12 @@ def object_release(
     chart: ProjectChart,
     after: IDependable,
 ) -> eks.HelmChart:
-    """Install a chart's objects as release `name`, once `after` is there; they are deleted before it.
+    """Install a chart's objects as release `name` after `after` exists; they are deleted before it.
 
-    For objects that are too long for a template: it carries the hash of the asset that holds them. `namespace` is that
-    of the release's record; it must exist.
+    Use it for objects that are too long for a template: the template then holds only the hash of their asset.
+    `namespace` holds the release's record and must exist.
     """
-    # The asset is copied into the cloud assembly at once, so that its source may go.
+    # CDK copies the asset into the cloud assembly immediately, so its source may be deleted.
     with TemporaryDirectory() as directory:
         own = write_objects_chart(Path(directory), name, chart)
         asset = s3_assets.Asset(scope, f"{id}Chart", path=str(own))
@@ -51,7 +51,7 @@ def object_release(
 
 
 def write_objects_chart(directory: Path, name: str, chart: ProjectChart) -> Path:
-    """Write to `directory` a Helm chart that holds the objects of `chart`, and return its folder."""
+    """Write to `directory` a Helm chart with the objects of `chart`, and return its folder."""
     objects = cdk8s.Yaml.stringify(*chart.to_json()).encode()
     return write_files_chart(
         directory, name, version=_VERSION, files={"objects.yaml": objects}, template="objects.yaml"

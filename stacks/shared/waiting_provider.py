@@ -1,4 +1,4 @@
-"""CDK's provider framework around two handlers: one that asks for something, one that looks whether it is there."""
+"""CDK's provider framework around two handlers: one starts an operation, one checks whether it is complete."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from config.facts import versions
 from stacks.shared.checkov_skips import explain_variables
 from stacks.shared.nag_suppressions import acknowledge, attribute_arn, managed_policy, wildcard
 
-# The handlers' Python: what Lambda runs them with.
+# The Python runtime of the handlers.
 RUNTIME: Final = lambda_.Runtime(f"python{versions.LAMBDA_PYTHON}", lambda_.RuntimeFamily.PYTHON)
 _QUERY_INTERVAL: Final = Duration.seconds(15)
 
@@ -19,7 +19,7 @@ _QUERY_INTERVAL: Final = Duration.seconds(15)
 def waiting_provider(
     scope: Construct, *, on_event: lambda_.Function, is_complete: lambda_.Function, total_timeout: Duration
 ) -> cr.Provider:
-    """Return the provider, and accept for `scope` what the framework does not let one choose."""
+    """Return the provider; accept, on `scope`, findings about what the framework does not let callers choose."""
     provider = cr.Provider(
         scope,
         "Framework",
@@ -34,6 +34,6 @@ def waiting_provider(
     basic = managed_policy("service-role/AWSLambdaBasicExecutionRole")
     acknowledge(scope, "It writes the function's own logs", basic)
     acknowledge(scope, "The handlers are tested for the Python version that is pinned", "L1")
-    acknowledge(scope, "The waiter's log would carry CloudFormation's pre-signed response address", "SF1", "SF2")
+    acknowledge(scope, "The waiter's log would contain CloudFormation's pre-signed response URL", "SF1", "SF2")
     acknowledge(scope, "CDK's grant to invoke any version of the handlers", *functions)
     return provider

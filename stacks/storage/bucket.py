@@ -1,4 +1,4 @@
-"""A bucket with everything closed that can be."""
+"""A private S3 bucket."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from stacks.shared.checkov_skips import explain
 from stacks.shared.nag_suppressions import acknowledge
 from stacks.storage.removal import data_removal_policy
 
-# How long a version that was overwritten or deleted can be brought back.
+# How long an overwritten or deleted version can be restored.
 SUPERSEDED_KEPT: Final = Duration.days(30)
 NO_ACCESS_LOGS: Final = (
     "Server access logs would need a third bucket that is not destroyed with the environment; CloudTrail data events "
@@ -20,10 +20,11 @@ NO_ACCESS_LOGS: Final = (
 
 
 class PrivateBucket(Construct):
-    """Encrypted, versioned, TLS only, closed to the public; emptied when its stack is deleted, unless protected.
+    """An encrypted, versioned bucket: TLS only, no public access; emptied with its stack unless protected.
 
-    Below the prefixes `rewritten` programs make and delete big files all the time: there a superseded version is kept
-    for a day. S3 user guide, "How Amazon S3 handles conflicts in lifecycle configurations": the shorter one is honored.
+    Below the prefixes in `rewritten`, programs create and delete big files all the time, so a superseded version is
+    kept for a day only. S3 user guide, "How Amazon S3 handles conflicts in lifecycle configurations": the shorter
+    period is honored.
     """
 
     bucket: s3.IBucket
@@ -53,7 +54,7 @@ class PrivateBucket(Construct):
 
 
 def _rewritten(prefix: str) -> s3.LifecycleRule:
-    # A deletion leaves a marker, which is no version: it would stay for ever.
+    # A deletion leaves a delete marker, which does not expire with the noncurrent versions and would stay forever.
     return s3.LifecycleRule(
         prefix=prefix, noncurrent_version_expiration=Duration.days(1), expired_object_delete_marker=True
     )

@@ -10,17 +10,17 @@ from config.model import Fsx
 from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.storage.removal import data_removal_policy
 
-# Files that are new, changed or deleted on one side follow on the other.
+# Files that are created, changed or deleted in the bucket or the file system are mirrored to the other.
 EVENTS = ["NEW", "CHANGED", "DELETED"]
 
 
 class FileSystem(Construct):
     """A PERSISTENT_2 file system on SSD.
 
-    CloudFormation replaces it for another subnet, security group, deployment type, Lustre version or throughput
-    (CloudFormation's reference of AWS::FSx::FileSystem; FSx's own API changes the throughput in place). That is
-    refused while the ray stack imports id, DNS name and mount name; else all data is lost that no data repository
-    association mirrors. EFA cannot change: FSx's UpdateFileSystem has no field for it.
+    CloudFormation replaces it when the subnet, security group, deployment type, Lustre version or throughput changes
+    (CloudFormation's reference of AWS::FSx::FileSystem; FSx's own API changes the throughput in place). CloudFormation
+    refuses the replacement while the ray stack imports id, DNS name and mount name; otherwise all data is lost that no
+    data repository association mirrors. EFA cannot be changed: FSx's UpdateFileSystem has no field for it.
     """
 
     address: FileSystemAddress
@@ -73,12 +73,12 @@ class FileSystem(Construct):
                 ),
             )
             association.apply_removal_policy(removal_policy)
-            # A file system takes one request for an association at a time.
+            # A file system accepts one association request at a time.
             if previous:
                 association.add_resource_dependency(previous)
             previous = association
 
 
 def _metadata(settings: Fsx) -> fsx.CfnFileSystem.MetadataConfigurationProperty | None:
-    """FSx enables EFA only on file systems with a metadata configuration; AUTOMATIC follows the capacity."""
+    """Return the metadata configuration that FSx requires for EFA (AUTOMATIC follows the capacity), else None."""
     return fsx.CfnFileSystem.MetadataConfigurationProperty(mode="AUTOMATIC") if settings.efa else None

@@ -9,7 +9,7 @@ from constructs import Construct
 from stacks.shared.checkov_skips import explain
 from stacks.storage.removal import data_removal_policy
 
-# Tags of the image build's layer cache, which move; an image's own tag is a hash of its build context.
+# Mutable tags, those of the image build's layer cache; an image's own tag is a hash of its build context.
 CACHE_TAGS: Final = "cache*"
 _EXCEPTIONS: Final = {
     "CKV_AWS_51": "Only the tags of the build cache can move, an exclusion that this policy does not know",
@@ -18,7 +18,7 @@ _EXCEPTIONS: Final = {
 
 
 class ImageRepository(Construct):
-    """Scanned on push; a tag names one image for ever, but for the build cache's."""
+    """A repository that scans images on push; its tags are immutable, except those of the build cache."""
 
     repository: ecr.IRepository
 

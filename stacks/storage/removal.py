@@ -1,12 +1,12 @@
-"""What happens to data when its resource leaves a stack."""
+"""The removal policy of resources that hold data."""
 
 from aws_cdk import RemovalPolicy
 
 
 def data_removal_policy(*, protect: bool) -> RemovalPolicy:
-    """Policy of resources that hold data.
+    """Return the removal policy of resources that hold data.
 
-    Protected, they survive a replacement or their removal from the template (a *failed creation* still cleans up,
-    so that it can be tried again). Unprotected, nothing that costs money stays behind.
+    Protected resources survive a replacement or their removal from the template; a *failed creation* is still cleaned
+    up, so that it can be retried. Unprotected resources are deleted, so that nothing that costs money stays behind.
     """
     return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if protect else RemovalPolicy.DESTROY

@@ -15,10 +15,11 @@ from stacks.storage.image_repository import ImageRepository
 
 
 class StorageStack(EnvironmentStack):
-    """The file system lies where the first zone's nodes are: traffic between zones costs money and time.
+    """The file system, the buckets and the image repository.
 
-    `file_system` is None where the environment uses one that exists, or lets the CSI driver make it;
-    `image_repository` where its image exists.
+    The file system is in the first zone, beside that zone's nodes: traffic between zones costs money and time.
+    `file_system` is None if the environment uses an existing one or lets the CSI driver create it; `image_repository`
+    is None if the environment uses an existing image.
     """
 
     file_system: FileSystemAddress | None
@@ -35,7 +36,7 @@ class StorageStack(EnvironmentStack):
             keeps_data=True,
         )
         protect = environment.protect
-        # Jobs prune their checkpoints there: kept for a month they would be billed many times over.
+        # Jobs prune their checkpoints there; kept for a month, deleted checkpoints would multiply the bill.
         checkpoints = f"{names.RAY_DATA_PREFIX}/"
         self.data_bucket = PrivateBucket(
             self, "Data", name=naming.data_bucket(environment), protect=protect, rewritten=[checkpoints]

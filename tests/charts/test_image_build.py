@@ -136,7 +136,7 @@ def test_build_states_the_disk_that_it_takes_and_is_ended_when_it_takes_more(pod
     assert limits == {"layers": "56Gi", "work": "1Gi"}
 
 
-def test_report_is_there_before_the_others_and_has_time_after_them(pod: Object) -> None:
+def test_report_starts_before_the_other_containers_and_ends_after_them(pod: Object) -> None:
     """Kubernetes starts a sidecar first and ends it last, however the pod ends."""
     report, prepare = pod["initContainers"]
     assert (report["name"], report["restartPolicy"]) == ("report", "Always")
@@ -264,7 +264,7 @@ def test_preparation_fetches_the_context_and_a_password_that_only_the_builder_re
     assert "secret" not in (tmp_path / "log").read_text()
 
 
-def test_preparation_fails_with_the_registrys_words_when_it_cannot_tell(tmp_path: Path) -> None:
+def test_preparation_fails_with_the_registrys_error(tmp_path: Path) -> None:
     result = prepare(tmp_path, status=254, error="An error occurred (AccessDeniedException)")
     assert result.returncode != 0
     assert "AccessDeniedException" in result.stdout
@@ -297,13 +297,13 @@ def test_build_that_fails_says_so_and_leaves_its_log(tmp_path: Path) -> None:
     assert not (tmp_path / "done").exists()
 
 
-def test_build_of_a_tag_that_is_there_does_nothing(tmp_path: Path) -> None:
+def test_build_of_an_existing_tag_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "done").touch()
     assert build_script(tmp_path, status=1).returncode == 0
     assert not (tmp_path / "arguments").exists()
 
 
-def test_build_that_is_told_to_end_leaves_the_rest_of_the_grace_period_to_the_report(tmp_path: Path) -> None:
+def test_terminated_build_leaves_the_rest_of_the_grace_period_to_the_report(tmp_path: Path) -> None:
     """As PID 1 of a container, the script gets only signals that it traps, and returns an exit code of its own."""
     command = shell(tmp_path, "build_image.sh", IMAGE="registry/repository:tag", CACHE="registry/repository:cache")
     (tmp_path / "buildctl-daemonless.sh").write_text('#!/bin/sh\ntouch "$WORK/builds"\nexec sleep 600\n')

@@ -55,7 +55,7 @@ def test_every_namespace_states_its_pod_security_in_all_modes_for_the_clusters_v
         }
 
 
-def test_everything_lives_in_a_namespace_of_the_project_or_in_the_systems(made: Matrix) -> None:
+def test_everything_is_in_a_namespace_of_the_project_or_of_the_system(made: Matrix) -> None:
     used = {item["metadata"].get("namespace") for item in made.objects} - {None}
     assert used <= {*made.namespaces, "kube-system"}
 

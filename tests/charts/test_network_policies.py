@@ -32,7 +32,7 @@ def open_connections(matrix: Matrix) -> set[Connection]:
     return {connection for connection in matrix.connections if passes(matrix, matrix.policies, connection)}
 
 
-def test_what_the_table_allows_is_open_and_all_else_is_closed(
+def test_connections_of_the_table_are_open_and_all_others_closed(
     matrix: Matrix, open_connections: set[Connection]
 ) -> None:
     expected = matrix.allowed()
@@ -40,7 +40,7 @@ def test_what_the_table_allows_is_open_and_all_else_is_closed(
     assert sorted(open_connections - expected) == [], "the table does not allow these"
 
 
-def test_ports_that_run_code_are_reached_by_members_and_the_dashboard_by_submitters_and_the_operator(
+def test_only_members_reach_ports_that_run_code_and_only_submitters_and_the_operator_the_dashboard(
     open_connections: set[Connection],
 ) -> None:
     """This test does not use the table: it must hold however the table is edited."""
@@ -175,6 +175,6 @@ class TestEvaluation:
         assert not connects([policy(egress=to_nobody)], self.TARGET, Pod("b"), 80)
 
     @pytest.mark.parametrize("spec", [{"podSelector": {}, "unknown": 1}, {"podSelector": {"matchFields": {}}}])
-    def test_what_is_not_evaluated_is_refused(self, spec: Object) -> None:
+    def test_unsupported_fields_are_refused(self, spec: Object) -> None:
         with pytest.raises(AssertionError, match="not evaluated"):
             connects([{"metadata": {"namespace": "a"}, "spec": spec}], Pod("b"), self.TARGET, 80)

@@ -171,12 +171,12 @@ def test_a_test_that_reads_what_users_edit_fails(folder: str) -> None:
 
 
 @pytest.mark.parametrize("program", ["ops", "rehearsal"])
-def test_a_test_that_starts_a_program_which_would_read_them_fails(program: str) -> None:
+def test_a_test_that_starts_a_program_which_would_read_users_files_fails(program: str) -> None:
     with pytest.raises(UsersFileError, match="without RAYHP_ENVIRONMENTS"):
         subprocess.run([sys.executable, "-m", program, "--help"], cwd=REPOSITORY, env={}, check=False)
 
 
-def test_the_schema_beside_them_is_the_project_s() -> None:
+def test_the_schema_beside_the_user_s_files_is_readable() -> None:
     assert (ENVIRONMENTS / "schema.json").read_text()
     with reading():
         assert (ENVIRONMENTS / "schema.json") in ENVIRONMENTS.iterdir()

@@ -50,7 +50,7 @@ def test_operator_has_memory_for_its_pods() -> None:
     assert many["resources"]["limits"]["memory"] == many["resources"]["requests"]["memory"] == "1536Mi"
 
 
-def test_operator_is_not_restarted_for_one_worker_more() -> None:
+def test_one_more_worker_does_not_restart_the_operator() -> None:
     two, three = (kuberay_release(version="1.2.0", namespace="kuberay", ray_pods=pods) for pods in (3, 4))
     assert two == three
 
@@ -118,6 +118,8 @@ def test_a_sub_chart_is_on_when_it_is_named() -> None:
         ("mpi-operator", {"mpi-operator": {"enabled": False}}),
     ],
 )
-def test_what_a_cluster_has_of_kubeflow_is_left_out(part: KubeflowPart, left_out: dict[str, dict[str, bool]]) -> None:
+def test_kubeflow_parts_that_the_cluster_has_are_left_out(
+    part: KubeflowPart, left_out: dict[str, dict[str, bool]]
+) -> None:
     whole = hyperpod_dependencies_release(region="us-west-2").values
     assert hyperpod_dependencies_release(region="us-west-2", kubeflow=[part]).values == {**whole, **left_out}

@@ -1,4 +1,4 @@
-"""The simulator, CloudFormation in front of the handlers, and properties as the stack writes them."""
+"""Fixtures: the simulator, CloudFormation in front of the handlers, and properties as the stack writes them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.changing import edited
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import CloudFormation, Properties
-from tests.handlers.judging import Deeds, Judge
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.edits import edited
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import Properties
+from tests.handlers.support.judging import Deeds, Judge
 
 
 @pytest.fixture
@@ -26,13 +27,13 @@ def cloudformation(bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> Clo
 
 @pytest.fixture
 def deeds() -> Deeds:
-    """What the judge of `stacks` is to know."""
+    """Return what the judge of `stacks` knows of injected errors."""
     return Deeds(errors={("*", "*")}, killed=True)
 
 
 @pytest.fixture
 def stacks(bench: HyperPodBench, deeds: Deeds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployments]:
-    """The engine in front of the handlers; every answer is judged."""
+    """Yield the engine in front of the handlers; a judge checks every answer."""
     deployments = Deployments(bench, monkeypatch)
     deployments.judge = Judge(bench, deeds, lambda: deployments.status, deployments.framework.carried_out)
     yield deployments
@@ -41,7 +42,7 @@ def stacks(bench: HyperPodBench, deeds: Deeds, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def running(stacks: Deployments, bench: HyperPodBench) -> Deployments:
-    """A deployed stack all of whose nodes run."""
+    """Return a deployed stack whose nodes all run."""
     assert stacks.deploy(edited(bench, ())) == "CREATE_COMPLETE"
     bench.advance(60)
     stacks.framework.calls.clear()
@@ -58,12 +59,12 @@ def properties(bench: HyperPodBench) -> Properties:
 
 @pytest.fixture
 def sagemaker(bench: HyperPodBench) -> Any:
-    """The operator's client, to look behind the handlers."""
+    """Return a client with an operator's rights, for changes outside of the handlers."""
     return bench.client("sagemaker")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how much was explored: figures that tests of sequences record, also those of xdist's workers."""
+    """Print how much was explored: the figures that tests of sequences record, those of xdist's workers included."""
     explored: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:

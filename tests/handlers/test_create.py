@@ -11,7 +11,9 @@ from embedded_account.hyperpod.model import Outdated
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from tests.handlers.framework import MARKER, NO_RETRIES, OTHER_STACK, STACK_ID, CloudFormation, Properties
+from tests.handlers.support.clients import NO_RETRIES
+from tests.handlers.support.cloudformation import OTHER_STACK, STACK_ID, CloudFormation
+from tests.handlers.support.framework import MARKER, Properties
 
 
 def test_cluster_is_in_service_and_its_name_is_the_physical_id(
@@ -165,10 +167,18 @@ def test_shortage_of_capacity_does_not_fail_the_cluster(
     [
         (["NodeRecover"], "Automatic", "CreateCluster: unknown field 'NodeRecover'; allowed: ClusterName, "),
         (["InstanceGroups", 0, "Count"], 1, "InstanceGroups[0]: unknown field 'Count'; allowed: InstanceCount, "),
-        (["InstanceGroups", 0, "InstanceCount"], "four", "InstanceGroups[0].InstanceCount: 'four' is no integer"),
-        (["InstanceGroups", 0, "InstanceCount"], None, "InstanceGroups[0].InstanceCount: 'None' is no integer"),
-        (["VpcConfig"], "subnet-1", "VpcConfig: 'subnet-1' is no structure"),
-        (["VpcConfig", "Subnets"], "subnet-1", "VpcConfig.Subnets: 'subnet-1' is no list"),
+        (
+            ["InstanceGroups", 0, "InstanceCount"],
+            "four",
+            "InstanceGroups[0].InstanceCount: 'four' is not of type integer",
+        ),
+        (
+            ["InstanceGroups", 0, "InstanceCount"],
+            None,
+            "InstanceGroups[0].InstanceCount: 'None' is not of type integer",
+        ),
+        (["VpcConfig"], "subnet-1", "VpcConfig: 'subnet-1' is not of type structure"),
+        (["VpcConfig", "Subnets"], "subnet-1", "VpcConfig.Subnets: 'subnet-1' is not of type list"),
         (["RestrictedInstanceGroups"], [], "RestrictedInstanceGroups: not supported by this resource"),
     ],
 )

@@ -7,7 +7,8 @@ import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
-from tests.handlers.framework import MARKER, OTHER_STACK, CloudFormation, Properties
+from tests.handlers.support.cloudformation import OTHER_STACK, CloudFormation
+from tests.handlers.support.framework import MARKER, Properties
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
 

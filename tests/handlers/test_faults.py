@@ -1,4 +1,4 @@
-"""Every verb under every call that fails once, that loses its answer, or that never works."""
+"""Every verb, when an API call fails once, loses its answer, or always fails."""
 
 from copy import deepcopy
 from typing import Any, cast
@@ -9,7 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.errors import is_transient
-from tests.handlers.framework import CloudFormation, Interruption, Properties
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.framework import Interruption, Properties
 
 CALLS = {
     "Create": ["CreateCluster", "DescribeCluster"],
@@ -24,7 +25,7 @@ TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId":
 def carry_out(
     verb: str, cloudformation: CloudFormation, properties: Properties, *interruptions: Interruption, **fault: Any
 ) -> Any:
-    """Bring the cluster to where the verb starts, set the fault, and carry the verb out."""
+    """Prepare the cluster for the verb, set the fault, and return the verb's answer."""
     bench: HyperPodBench = cloudformation.bench
     if verb != "Create":
         assert cloudformation.create(properties).succeeded
@@ -69,7 +70,7 @@ def test_call_that_is_always_throttled_is_no_success(
     assert not response.succeeded
     assert f"{call} failed (ThrottlingException): " in response.reason
     if response.polls:
-        assert "has not ended after 50 minutes, and CloudFormation waits no longer: " in response.reason
+        assert "has not ended after 50 minutes, and CloudFormation's one-hour limit is near: " in response.reason
 
 
 @pytest.mark.parametrize(("verb", "call"), PAIRS)
@@ -109,7 +110,7 @@ def test_service_that_cannot_be_reached_for_a_moment_is_survived(
 
 @pytest.mark.parametrize(("status", "passing"), [(503, True), (502, True), (429, True), (400, False), (403, False)])
 def test_answer_of_a_load_balancer_is_judged_by_its_status(status: int, passing: bool) -> None:
-    """Its body has no code that is the service's: botocore puts the status there."""
+    """The body of a proxy's answer has none of the service's codes: botocore takes the HTTP status as the code."""
     answer = {"Error": {"Code": str(status), "Message": ""}, "ResponseMetadata": {"HTTPStatusCode": status}}
     assert is_transient(ClientError(cast("Any", answer), "DescribeCluster")) is passing
 
@@ -146,8 +147,8 @@ def test_cluster_that_stays_busy_is_told_before_cloudformation_gives_up(
     fault = {"error": "ConflictException", "message": "It is busy."}
     response = carry_out("Update", cloudformation, properties, UpdateCluster=fault)
     assert response.reason == (
-        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation waits no longer: "
-        "it takes no update now: It is busy. Try again when that is over"
+        "Update of ml-cluster has not ended after 50 minutes, and CloudFormation's one-hour limit is near: "
+        "it takes no update now: It is busy. Try again afterwards"
     )
 
 

@@ -1,4 +1,4 @@
-"""The guard over the CSI driver's file systems: it waits, and names what stays."""
+"""The guard over the CSI driver's file systems: it waits for their deletion, and names those that stay."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ ARN = "arn:aws:fsx:us-west-2:111122223333:file-system/"
 
 @pytest.fixture
 def fsx(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
-    """FSx's API, whose answers a test gives; botocore checks their shapes."""
+    """FSx's API with the answers that a test gives; botocore checks their shapes."""
     monkeypatch.setenv("AWS_REGION", "us-west-2")
     session = boto3.Session(aws_access_key_id="none", aws_secret_access_key="none", region_name="us-west-2")
     client: Any = session.client("fsx")
@@ -44,7 +44,7 @@ def shows(fsx: Stubber, *pages: list[dict[str, Any]]) -> None:
 
 
 def event(kind: str = "Delete", *, minutes_ago: float = 0, reclaim: str = "Delete") -> dict[str, Any]:
-    """What the framework gives to is_complete, on_event's answer merged in."""
+    """Return the event of is_complete: the request, and on_event's answer merged into it."""
     given: dict[str, Any] = {
         "RequestType": kind,
         "LogicalResourceId": "Guard",

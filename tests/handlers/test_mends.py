@@ -1,4 +1,4 @@
-"""The sequences notice when a mend is taken out of the handlers."""
+"""The sequences break when a fix is removed from the handlers."""
 
 import os
 import re
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.handlers.mends import MENDS, ROOT, Mend
+from tests.handlers.support.mends import MENDS, ROOT, Mend
 
 
 def explored(handlers: Path) -> subprocess.CompletedProcess[str]:
-    """Run the sequences with the handlers of this directory in the place of the project's."""
-    argv = [sys.executable, "-W", "ignore", "-m", "tests.handlers.exploring"]
+    """Run the sequences with the handlers of this directory instead of the project's; return the ended process."""
+    argv = [sys.executable, "-W", "ignore", "-m", "tests.handlers.support.exploring"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(handlers), str(ROOT)])}
     return subprocess.run(argv, cwd=handlers, env=env, capture_output=True, text=True, check=False)
 

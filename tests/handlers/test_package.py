@@ -1,4 +1,4 @@
-"""What Lambda gets: the package alone, on an SDK that may be older than the request's fields."""
+"""The handlers as Lambda runs them: the package alone, on an SDK that may be older than the request's fields."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def package(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def older_data(tmp_path: Path) -> Path:
-    """The data of a botocore whose SageMaker model lacks newer fields."""
+    """Return the data folder of a botocore whose SageMaker model lacks newer fields."""
     pinned = Path(botocore.__file__).parent
     model = json.loads(gzip.decompress((pinned / SERVICE_MODEL).read_bytes()))
     for shape, fields in NEWER_FIELDS.items():

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.handlers import exploring
-from tests.handlers.exploring import Machine
-from tests.handlers.regressions import REGRESSIONS, Sequence
-from tests.handlers.steps import MISHAPS
+from tests.handlers.support import exploring
+from tests.handlers.support.exploring import Machine
+from tests.handlers.support.regressions import REGRESSIONS, Sequence
+from tests.handlers.support.steps import MISHAPS
 
 ENDS = {
     *(f"create: {status}" for status in ("CREATE_COMPLETE", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")),

@@ -1,4 +1,4 @@
-"""Every verb in every state that it can find."""
+"""Every verb, in every state in which it can find the cluster."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -8,13 +8,14 @@ import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
-from tests.handlers.framework import OTHER_STACK, CloudFormation, Properties, Response
+from tests.handlers.support.cloudformation import OTHER_STACK, CloudFormation
+from tests.handlers.support.framework import Properties, Response
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
 
 
 class Situation:
-    """A cluster `ml-cluster` in some state before the verb comes."""
+    """Brings a cluster `ml-cluster` into a state before the verb runs."""
 
     def __init__(self, cloudformation: CloudFormation, properties: Properties) -> None:
         self.cloudformation, self.properties = cloudformation, properties
@@ -22,7 +23,7 @@ class Situation:
         self.operator = self.bench.client("sagemaker")
 
     def accepted(self) -> None:
-        """Creating: the answer to CreateCluster has just come."""
+        """Creating: CreateCluster has just answered."""
         self.cloudformation.kill("CreateCluster")
         self.cloudformation.create(self.properties)
 
@@ -79,7 +80,7 @@ STATES: dict[str, tuple[Callable[[Situation], None], str]] = {
     "nobody's": (Situation.of_nobody, "InService"),
 }
 DONE = ""
-# What each verb must come to: DONE, or the beginning of the reason.
+# The result of each verb: DONE, or the beginning of its reason.
 OUTCOMES: dict[str, dict[str, str]] = {
     "Create": {
         "": DONE,

@@ -1,4 +1,4 @@
-"""Requests for which CloudFormation no longer waits: cancelled, delivered once more, or outlived by a later one."""
+"""Requests for which CloudFormation no longer waits: cancelled, delivered again, or followed by a later one."""
 
 from copy import deepcopy
 from typing import Any
@@ -7,10 +7,12 @@ import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from tests.handlers.changing import edited
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import MARKER, REGISTRATION, CloudFormation, Properties
-from tests.handlers.judging import clusters, live
+from tests.handlers.support.clients import REGISTRATION
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.edits import edited
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import MARKER, Properties
+from tests.handlers.support.judging import clusters, live
 
 NOT_CONSISTENT = {
     "error": "ValidationException",
@@ -24,7 +26,7 @@ def nodes(bench: HyperPodBench) -> set[str]:
 
 
 def grown(properties: Properties, count: int) -> Properties:
-    """The properties with so many workers."""
+    """Return the properties with so many workers."""
     new = deepcopy(properties)
     new["InstanceGroups"][1]["InstanceCount"] = count
     return new
@@ -32,7 +34,7 @@ def grown(properties: Properties, count: int) -> Properties:
 
 @pytest.fixture
 def created(cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench) -> Properties:
-    """Properties of a cluster all of whose nodes run."""
+    """Return the properties of a cluster whose nodes all run."""
     assert cloudformation.create(properties).succeeded
     bench.advance(minutes=120)
     cloudformation.calls.clear()
@@ -47,7 +49,7 @@ def created(cloudformation: CloudFormation, properties: Properties, bench: Hyper
 def test_deferred_update_that_is_cancelled_changes_nothing_after_its_rollback(
     running: Deployments, bench: HyperPodBench, sagemaker: Any, edits: tuple[str, ...]
 ) -> None:
-    """The cluster is busy, the update waits; a user cancels it, or a sibling of the cluster fails."""
+    """The cluster is busy and the update waits; then a user cancels it, or another resource fails."""
     before, machines = live(bench), nodes(bench)
     sagemaker.update_cluster_software(ClusterName="ml-cluster")
     running.give_up_at(4)
@@ -60,7 +62,7 @@ def test_deferred_update_that_is_cancelled_changes_nothing_after_its_rollback(
 def test_deferred_update_writes_nothing_once_the_rollback_has_begun(
     cloudformation: CloudFormation, created: Properties, bench: HyperPodBench, sagemaker: Any
 ) -> None:
-    """CloudFormation takes other resources back first: the rollback of this one has not been asked for yet."""
+    """CloudFormation rolls back other resources first and has not sent this resource's rollback yet."""
     before = live(bench)
     sagemaker.update_cluster_software(ClusterName="ml-cluster")
 
@@ -71,6 +73,19 @@ def test_deferred_update_writes_nothing_once_the_rollback_has_begun(
     response = cloudformation.update("ml-cluster", grown(created, 3), created)
     assert response.reason.startswith("Update of HyperPod cluster ml-cluster was superseded: ")
     assert live(bench) == before
+
+
+def test_deferred_update_reads_each_fact_once_in_the_invocation_that_sends_it(
+    running: Deployments, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+    assert running.deploy(edited(bench, ["more workers"])) == "UPDATE_COMPLETE"
+    calls = running.framework.calls
+    sent = len(calls) - calls[::-1].index("UpdateCluster")
+    assert calls[sent - 5 : sent] == [
+        "DescribeCluster",
+        *("ListTags", "DescribeStacks", "ListClusterNodes", "UpdateCluster"),
+    ]
 
 
 def test_throttled_update_is_not_sent_again_after_its_rollback(running: Deployments, bench: HyperPodBench) -> None:
@@ -98,7 +113,7 @@ def test_update_that_is_delivered_again_after_a_newer_one_changes_nothing(
 def test_update_for_which_no_operation_runs_changes_nothing(
     cloudformation: CloudFormation, created: Properties, bench: HyperPodBench, status: str
 ) -> None:
-    """Its function failed at its end, the stack was rolled back, and then Lambda tries it again."""
+    """The function failed at its end, the stack was rolled back, and then Lambda retries the function."""
     before = live(bench)
     response = cloudformation.update("ml-cluster", grown(created, 3), created, during=status)
     assert response.reason.startswith("Update of HyperPod cluster ml-cluster was superseded: ")
@@ -108,7 +123,7 @@ def test_update_for_which_no_operation_runs_changes_nothing(
 def test_update_that_is_delivered_again_as_its_rollback_begins_leaves_the_note_to_it(
     cloudformation: CloudFormation, created: Properties, bench: HyperPodBench
 ) -> None:
-    """Its function died, and the rollback has not registered itself yet: the repeated delivery is no rollback."""
+    """The function was killed, and the rollback has not registered yet: the repeated delivery is not a rollback."""
     before, once = live(bench), {"RequestId": "11111111-0000-0000-0000-000000000001"}
     more = deepcopy(created)
     more["InstanceGroups"].append(bench.group("more", "ml.g5.2xlarge", 1))
@@ -136,7 +151,7 @@ def test_create_that_is_delivered_again_after_an_update_changes_nothing(
 def test_create_that_is_delivered_again_keeps_what_was_changed_by_hand_since(
     cloudformation: CloudFormation, created: Properties, bench: HyperPodBench, sagemaker: Any
 ) -> None:
-    """Somebody raised the count, and the stack is updated now: the cluster is the one that this request created."""
+    """Somebody raised the count of the cluster that this request created; the stack is being updated."""
     [request] = bench.hyperpod.world.clusters["ml-cluster"].tag_values[REQUESTS_TAG].split()
     sagemaker.update_cluster(ClusterName="ml-cluster", InstanceGroups=grown(created, 4)["InstanceGroups"])
     bench.advance(60)
@@ -149,7 +164,7 @@ def test_create_that_is_delivered_again_keeps_what_was_changed_by_hand_since(
 def test_every_update_registers_itself_before_it_changes_anything(
     cloudformation: CloudFormation, created: Properties, bench: HyperPodBench
 ) -> None:
-    """Also one that finds the cluster as it is wanted, such as the rollback of an update that waits."""
+    """Even an update that finds nothing to change registers, such as the rollback of a deferred update."""
     for wanted, changes in ((created, [REGISTRATION]), (grown(created, 3), [REGISTRATION, "UpdateCluster"])):
         cloudformation.calls.clear()
         assert cloudformation.update("ml-cluster", wanted, created, RequestId=f"to-{len(changes)}").succeeded
@@ -170,7 +185,7 @@ def test_update_that_is_delivered_twice_is_carried_out_once(
 def test_newest_requests_are_remembered_and_older_ones_forgotten(
     cloudformation: CloudFormation, created: Properties, bench: HyperPodBench
 ) -> None:
-    """A tag holds 256 characters; a repeated delivery comes within hours, not after six more requests."""
+    """A tag holds 256 characters; a repeated delivery comes within hours, before six more requests."""
     for count in (3, 4, 5, 6, 7, 8, 9):
         properties, old = grown(created, count), grown(created, count - 1)
         assert cloudformation.update("ml-cluster", properties, old, RequestId=f"update-to-{count}-{'x' * 25}").succeeded
@@ -217,7 +232,7 @@ def test_rollback_that_reads_stale_tags_supersedes_all_the_same(
 def test_rollback_that_does_not_see_yet_what_it_takes_back_takes_it_back(
     running: Deployments, bench: HyperPodBench
 ) -> None:
-    """A user cancels the update seconds after it was sent, and DescribeCluster still shows the cluster before it."""
+    """A user cancels the update seconds after it was sent; DescribeCluster still shows the previous state."""
     before = live(bench)
     bench.fault(lag_minutes=0.4)
     running.give_up_at(0)

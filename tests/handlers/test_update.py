@@ -12,7 +12,8 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster.changes import update_request
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from tests.handlers.framework import CloudFormation, Properties, Response
+from tests.handlers.support.cloudformation import CloudFormation
+from tests.handlers.support.framework import Properties, Response
 
 Change = Callable[[Properties], Any]
 CONFIRMED_WORKERS = {"ConfirmGroupRemoval": ["worker-group-1"]}
@@ -22,7 +23,7 @@ CHANGING = {"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "Delet
 
 @pytest.fixture
 def created(cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench) -> Properties:
-    """Properties of a cluster all of whose nodes run."""
+    """Return the properties of a cluster whose nodes all run."""
     assert cloudformation.create(properties).succeeded
     bench.advance(minutes=120)
     cloudformation.calls.clear()
@@ -31,7 +32,7 @@ def created(cloudformation: CloudFormation, properties: Properties, bench: Hyper
 
 @pytest.fixture
 def change(cloudformation: CloudFormation, created: Properties) -> Callable[[Change], Response]:
-    """Apply a change to the properties and send the update."""
+    """Apply a change to the properties, send the update, and return the answer."""
 
     def changed(edit: Change) -> Response:
         new = deepcopy(created)
@@ -123,7 +124,7 @@ TAKEN_AWAY: list[dict[str, Any]] = [
 
 @pytest.fixture
 def with_fields(cloudformation: CloudFormation, created: Properties) -> Callable[[dict[str, Any]], Properties]:
-    """Give the workers these fields, and the cluster no recovery; returns the properties."""
+    """Give the workers these fields, and the cluster no recovery; return the properties."""
 
     def given(fields: dict[str, Any]) -> Properties:
         old = deepcopy(created) | {"NodeRecovery": "None"}
@@ -185,7 +186,7 @@ def test_removal_of_a_field_while_the_cluster_is_busy_is_sent_once(
     sagemaker.update_cluster_software(ClusterName="ml-cluster")
     response = cloudformation.update("ml-cluster", without(fields, old), old)
     assert response.succeeded, response.reason
-    # The one that met the busy cluster, and the one that was taken.
+    # One call that the busy cluster refused, and one that was accepted.
     assert cloudformation.calls.count("UpdateCluster") == 2
 
 
@@ -230,7 +231,7 @@ def test_removal_is_said_where_the_api_has_a_word_for_it() -> None:
 
 
 def test_one_of_two_labels_that_stays_is_no_success() -> None:
-    """All were taken away, and the service kept one."""
+    """The template removed all of them, and the service kept one."""
     group, desired = {"InstanceGroupName": "workers"}, {"ClusterName": "ml-cluster"}
     before = [group | {"KubernetesConfig": {"Labels": {"a": "1", "b": "2"}}}]
     live = [group | {"KubernetesConfig": {"DesiredLabels": {"b": "2"}}}]
@@ -288,7 +289,7 @@ def test_other_field_of_a_group_is_changed_in_place(
     bench.client("s3").put_object(Bucket="sagemaker-scripts", Key="eks/v2/on_create.sh", Body=b"#!/bin/bash\n")
     assert change(lambda new: new["InstanceGroups"][1].update(fields)).succeeded
     shown = groups_of(sagemaker)["worker-group-1"]
-    # DescribeCluster's other names: a minimum, and labels that are wanted beside those that are there.
+    # DescribeCluster has other names for a minimum and for labels that are not applied yet.
     shown |= {"MinInstanceCount": shown.get("MinCount")}
     shown |= {"KubernetesConfig": {"Labels": shown.get("KubernetesConfig", {}).get("DesiredLabels")}}
     assert fields.items() <= shown.items()
@@ -396,7 +397,7 @@ def test_removal_of_a_group_is_refused_until_it_is_confirmed(
         "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
     )
     assert changing(cloudformation.calls) == []
-    # A rename is noted: what CloudFormation's way back would remove.
+    # The note names the renamed group: a rollback would remove it.
     [cluster] = cloudformation.bench.hyperpod.world.clusters.values()
     assert added_groups(cluster.tag_values) == ({"workers-2"} if edit == "renamed" else set())
 
@@ -409,7 +410,7 @@ RAISED = (
 
 @pytest.fixture
 def raised(created: Properties, bench: HyperPodBench, sagemaker: Any) -> Properties:
-    """The properties of a cluster whose workers somebody raised from 2 to 4."""
+    """Return the properties of a cluster whose workers somebody raised from 2 to 4."""
     sagemaker.update_cluster(
         ClusterName="ml-cluster", InstanceGroups=[bench.group("worker-group-1", "ml.p5.48xlarge", 4)]
     )
@@ -421,7 +422,7 @@ def raised(created: Properties, bench: HyperPodBench, sagemaker: Any) -> Propert
 def test_count_that_was_raised_by_hand_is_not_lowered_without_consent(
     cloudformation: CloudFormation, raised: Properties, bench: HyperPodBench, sagemaker: Any, count: int
 ) -> None:
-    """Also when the template lowers its own count, or changes nothing but a tag."""
+    """The same holds if the template lowers its own count, or changes only a tag."""
     new = deepcopy(raised) | {"Tags": [{"Key": "team", "Value": "vision"}]}
     new["InstanceGroups"][1]["InstanceCount"] = count
     response = cloudformation.update("ml-cluster", new, raised)
@@ -500,7 +501,7 @@ def test_update_is_refused_while_nodes_are_in_deep_health_checks(
         "HyperPod cluster ml-cluster takes no update while 2 of its nodes are in deep health checks "
         "(worker-group-1): wait until they have passed (ops wait), then deploy again"
     )
-    # CloudFormation's rollback then asks for what is there already.
+    # The rollback then requests the existing state.
     assert cloudformation.update("ml-cluster", properties, new).succeeded
 
 
@@ -512,14 +513,14 @@ def test_update_of_a_busy_cluster_is_sent_when_it_is_free(
     assert response.succeeded
     assert response.polls > 100
     assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 3
-    # The refused one, and the one that was taken.
+    # One call that was refused, and one that was accepted.
     assert changing(cloudformation.calls) == ["UpdateCluster", "UpdateCluster"]
 
 
 def test_tag_only_update_that_meets_another_update_leaves_the_cluster_as_desired(
     change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
 ) -> None:
-    """The cluster is as desired when the request comes, and the next in line makes it another while it waits."""
+    """The cluster is as desired when the request arrives; a running update changes it while the request waits."""
     sagemaker.update_cluster_software(ClusterName="ml-cluster")
     fewer = [bench.group("worker-group-1", "ml.p5.48xlarge", 1)]
     pauses = cloudformation.framework.pauses

@@ -16,7 +16,7 @@ _FIXED = test_update.test_fixed_field_of_the_cluster_is_refused_with_advice
 _UNSUPPORTED = test_create.test_wrong_property_is_refused_before_any_call
 TESTS = {
     f"{GROUP}`: a group is added": test_update.test_new_group_is_added_in_place,
-    f"{GROUP}`: a group is taken away": test_update.test_missing_group_is_deleted_with_its_nodes,
+    f"{GROUP}`: a group is removed": test_update.test_missing_group_is_deleted_with_its_nodes,
     f"{GROUP}`: a group is renamed": test_update.test_renamed_group_is_one_update_that_adds_and_deletes,
     f"{GROUP}.InstanceCount`": test_update.test_count_is_changed_by_one_update,
     f"{GROUP}.MinInstanceCount`": _OTHER,

@@ -81,12 +81,12 @@ def test_run_in_a_bucket_keeps_the_same_promises(bucket: str) -> None:
         assert (directory / ".metadata").read_text() == "about"
 
 
-def test_bucket_that_is_not_there_is_named(bucket: str) -> None:
+def test_missing_bucket_is_named(bucket: str) -> None:
     with pytest.raises(StorageError, match="storage path 's3://nowhere/runs' cannot be written"):
         check_writable(open_storage("s3://nowhere/runs", "run"), "s3://nowhere/runs")
 
 
-def test_two_runs_of_a_bucket_know_nothing_of_each_other(bucket: str, tmp_path: Path) -> None:
+def test_two_runs_in_a_bucket_are_independent(bucket: str, tmp_path: Path) -> None:
     one, other = (CheckpointStore(open_storage(bucket, name)) for name in ("one", "two"))
     one.begin(3)
     assert other.writers() == []

@@ -23,9 +23,9 @@ BAD_STORAGE = {
         "/proc/runs",
         "storage path '/proc/runs' cannot be written: No such file or directory",
     ),
-    "a relative path": ("runs", "storage path 'runs': an absolute path that every node sees"),
+    "a relative path": ("runs", "storage path 'runs' is invalid. Allowed: an absolute path that every node sees"),
     "another scheme": ("gs://bucket/runs", "an absolute path that every node sees"),
-    "nothing": (None, "no storage path: give --storage or RUN_STORAGE"),
+    "nothing": (None, "no storage path is given. Allowed: a path that every node sees, or s3://bucket/prefix"),
 }
 # Errors of a Lustre client that its server has evicted, and of pyarrow when the network is down.
 PASSING = {
@@ -45,22 +45,22 @@ LASTING = {
 # The operations with which an attempt first uses its storage, in this order.
 FIRST_USES = ("names", "put", "read")
 BAD_VARIABLES = {
-    "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b': at most 63"),
+    "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b' is invalid. Allowed: at most 63"),
     "name that climbs": ({"RUN_NAME": ".."}, "run name '..'"),
     "name that is too long": ({"RUN_NAME": "a" * 64}, "at most 63"),
-    "attempt that is no number": ({"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two': a whole number from 1 on"),
-    "attempt zero": ({"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0': a whole number from 1 on"),
+    "attempt that is no number": ({"RUN_ATTEMPT": "two"}, "RUN_ATTEMPT 'two' is invalid. Allowed: whole numbers"),
+    "attempt zero": ({"RUN_ATTEMPT": "0"}, "RUN_ATTEMPT '0' is invalid. Allowed: whole numbers from 1"),
 }
 BAD_ARGUMENTS = {
-    "workers": (["--workers", "0"], "'0': a whole number from 1 on"),
+    "workers": (["--workers", "0"], "'0' is invalid. Allowed: whole numbers from 1"),
     "missing data": (["--data", "/nowhere.tsv"], "data file /nowhere.tsv: No such file or directory"),
-    "data of another form": (["--data", "{tmp}/other.tsv"], "line 2: label (0, 1, …), tab, text is expected"),
+    "data of another form": (["--data", "{tmp}/other.tsv"], "line 2 is invalid. Allowed: label (0, 1, …), tab, text"),
     "missing model": (
         ["--data", "{tmp}/good.tsv", "--model", "/nowhere"],
         "model folder /nowhere: there is no config.json",
     ),
     "model without data": (["--model", "/nowhere"], "--model needs --data"),
-    "no storage": ([], "no storage path: give --storage or RUN_STORAGE"),
+    "no storage": ([], "Fix: set --storage or RUN_STORAGE"),
 }
 
 
@@ -97,7 +97,7 @@ def started(storage: Path) -> int:
 
 @pytest.mark.parametrize("use", FIRST_USES)
 @pytest.mark.parametrize("error", PASSING.values(), ids=PASSING)
-def test_storage_that_fails_for_now_is_worth_another_attempt(
+def test_storage_with_a_transient_error_is_worth_another_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, use: str
 ) -> None:
     fails(monkeypatch, use, error)
@@ -108,7 +108,7 @@ def test_storage_that_fails_for_now_is_worth_another_attempt(
     assert (code, verdict.cause, verdict.again) == (1, Cause.INFRASTRUCTURE, True)
 
 
-def test_data_that_cannot_be_read_for_now_is_worth_another_attempt(
+def test_data_with_a_transient_read_error_is_worth_another_attempt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import fsdp_finetune
@@ -128,7 +128,7 @@ def test_data_that_cannot_be_read_for_now_is_worth_another_attempt(
 
 @pytest.mark.parametrize("use", FIRST_USES)
 @pytest.mark.parametrize("error", LASTING.values(), ids=LASTING)
-def test_storage_that_fails_for_good_is_not_tried_again(
+def test_storage_with_a_permanent_error_is_not_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, use: str
 ) -> None:
     fails(monkeypatch, use, error)
@@ -137,7 +137,7 @@ def test_storage_that_fails_for_good_is_not_tried_again(
 
 
 @pytest.mark.parametrize(("variables", "message"), BAD_VARIABLES.values(), ids=BAD_VARIABLES)
-def test_variable_that_cannot_be_is_named(
+def test_impossible_variable_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
     for name, value in variables.items():
@@ -154,7 +154,7 @@ def test_run_name_in_use_is_refused(tmp_path: Path) -> None:
         run.begin({"steps": 60})
 
 
-def test_variables_go_before_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_override_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_NAME", "supervised")
     monkeypatch.setenv("RUN_ATTEMPT", "3")
     monkeypatch.setenv("RUN_STORAGE", str(tmp_path))

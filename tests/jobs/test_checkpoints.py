@@ -35,7 +35,7 @@ def test_first_attempt_starts_fresh(store: CheckpointStore) -> None:
     assert store.begin(attempt=1) == (Writer(1, 1), None)
 
 
-def test_next_workers_go_on_from_the_newest_checkpoint(store: CheckpointStore) -> None:
+def test_next_workers_resume_from_the_newest_checkpoint(store: CheckpointStore) -> None:
     writer, _ = store.begin(1)
     add(store, writer, 5)
     newest = add(store, writer, 10)
@@ -43,7 +43,7 @@ def test_next_workers_go_on_from_the_newest_checkpoint(store: CheckpointStore) -
     assert store.begin(2) == (Writer(2, 1), newest)
 
 
-def test_what_was_never_finished_is_no_checkpoint_and_goes(store: CheckpointStore, tmp_path: Path) -> None:
+def test_unfinished_checkpoint_does_not_count_and_is_removed(store: CheckpointStore, tmp_path: Path) -> None:
     writer, _ = store.begin(1)
     whole = add(store, writer, 5)
     torn = write(store, writer, 10)
@@ -53,7 +53,7 @@ def test_what_was_never_finished_is_no_checkpoint_and_goes(store: CheckpointStor
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing"])
-def test_damaged_checkpoint_is_passed_over(store: CheckpointStore, tmp_path: Path, damage: str) -> None:
+def test_damaged_checkpoint_is_skipped(store: CheckpointStore, tmp_path: Path, damage: str) -> None:
     writer, _ = store.begin(1)
     whole = add(store, writer, 5)
     damaged = add(store, writer, 10)
@@ -65,16 +65,14 @@ def test_damaged_checkpoint_is_passed_over(store: CheckpointStore, tmp_path: Pat
     assert store.begin(2) == (Writer(2, 1), whole)
 
 
-def test_stale_attempt_cannot_begin_again(store: CheckpointStore) -> None:
+def test_stale_attempt_cannot_restart(store: CheckpointStore) -> None:
     store.begin(2)
     with pytest.raises(StaleAttemptError, match=r"attempt 2 has begun: attempt 1 ends here"):
         store.begin(1)
 
 
 @pytest.mark.parametrize("newer", [1, 2], ids=["workers of the same attempt", "another attempt"])
-def test_workers_that_were_given_up_cannot_finish_a_checkpoint(
-    store: CheckpointStore, tmp_path: Path, newer: int
-) -> None:
+def test_superseded_workers_cannot_finish_a_checkpoint(store: CheckpointStore, tmp_path: Path, newer: int) -> None:
     stale, _ = store.begin(1)
     add(store, stale, 5)
     late = write(store, stale, 10)
@@ -85,7 +83,7 @@ def test_workers_that_were_given_up_cannot_finish_a_checkpoint(
     assert not (tmp_path / "run" / late.folder).exists()
 
 
-def test_what_was_finished_behind_the_successors_back_is_in_nobodys_history(store: CheckpointStore) -> None:
+def test_late_checkpoint_of_a_stale_attempt_is_in_no_history(store: CheckpointStore) -> None:
     """A race that no file system prevents: a commit between the successor's check and its own first checkpoint."""
     stale, _ = store.begin(1)
     origin = add(store, stale, 5)
@@ -171,7 +169,7 @@ def test_storage_is_an_absolute_path_or_a_bucket(address: str) -> None:
         open_storage(address, "run")
 
 
-def test_small_files_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_are_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = open_storage(str(tmp_path), "run")
     storage.put("run.json", b"before")
 

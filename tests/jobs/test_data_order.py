@@ -14,7 +14,7 @@ def test_epoch_takes_every_sample_once(samples: int, batch: int) -> None:
         assert sorted(taken) == list(range(samples))
 
 
-def test_epochs_differ_and_are_told_by_the_seed_alone() -> None:
+def test_epochs_differ_and_depend_on_the_seed_only() -> None:
     one, same, other = DataOrder(50, 50, seed=1), DataOrder(50, 50, seed=1), DataOrder(50, 50, seed=2)
     assert one.indices(0) == same.indices(0)
     assert one.indices(0) != one.indices(1)
@@ -24,7 +24,7 @@ def test_epochs_differ_and_are_told_by_the_seed_alone() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 16])
 @pytest.mark.parametrize("piece", [1, 3, 64])
 @pytest.mark.parametrize("step", [0, 7, 8])
-def test_workers_share_a_global_batch_without_rest_or_repetition(workers: int, piece: int, step: int) -> None:
+def test_workers_share_a_global_batch_completely_and_without_repetition(workers: int, piece: int, step: int) -> None:
     order = DataOrder(90, 12, seed=7)
     shares = [order.pieces(step, rank, workers, piece) for rank in range(workers)]
     weighted = [index for share in shares for indices, weight in share if weight for index in indices]

@@ -41,7 +41,7 @@ def test_other_number_of_workers_takes_the_same_global_batches(
         torch.testing.assert_close(weight, expected.weights[name], rtol=1e-5, atol=1e-6)
 
 
-def test_bug_of_the_train_function_is_tried_so_often_and_then_named(nodes: Nodes, runs: Runs) -> None:
+def test_bug_of_the_train_function_is_retried_a_limited_number_of_times_and_named(nodes: Nodes, runs: Runs) -> None:
     job = runs.start(*ARGUMENTS, "--bug-at=12", "--worker-failures=1", "--workers=1")
     assert job.wait() == 1
     assert job.resumed() == [0, 10]

@@ -112,7 +112,7 @@ def hang(run: Interrupted, stretch: range) -> None:
     """Make a worker hang: the attempt ends with its workers."""
     assert run.attempt.wait() == 1
     assert "job: attempt" in run.attempt.output
-    assert "stood still" in run.attempt.output
+    assert "stalled: no workers began" in run.attempt.output
     wait_until(lambda: not run.runs.workers(), "the end of the workers")
     run.note()
     run.next_attempt()
@@ -153,7 +153,7 @@ def assert_resumed(run: Interrupted) -> None:
 
 @pytest.mark.sampled(1, long=8)
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-def test_run_that_everything_happens_to_ends_as_one_that_nothing_happened_to(
+def test_run_with_every_interruption_ends_like_an_undisturbed_run(
     order: Sequence[Interruption],
     nodes: Nodes,
     runs: Runs,

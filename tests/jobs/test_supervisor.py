@@ -221,7 +221,7 @@ def test_lost_head_is_followed_by_the_next_attempt_after_its_return(
     assert run.state["progress"] == 20
 
 
-def test_run_that_is_told_to_stop_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_path: Path) -> None:
+def test_stopped_run_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_path: Path) -> None:
     start(run, tmp_path)
     wait_until((runs / "began-1").exists, "the first attempt")
     run.stop()

@@ -78,7 +78,7 @@ def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
     return dict(torch.load(file, weights_only=False)["model"])
 
 
-def test_ddp_training_goes_on_to_the_bit_and_its_weights_are_read_alone(tmp_path: Path) -> None:
+def test_ddp_training_resumes_bit_by_bit_and_its_weights_can_be_read_alone(tmp_path: Path) -> None:
     together(2, go_on, tmp_path, "ddp")
     plain, _ = build("plain")
     torch_state.load_weights(tmp_path / "half", plain)
@@ -87,7 +87,7 @@ def test_ddp_training_goes_on_to_the_bit_and_its_weights_are_read_alone(tmp_path
         assert torch.equal(weight, expected[name]), name
 
 
-def test_fsdp_training_goes_on_to_the_bit_and_other_numbers_of_workers_read_it(tmp_path: Path) -> None:
+def test_fsdp_training_resumes_bit_by_bit_and_other_numbers_of_workers_can_read_it(tmp_path: Path) -> None:
     together(2, go_on, tmp_path, "fsdp")
     expected = weights(tmp_path / "half")
     for workers in (1, 3):

@@ -63,17 +63,17 @@ def run(look: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("look", STILL.values(), ids=STILL)
-def test_attempt_that_stands_still_ends_with_1_and_a_line(look: str) -> None:
+def test_stalled_attempt_ends_with_1_and_a_line(look: str) -> None:
     ended = run(look)
     assert ended.returncode == 1
     assert ended.stdout == "said before\n"
     (line,) = ended.stderr.splitlines()
-    assert line.startswith("job: attempt 1 stood still: ")
+    assert line.startswith("job: attempt 1 stalled: ")
     assert " for 1 s" in line
 
 
 @pytest.mark.parametrize("look", NEWS.values(), ids=NEWS)
-def test_attempt_of_which_something_comes_is_let_alone(look: str) -> None:
+def test_attempt_with_progress_is_left_alone(look: str) -> None:
     ended = run(look, WATCHED)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "went on\n", "")
 
@@ -84,7 +84,7 @@ def test_folder_that_cannot_be_read_is_named() -> None:
     assert "; its folder cannot be read: [Errno 2] No such file or directory: '/nowhere'" in ended.stderr
 
 
-def test_supervisor_tries_an_attempt_that_stood_still_again_as_often_as_may_stall() -> None:
+def test_supervisor_retries_a_stalled_attempt_up_to_its_limit() -> None:
     ending = Ending("FAILED", exit_code=1, output=run("{}").stderr.splitlines())
     first, last = (decide(ending, attempts=1, stalled=stalled, limits=Limits(100, 5)) for stalled in (0, 4))
     assert first.cause is Cause.INFRASTRUCTURE
@@ -92,7 +92,7 @@ def test_supervisor_tries_an_attempt_that_stood_still_again_as_often_as_may_stal
     assert not last.again
 
 
-def test_only_what_the_attempts_own_workers_left_is_news(tmp_path: Path) -> None:
+def test_only_files_of_the_attempts_own_workers_are_progress(tmp_path: Path) -> None:
     store = CheckpointStore(open_storage(str(tmp_path), "run"))
     store.begin(1)
     old = store.left_by(1)

@@ -104,7 +104,7 @@ def test_only_a_protected_environments_network_and_storage_refuse_deletion(assem
         assert protected == ({"network", "storage"} if synthesised.environment.protect else set())
 
 
-def test_a_producer_cannot_go_before_its_consumer(dev: Assembly) -> None:
+def test_a_producer_cannot_be_deleted_before_its_consumer(dev: Assembly) -> None:
     text = json.dumps({part: template.body for part, template in dev.templates.items()})
     assert "Fn::ImportValue" in text
     assert "Fn::GetStackOutput" not in text
@@ -145,7 +145,9 @@ def _as_list(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", available())
-def test_all_resources_are_allowed_only_to_actions_that_know_none(assembly: Assemblies, name: str) -> None:
+def test_wildcard_resources_are_allowed_only_for_actions_without_resource_level_permissions(
+    assembly: Assemblies, name: str
+) -> None:
     for statement in _statements(assembly(name)):
         assert statement["Effect"] == "Allow"
         assert "*" not in _as_list(statement["Action"])

@@ -16,5 +16,5 @@ def test_the_picture_shows_every_stack(dev: Assembly) -> None:
 
 
 @pytest.mark.parametrize(("part", "resource_type"), sorted(set(BOXES)))
-def test_what_a_box_stands_for_is_in_its_stack(dev: Assembly, part: str, resource_type: str) -> None:
+def test_the_resources_of_each_box_are_in_its_stack(dev: Assembly, part: str, resource_type: str) -> None:
     assert dev.templates[part].all(resource_type)

@@ -55,7 +55,7 @@ def test_a_change_of_the_key_changes_the_assembly(key: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("key", SHOWN)
-def test_a_change_of_the_key_changes_what_a_check_shows(key: str, tmp_path: Path) -> None:
+def test_a_change_of_the_key_changes_the_output_of_ops_check(key: str, tmp_path: Path) -> None:
     document, change = SHOWN[key]
     assert _shown(_changed(document, change, tmp_path)) != _shown(_changed(document, {}, tmp_path))
 

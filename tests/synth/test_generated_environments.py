@@ -19,7 +19,7 @@ from tests.synth.support.synthesis import PARTS, synthesise
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-def test_an_environment_that_keeps_all_rules_synthesises(document: Any) -> None:
+def test_an_environment_that_keeps_all_rules_can_be_synthesised(document: Any) -> None:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "generated.yaml"
         file.write_text(json.dumps(document, ensure_ascii=False))

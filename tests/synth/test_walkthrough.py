@@ -94,12 +94,12 @@ def look_up(assembly: Assembly, where: str) -> Any:
 
 
 @pytest.mark.parametrize("row", LOOKED_UP, ids=str)
-def test_our_value_is_what_the_code_says(dev: Assembly, row: Row) -> None:
+def test_our_value_is_the_one_of_the_code(dev: Assembly, row: Row) -> None:
     assert text(look_up(dev, row.where)) == row.ours
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_a_verdict_is_true_and_a_difference_has_a_reason(row: Row) -> None:
+def test_a_comparison_is_true_and_a_difference_has_a_reason(row: Row) -> None:
     if row.verdict == "same":
         assert row.walkthrough == row.ours
     else:

@@ -154,7 +154,7 @@ def test_second_run_changes_nothing(node: Node) -> None:
     assert node.read("opt/sagemaker/containerd/data-root/layer") == "pulled"
 
 
-def test_data_of_the_system_before_a_software_update_goes(node: Node) -> None:
+def test_data_of_the_system_before_a_software_update_is_removed(node: Node) -> None:
     node.write("opt/sagemaker/kubelet/old", "old")
     node.write("opt/sagemaker/containerd/data-root/old", "old")
     assert node.run().returncode == 0
@@ -169,7 +169,7 @@ def test_run_that_ended_half_way_is_completed(node: Node) -> None:
     assert not (node.root / "var/lib/kubelet.before").exists()
 
 
-def test_log_tells_start_and_end(node: Node) -> None:
+def test_log_shows_start_and_end(node: Node) -> None:
     printed = node.run().stdout
     log = node.read("var/log/provision/provisioning.log")
     assert log == printed

@@ -50,7 +50,7 @@ def test_index_has_a_wheel_with_a_locked_hash_for_everything(tmp_path: Path) -> 
 
 
 @pytest.mark.network
-def test_walkthroughs_own_list_does_not_resolve(tmp_path: Path) -> None:
+def test_the_walkthrough_s_own_list_does_not_resolve(tmp_path: Path) -> None:
     """The walkthrough's tqdm is older than its datasets requires: the two tests above would report it."""
     theirs = tmp_path / "requirements.in"
     theirs.write_text(re.sub(r"(?m)^tqdm==.*$", "tqdm==4.66.1", WANTED))

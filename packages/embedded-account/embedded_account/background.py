@@ -1,7 +1,7 @@
-"""What AWS makes behind one's back: network interfaces, security groups and log groups of its services.
+"""Create the resources that AWS services create on their own: network interfaces, security groups and log groups.
 
-They are real resources of the account (DescribeNetworkInterfaces shows them), with a record of who made
-them. Deleting the subnet, security group or VPC that one of them uses is refused as AWS refuses it.
+They are real resources of the account (DescribeNetworkInterfaces returns them), with a record of the resource that
+created each. As on AWS, deleting a subnet, security group or VPC that one of them uses is refused.
 """
 
 import ipaddress
@@ -18,15 +18,19 @@ from moto.logs.models import logs_backends
 from embedded_account.journal import Journal
 
 RESERVED_ADDRESSES_AT_START = 4
-"""AWS keeps a subnet's network address and the three after it, and the broadcast address."""
+"""How many addresses AWS reserves at the start of a subnet.
+
+They are the network address and the next three. AWS also reserves the last one, the broadcast address.
+"""
 
 
 @dataclass(frozen=True)
 class Made:
-    """One resource that a service made by itself.
+    """One resource that a service created on its own.
 
-    `kind` is "network-interface", "security-group", "log-group" or a service's own word; `identifier` its id
-    (log groups: the name); `reason` what AWS says of it; `holds` the ids that cannot be deleted before it.
+    `kind` is "network-interface", "security-group", "log-group" or a service's own word. `identifier` is the resource's
+    id (for a log group, its name). `reason` is AWS's description of it. `holds` are the ids of the resources that
+    cannot be deleted before it.
     """
 
     kind: str
@@ -37,7 +41,7 @@ class Made:
 
 
 class Background:
-    """The record of what services made, and the ways to make it. Safe to use from several threads."""
+    """The record of what services created on their own, and the methods that create it. Thread-safe."""
 
     def __init__(self, account_id: str, region: str, journal: Journal) -> None:
         self._account_id = account_id
@@ -55,7 +59,7 @@ class Background:
         return logs_backends[self._account_id][self._region]
 
     def make(self, kind: str, identifier: str, maker_arn: str, reason: str, holds: Iterable[str] = ()) -> Made:
-        """Record a resource that the caller has made itself. For the usual kinds use the methods below."""
+        """Record a resource that the caller created; return the record. The methods below create the usual kinds."""
         made = Made(kind, identifier, maker_arn, reason, frozenset(holds))
         with self._lock:
             self._made[kind, identifier] = made
@@ -74,11 +78,11 @@ class Background:
         requester_id: str = "amazon-aws",
         tags: Mapping[str, str] | None = None,
     ) -> Any:
-        """Make a requester-managed network interface with `addresses` private IPv4 addresses.
+        """Create a requester-managed network interface with `addresses` private IPv4 addresses.
 
-        Returns moto's NetworkInterface (`.id`, `.private_ip_address`, `.mac_address`). Without security groups
-        the VPC's default group is used. Raises EC2's own errors for an unknown subnet or group, a group of
-        another VPC, and a subnet without enough free addresses.
+        Returns moto's NetworkInterface (`.id`, `.private_ip_address`, `.mac_address`). Without security groups it uses
+        the VPC's default group. Raises EC2's own errors for an unknown subnet or group, for a group of another VPC, and
+        for a subnet with too few free addresses.
         """
         with self._lock:
             subnet = self._ec2.get_subnet(subnet_id)
@@ -101,7 +105,7 @@ class Background:
         return interface
 
     def adopt_interface(self, interface: Any, maker_arn: str, *, interface_type: str = "interface") -> None:
-        """Make an existing moto NetworkInterface one that its maker manages and that is in use."""
+        """Mark an existing moto NetworkInterface as in use and managed by its creator."""
         interface.requester_managed = True
         interface.interface_type = interface_type
         interface.status = "in-use"
@@ -119,7 +123,7 @@ class Background:
         tags: Mapping[str, str],
         group_id: str | None = None,
     ) -> Any:
-        """Make a security group with EC2's default egress rule; returns moto's SecurityGroup (`.id`)."""
+        """Create a security group with EC2's default egress rule; return moto's SecurityGroup (`.id`)."""
         if group_id:
             group = SecurityGroup(self._ec2, group_id, name, description, vpc_id=vpc_id, tags=dict(tags))
             self._ec2.groups[vpc_id][group_id] = group
@@ -129,14 +133,17 @@ class Background:
         return group
 
     def log_group(self, *, maker_arn: str, name: str) -> None:
-        """Make a log group if it is not there. AWS leaves it behind when its maker goes; a declared one is kept."""
+        """Create a log group unless it exists.
+
+        As on AWS, it stays when its creator is deleted. A log group that a template declares is kept as it is.
+        """
         with self._lock:
             if name not in self._logs.groups:
                 self._logs.create_log_group(name, {})
-                self.make("log-group", name, maker_arn, "made at the first log line")
+                self.make("log-group", name, maker_arn, "created at the first log line")
 
     def drop(self, identifier: str) -> None:
-        """Delete what was made under this id, whatever its kind; nothing happens when it is gone already."""
+        """Delete what was created under this id, whatever its kind. Do nothing if it is already gone."""
         with self._lock:
             for made in [made for made in self._made.values() if made.identifier == identifier]:
                 self._delete(made)
@@ -144,28 +151,28 @@ class Background:
                 self._journal.record("eni", action="drop", resource=made.kind, id=identifier, maker=made.maker_arn)
 
     def drop_all(self, maker_arn: str) -> None:
-        """Delete every network interface and security group of this maker. Log groups stay, as on AWS."""
+        """Delete all network interfaces and security groups of this creator. Log groups stay, as on AWS."""
         in_order = sorted(self.made_by(maker_arn), key=lambda made: made.kind == "security-group")
         for made in in_order:
             if made.kind != "log-group":
                 self.drop(made.identifier)
 
     def all(self) -> list[Made]:
-        """Everything recorded that still exists."""
+        """Return all recorded resources that still exist."""
         with self._lock:
             return [made for made in self._made.values() if self._exists(made)]
 
     def made_by(self, maker_arn: str) -> list[Made]:
-        """What this maker has made and still has."""
+        """Return the existing resources that this creator created."""
         return [made for made in self.all() if made.maker_arn == maker_arn]
 
     def maker_of(self, kind: str, identifier: str) -> Made | None:
-        """The record of one resource, or None when no service made it."""
+        """Return the record of one resource, or None if no service created it."""
         with self._lock:
             return self._made.get((kind, identifier))
 
     def holders(self, identifier: str) -> list[Made]:
-        """What keeps the resource with this id from being deleted."""
+        """Return the resources that keep the resource with this id from being deleted."""
         return [made for made in self.all() if identifier in made.holds]
 
     def _check_group(self, group_id: str, vpc_id: str) -> None:
@@ -178,7 +185,7 @@ class Background:
             )
 
     def _exists(self, made: Made) -> bool:
-        """Whether the resource is still there: log groups can be deleted by anyone."""
+        """Return whether the resource still exists: any caller can delete log groups."""
         if made.kind == "log-group":
             return made.identifier in self._logs.groups
         if made.kind == "network-interface":
@@ -202,7 +209,7 @@ class Background:
 
 
 def free_addresses(ec2: Any, subnet: Any, count: int) -> list[str]:
-    """Return the lowest `count` free IPv4 addresses of moto's subnet; raise EC2's error when there are fewer."""
+    """Return the lowest `count` free IPv4 addresses of moto's subnet. Raises EC2's error if there are fewer."""
     taken = {
         address["PrivateIpAddress"]
         for interface in ec2.enis.values()

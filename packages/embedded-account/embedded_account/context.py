@@ -1,4 +1,4 @@
-"""What every part of the embedded account shares: its identity, its clock, its journal and its neighbours."""
+"""Hold what all parts of the embedded account share: its identity, clock, journal and extensions."""
 
 import logging
 import secrets
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Handler = Callable[[Request, str], Any]
-"""Takes the request and what follows the route's prefix; returns what becomes the JSON body."""
+"""Takes the request and the rest of the path after the route's prefix; returns the JSON body."""
 
 
 class Routes(Protocol):
-    """The account's own routes below /_rehearsal/; `embedded_account.control_routes` has them."""
+    """The account's own routes below /_rehearsal/, implemented in `embedded_account.control_routes`."""
 
     def route(self, method: str, path: str, handler: Handler, *, secret_address: bool = False) -> None:
-        """Answer a path with what the handler returns, as JSON."""
+        """Answer `method` /_rehearsal/`path` with the return value of `handler` as JSON."""
 
 
 class OwnedResource(Protocol):
@@ -36,15 +36,15 @@ class OwnedResource(Protocol):
 
     @property
     def type(self) -> str:
-        """CloudFormation's name of the resource type."""
+        """Return CloudFormation's name of the resource type."""
 
     @property
     def physical_id(self) -> str:
-        """What `Ref` returns."""
+        """Return what `Ref` returns."""
 
 
 class OwningStack(Protocol):
-    """A stack, as far as other parts of the account ask for it."""
+    """A stack, with what other parts of the account need of it."""
 
     name: str
     stack_id: str
@@ -52,17 +52,17 @@ class OwningStack(Protocol):
 
     @property
     def role_arn(self) -> str | None:
-        """The service role that CloudFormation works with; None: the caller's own rights."""
+        """Return the service role that CloudFormation uses; None means the caller's own rights."""
 
 
 class Stacks(Protocol):
-    """The stacks of the account; `embedded_account.cloudformation.store` keeps them."""
+    """The stacks of the account, stored by `embedded_account.cloudformation.store`."""
 
     def living(self) -> Sequence[OwningStack]:
         """Return the stacks that have not been deleted."""
 
     def find(self, name_or_id: str) -> OwningStack | None:
-        """Return the stack with this name or id, None if there is none."""
+        """Return the stack with this name or id, or None."""
 
     def owners(self) -> Iterator[tuple[OwningStack, OwnedResource]]:
         """Yield each resource with the stack that owns it."""
@@ -72,10 +72,10 @@ class Stacks(Protocol):
 
 
 class Clusters(Protocol):
-    """The Kubernetes control planes of the account's EKS clusters; `embedded_account.services.eks.host` runs them."""
+    """The Kubernetes control planes of the account's EKS clusters, run by `embedded_account.services.eks.host`."""
 
     def start(self, name: str, issuer: str) -> "RunningCluster":
-        """Start the control plane of a cluster."""
+        """Start the control plane of a cluster; return the running cluster."""
 
     def stop(self, name: str) -> None:
         """End the control plane of a cluster."""
@@ -84,14 +84,14 @@ class Clusters(Protocol):
         """Return the clusters whose control plane runs."""
 
     def get(self, name: str) -> "RunningCluster":
-        """Return a cluster whose control plane runs; raises KeyError when there is none."""
+        """Return a cluster whose control plane runs. Raises KeyError if there is none."""
 
     def of_issuer(self, issuer: str) -> "RunningCluster | None":
-        """Return the cluster with this OIDC issuer, None if there is none."""
+        """Return the cluster with this OIDC issuer, or None."""
 
 
 class InvokeResult(Protocol):
-    """The outcome of one synchronous function invocation."""
+    """The outcome of one synchronous invocation of a function."""
 
     payload: bytes
     error: bool
@@ -99,21 +99,20 @@ class InvokeResult(Protocol):
 
 
 class FunctionRuntime(Protocol):
-    """Runs a deployed Lambda function; `embedded_account.lambdas.runtime` is one."""
+    """The runtime of deployed Lambda functions, implemented in `embedded_account.lambdas.runtime`."""
 
     def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvokeResult:
-        """Run the function and wait for it; a raised error of the function is a result with `error` set."""
+        """Run the function and wait for it. An error that the function raises is a result with `error` set."""
 
 
 @dataclass
 class Account:
-    """The embedded account. Made once by the server, handed to every extension's `install`.
+    """The embedded account. The server creates it once and passes it to `install` of every extension.
 
-    Fields outside the constructor are filled in by whoever owns them: `routes` by the server, `stacks` by
-    cloudformation, `clusters` by services.eks, `functions` by lambdas. `existing` holds
-    the ids of what was there before the environment. What an extension starts it ends with
-    `account.at_end.callback(stop)`; the last registered goes first. `failed` is called when a program of a control
-    plane has ended by itself.
+    The fields that the constructor does not take are set by their owners: `routes` by the server, `stacks` by
+    cloudformation, `clusters` by services.eks, `functions` by lambdas. `existing` holds the ids of the resources that
+    existed before the environment. An extension registers with `account.at_end.callback(stop)` how to stop what it
+    starts; the last registered stops first. `failed` is called when a program of a control plane has ended on its own.
 
     An extension adds the ARNs of what the account itself brings to `provided`, so that no inventory lists them, and to
     `played_images` patterns of the images whose pods it plays: it reports their status, and ends them.
@@ -145,19 +144,25 @@ class Account:
 
     @property
     def endpoint(self) -> str:
-        """The AWS endpoint for children (the number: JavaScript's S3 client would put a bucket before a name)."""
+        """Return the AWS endpoint for children.
+
+        The host is a number, because JavaScript's S3 client would put a bucket's name before a host name.
+        """
         return f"http://127.0.0.1:{self.port}"
 
     def authenticator_url(self, cluster: str) -> str:
-        """Where a cluster's API server asks whose a token is: a secret, for over HTTP it sends no credentials."""
+        """Return the URL at which a cluster's API server asks for the owner of a token.
+
+        The URL contains a secret, because the API server sends no credentials over HTTP.
+        """
         return f"{self.endpoint}/_rehearsal/authenticate/{self.authenticator_secret}/{cluster}"
 
     @property
     def response_url(self) -> str:
-        """Base of the ResponseURL of custom resources; a request's own URL is this plus "/" plus its token.
+        """Return the base of the ResponseURL of custom resources: a request's URL is this base, "/" and its token.
 
-        CDK's provider framework always answers over https to a host without a port, so functions on Node get
-        the base `NODE_RESPONSE_URL` instead, and the Node runner sends what is meant for that host here.
+        CDK's provider framework always answers over https to a host without a port. Functions on Node therefore get the
+        base `NODE_RESPONSE_URL`, and the Node runner sends to this URL what is meant for that host.
         """
         return f"{self.endpoint}/_rehearsal/cfn-response"
 

@@ -1,7 +1,7 @@
-"""The account's own routes, beside AWS's: health, inventory, journal, faults, answers of custom resources.
+"""Serve the account's own routes beside AWS's: health, inventory, journal, faults, answers of custom resources.
 
-They live under /_rehearsal/ of the account's port and speak JSON. Each asks for the run's secret, except routes whose
-own address is one. Other extensions add theirs with `route`.
+They are below /_rehearsal/ on the account's port and use JSON. Each requires the run's secret, except routes whose URL
+contains a secret of its own. Extensions add routes with `route`.
 """
 
 import hmac
@@ -30,7 +30,7 @@ class _Route:
 
 
 class ControlRoutes:
-    """A WSGI layer in front of moto that answers /_rehearsal/ and passes everything else on."""
+    """A WSGI layer in front of moto that answers /_rehearsal/ and passes all other requests on."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -40,15 +40,16 @@ class ControlRoutes:
         self.route("GET", "journal", self._journal)
 
     def route(self, method: str, path: str, handler: Handler, *, secret_address: bool = False) -> None:
-        """Answer `method` /_rehearsal/`path` and everything below it with `handler`.
+        """Answer `method` /_rehearsal/`path` and all paths below it with `handler`.
 
-        With `secret_address` what follows the path is a secret that `handler` checks; the run's own is not asked for.
+        With `secret_address` the rest of the path is a secret that `handler` verifies, and the run's secret is not
+        required.
         """
         pattern = re.compile(f"{re.escape(PREFIX + path)}(?:/(.*))?$")
         self._routes.append(_Route(method, pattern, handler, secret_address))
 
     def in_front_of(self, application: WSGIApplication) -> WSGIApplication:
-        """Return `application` with the account's own routes before it."""
+        """Return `application` behind the account's own routes."""
 
         def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             if environ.get("PATH_INFO", "").startswith(PREFIX):
@@ -77,7 +78,7 @@ class ControlRoutes:
     def _require_secret(self, request: Request) -> None:
         wanted = self._account.keys.control_headers["Authorization"]
         if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), wanted.encode()):
-            raise Unauthorized("the embedded account's own routes ask for the run's secret")
+            raise Unauthorized("the embedded account's own routes require the run's secret")
 
     def _health(self, _request: Request, _rest: str) -> Any:
         return {"ready": True, "account": self._account.account_id, "region": self._account.region}

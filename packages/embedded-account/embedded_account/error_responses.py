@@ -1,4 +1,4 @@
-"""Requests that are refused before a service sees them, and errors in the form that each service's clients read."""
+"""Refuse requests before a service handles them, with errors in the form that the service's clients parse."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ _XML: Final = {
 
 
 def guarded(application: WSGIApplication, refusal: Callable[[Request], Response | None]) -> WSGIApplication:
-    """Return `application` behind a check: requests for which `refusal` returns a response do not reach it."""
+    """Return `application` behind a check: a request for which `refusal` returns a response does not reach it."""
 
     def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return (refusal(Request(environ)) or application)(environ, start_response)
@@ -26,7 +26,7 @@ def guarded(application: WSGIApplication, refusal: Callable[[Request], Response 
 
 
 def make(service: str, code: str, message: str, status: int) -> Response:
-    """Return the response; `service` is the one that the request was signed for."""
+    """Return an error response in the form of `service`, the service that the request was signed for."""
     if form := _XML.get(service):
         error = f"<Code>{code}</Code><Message>{escape(message)}</Message>"
         return Response(form.format(error), status, mimetype="text/xml")

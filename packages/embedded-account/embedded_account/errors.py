@@ -1,12 +1,12 @@
-"""Errors that models of the embedded account raise, and how any error reads in CloudFormation's words."""
+"""Errors of the embedded account's models, and CloudFormation's wording of any error."""
 
 
 class ResourceError(Exception):
-    """A resource could not be created, changed or deleted; the message becomes its CloudFormation reason."""
+    """A resource could not be created, changed or deleted; the message becomes CloudFormation's reason."""
 
 
 def code_of(error: BaseException) -> str | None:
-    """Return the AWS error code that `error` carries, None if it carries none."""
+    """Return the AWS error code that `error` carries, or None."""
     for name in ("error_type", "code"):  # moto's older errors keep the HTTP status in `code`
         code = getattr(error, name, None)
         if isinstance(code, str):
@@ -18,10 +18,10 @@ def code_of(error: BaseException) -> str | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what CloudFormation would show for `error`.
+    """Return the reason that CloudFormation would show for `error`.
 
-    moto's exceptions carry the service's own text in `message`, boto3's in their response. Anything else is a
-    fault of the rehearsal and says so, so that it is not taken for AWS's refusal.
+    moto's exceptions carry the service's own text in `message`, boto3's in their response. Any other error is a fault
+    of the rehearsal, and the reason says so, so that nobody mistakes it for AWS's refusal.
     """
     if isinstance(error, ResourceError):
         return str(error)

@@ -1,7 +1,7 @@
-"""What the caller says exists already: a VPC with its subnets, an EKS cluster, a file system.
+"""Create the infrastructure that a deployment reuses: a VPC with its subnets, an EKS cluster, a file system.
 
-Simulated: on AWS their owner made them, here the account does, before the bootstrap and under the ids that the
-caller gives. Whatever is in the account when this is done belongs to "existing" in the inventory.
+Simulated: on AWS their owner created them; here the account does, before the bootstrap and with the ids that the
+caller gives. In the inventory, everything that is in the account afterwards belongs to "existing".
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 def install(account: "Account") -> None:
-    """Answer POST /_rehearsal/existing, whose body is an `ExistingResources`, with the ids of all that exists then."""
+    """Answer POST /_rehearsal/existing, whose body is an `ExistingResources`, with the ids of everything in the account."""
 
     def make_all(request: Request, _rest: str) -> list[str]:
         make(account, _described(request.get_data()))
@@ -37,7 +37,7 @@ def install(account: "Account") -> None:
 
 
 def make(account: "Account", wanted: ExistingResources) -> None:
-    """Make what exists, and record whose it is."""
+    """Create the existing infrastructure, and record its owner."""
     if wanted.vpc:
         _make_vpc(account, wanted.vpc)
     if wanted.cluster:
@@ -58,13 +58,13 @@ def _described(body: bytes) -> ExistingResources:
 
 @contextmanager
 def given_id(function: str, identifier: str) -> Iterator[None]:
-    """Let moto's `function` (its dotted name), which invents an id, return this one."""
+    """Make moto's `function` (a dotted name), which generates an id, return this id."""
     with patch(function, return_value=identifier):
         yield
 
 
 def _make_vpc(account: "Account", wanted: Vpc) -> None:
-    """A VPC as owners have it: private subnets with a NAT gateway, an S3 endpoint, DNS names."""
+    """Create a typical VPC: private subnets with a NAT gateway, an S3 endpoint, DNS names."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     with given_id("moto.ec2.models.vpcs.random_vpc_id", wanted.id):
         ec2.create_vpc(str(wanted.cidr))
@@ -80,7 +80,7 @@ def _make_vpc(account: "Account", wanted: Vpc) -> None:
 
 
 def _nat_gateway(ec2: Any, wanted: Vpc) -> str:
-    """Return the id of a NAT gateway in a public subnet of its own."""
+    """Create a NAT gateway in a new public subnet; return its id."""
     internet = ec2.create_internet_gateway().id
     ec2.attach_internet_gateway(internet, wanted.id)
     public = ec2.create_subnet(wanted.id, str(_free_block(wanted)), availability_zone_id=wanted.subnets[0].zone_id)
@@ -92,6 +92,6 @@ def _nat_gateway(ec2: Any, wanted: Vpc) -> str:
 
 
 def _free_block(wanted: Vpc) -> IPv4Network:
-    """Return the first /28 of the VPC that none of its private subnets touches."""
+    """Return the first /28 of the VPC that overlaps none of its private subnets."""
     blocks = wanted.cidr.subnets(new_prefix=28)
     return next(block for block in blocks if not any(block.overlaps(subnet.cidr) for subnet in wanted.subnets))

@@ -1,4 +1,4 @@
-"""The account's clock and its journal: what it did, and when."""
+"""Keep the account's clock and its journal: what it did, and when."""
 
 import json
 import threading
@@ -12,19 +12,19 @@ JournalKind = str
 
 
 class Clock:
-    """Real time, with simulated waits shortened.
+    """A clock in real time that shortens simulated waits.
 
-    `scale` is simulated seconds per real second: at 60 a simulated minute of HyperPod's provisioning takes one
-    second. Only `sleep` is scaled; `now` is the wall clock, because clients compare it with their own.
+    `scale` is simulated seconds per real second: at 60, a simulated minute of HyperPod's provisioning takes one second.
+    Only `sleep` is scaled. `now` is the wall clock, because clients compare it with their own clocks.
     """
 
     def __init__(self, scale: float = 1.0) -> None:
         if scale <= 0:
-            raise ValueError(f"clock scale must be positive, not {scale}")
+            raise ValueError(f"clock scale {scale} is invalid. Allowed: a number above 0")
         self.scale = scale
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
@@ -33,9 +33,10 @@ class Clock:
 
 
 class Journal:
-    """Append-only record of what the account did, in memory and as one JSON object per line in a file.
+    """An append-only record of what the account did, kept in memory and in a file with one JSON object per line.
 
-    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`; the rest is the recorder's.
+    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`. The caller of `record` chooses the
+    other fields.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -46,7 +47,7 @@ class Journal:
         self._entries: list[dict[str, Any]] = []
 
     def record(self, kind: JournalKind, **fields: Any) -> dict[str, Any]:
-        """Append one entry and return it. Values that JSON does not know are written as text."""
+        """Append one entry and return it. Values without a JSON form are written as text."""
         with self._lock:
             entry = {
                 "seq": len(self._entries) + 1,
@@ -59,7 +60,7 @@ class Journal:
         return entry
 
     def entries(self, since: int = 0, kind: JournalKind | None = None) -> list[dict[str, Any]]:
-        """Return the entries whose `seq` is above `since`, of one kind if given."""
+        """Return the entries whose `seq` is above `since`; with `kind`, only the entries of that kind."""
         with self._lock:
             later = self._entries[since:]
         return [entry for entry in later if kind is None or entry["kind"] == kind]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 CDK_PRELOAD: Final = Path(__file__).with_name("cdk_preload.js")
-"""Loaded before the CDK CLI: its pauses become simulated time, its compile cache stays its own."""
+"""Loaded before the CDK CLI: shortens its pauses to simulated time, and keeps its compile cache from its children."""
 
 
 def nearest_node_modules() -> Path:

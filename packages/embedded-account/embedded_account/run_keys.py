@@ -1,4 +1,4 @@
-"""The keys of one run of the embedded account, random each time: without them nobody calls it."""
+"""Issue the random keys of one run of the embedded account; without them nobody can call it."""
 
 import secrets
 import string
@@ -12,7 +12,7 @@ _CONTROL: Final = "REHEARSAL_CONTROL_SECRET"
 
 @dataclass(frozen=True)
 class RunKeys:
-    """The access key of the account's root user, and the secret of the account's own routes under /_rehearsal/."""
+    """The access key of the account's root user, and the secret of the account's own routes below /_rehearsal/."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -26,20 +26,20 @@ class RunKeys:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self:
-        """Return the keys that `in_environment` has put there; raises KeyError naming the variable that is missing."""
+        """Return the keys that `in_environment` wrote. Raises KeyError with the name of a missing variable."""
         return cls(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], environment[_CONTROL])
 
     @property
     def aws(self) -> dict[str, str]:
-        """The root user's access key as the variables of AWS's SDKs."""
+        """Return the root user's access key as the variables that AWS's SDKs read."""
         return {"AWS_ACCESS_KEY_ID": self.access_key_id, "AWS_SECRET_ACCESS_KEY": self.secret_access_key}
 
     @property
     def in_environment(self) -> dict[str, str]:
-        """All of it as variables, for the account's own process: arguments could be read by other users."""
+        """Return all keys as variables for the account's process, because other users could read its arguments."""
         return {**self.aws, _CONTROL: self.control_secret}
 
     @property
     def control_headers(self) -> dict[str, str]:
-        """The header that opens the account's own routes."""
+        """Return the header that the account's own routes require."""
         return {"Authorization": f"Bearer {self.control_secret}"}

@@ -109,7 +109,7 @@ class EmbeddedAccount:
         }
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:
-        """Return a boto3 client of the account, by default as its root user."""
+        """Return a boto3 client of the account, by default with its root keys."""
         import boto3  # noqa: PLC0415 - a third of a second, and many callers need no client
 
         own = {"AccessKeyId": self.keys.access_key_id, "SecretAccessKey": self.keys.secret_access_key}
@@ -123,7 +123,7 @@ class EmbeddedAccount:
         return session.client(service, endpoint_url=self.endpoint)
 
     def admin_kubeconfig(self, cluster: str) -> Path:
-        """Return the administrator's kubeconfig of an EKS cluster's control plane: for looking, not for deploying."""
+        """Return the administrator's kubeconfig of an EKS cluster: for inspection, not for deployments."""
         return self.directory / "clusters" / cluster / "admin.kubeconfig"
 
     def inventory(self) -> list[dict[str, Any]]:
@@ -132,20 +132,20 @@ class EmbeddedAccount:
         return items
 
     def journal(self) -> list[dict[str, Any]]:
-        """Return everything that happened in the account, in order."""
+        """Return the journal of the account, in order."""
         entries: list[dict[str, Any]] = self._call("/_rehearsal/journal")
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
+        """Inject faults into HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, resources: "ExistingResources") -> None:
-        """Make what a deployment finds when it comes (embedded_account/existing.py)."""
+        """Create the infrastructure that a deployment reuses (embedded_account/existing.py)."""
         self._call("/_rehearsal/existing", resources.model_dump_json().encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
-        """GET one of the account's own routes, or POST a body to it."""
+        """GET one of the account's own routes, or POST a body to it; return the parsed answer."""
         request = urllib.request.Request(self.endpoint + path, body, self.keys.control_headers)
         with urllib.request.urlopen(request, timeout=timeout) as response:
             return json.load(response)

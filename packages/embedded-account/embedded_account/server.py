@@ -1,4 +1,4 @@
-"""The embedded account's process: arguments, extensions, moto's server, and an orderly end."""
+"""Run the process of the embedded account: parse arguments, install extensions, serve, stop in order."""
 
 import argparse
 import gc
@@ -32,7 +32,7 @@ EXTENSIONS = (
     "embedded_account.hyperpod",
     "embedded_account.existing",
 )
-"""Modules with `install(account)`, in the order of installation."""
+"""The modules with `install(account)`, in the order of installation."""
 
 
 class NodeModulesError(Exception):
@@ -55,15 +55,15 @@ class AccountServer:
         self._server: BaseWSGIServer | None = None
 
     def start(self) -> None:
-        """Install the extensions, then serve from a thread of its own.
+        """Install the extensions, then serve from a new thread.
 
-        Raises OSError when the port is taken, and ExtensionError when a caller's extension cannot be installed.
+        Raises OSError if the port is taken, and ExtensionError if a caller's extension cannot be installed.
         """
         _require_free(self.account.port)
-        # moto reads both when it is called: Step Functions calls back to the port.
+        # moto reads both variables when it is called: Step Functions calls back to the port.
         os.environ["MOTO_PORT"] = str(self.account.port)
         os.environ["MOTO_ACCOUNT_ID"] = self.account.account_id
-        # A thousand machine images that nothing here starts cost half a second whenever EC2 is emptied.
+        # moto's thousand default machine images, which nothing here starts, take half a second each time EC2 is reset.
         os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
         install_extensions(self.account, self._extensions)
         from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - the extensions come first
@@ -81,7 +81,7 @@ class AccountServer:
         threading.Thread(target=self._server.serve_forever, name="account-server", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop serving, then end what the extensions started, the last one first."""
+        """Stop serving, then stop what the extensions started, the last one first."""
         if self._server:
             self._server.shutdown()
             self._server.server_close()
@@ -119,11 +119,11 @@ def make_account(
     clock_scale: float = 1.0,
     keys: RunKeys | None = None,
 ) -> Account:
-    """Return an account whose journal lies in `directory`; nothing is installed or served yet.
+    """Return an account whose journal is in `directory`. Nothing is installed or served yet.
 
     `binaries` has the control plane's programs, `node_modules` the CDK CLI, whose database of resource types
-    CloudFormation reads, and what functions on Node import. Without `keys` it issues its own. Raises
-    NodeModulesError when the CDK CLI is not there.
+    CloudFormation reads, and what functions on Node import. Without `keys` the account issues its own. Raises
+    NodeModulesError if the CDK CLI is not there.
     """
     if not database(node_modules).is_file():
         raise NodeModulesError(
@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(failure: ProgramEndedError) -> None:
-    """End this process now, and by that all that it has started: an end in order would wait for what is dead."""
+    """End this process, and by that its children, at once: an orderly stop would wait for the program that ended."""
     print(failure, file=sys.stderr, flush=True)
     os._exit(1)
 
@@ -194,9 +194,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m embedded_account serve", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
     parser.add_argument("--account-id", required=True, help="twelve digits")
-    parser.add_argument("--region", required=True, help="the one region that is used, such as us-west-2")
-    parser.add_argument("--directory", type=Path, required=True, help="work files, journal and logs")
-    parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's binaries")
+    parser.add_argument("--region", required=True, help="the region, for example us-west-2")
+    parser.add_argument("--directory", type=Path, required=True, help="folder of work files, journal and logs")
+    parser.add_argument("--binaries", type=Path, required=True, help="folder of the control plane's binaries")
     parser.add_argument("--node-modules", type=Path, required=True, help="folder in which npm installed the CDK CLI")
     parser.add_argument(
         "--clock-scale", type=float, default=1.0, help="simulated seconds per real second of simulated waits"
@@ -211,9 +211,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     arguments = parser.parse_args(argv)
     if not (arguments.account_id.isdigit() and len(arguments.account_id) == 12):
-        parser.error(f"--account-id: {arguments.account_id!r} is not a number of twelve digits")
+        parser.error(f"--account-id: {arguments.account_id!r} is invalid. Allowed: twelve digits")
     if arguments.clock_scale <= 0:
-        parser.error(f"--clock-scale: {arguments.clock_scale} is not positive")
+        parser.error(f"--clock-scale: {arguments.clock_scale} is invalid. Allowed: a number above 0")
     return arguments
 
 

@@ -41,11 +41,11 @@ def test_a_child_that_is_never_ready_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="etcd: /nowhere/etcd could not be started: No such file"):
+    with pytest.raises(ProcessError, match="etcd: /nowhere/etcd cannot run: No such file"):
         Supervisor(tmp_path).start("etcd", ["/nowhere/etcd"], ENV)
 
 
-def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
+def test_children_of_a_killed_parent_end(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from embedded_account.machine.processes import Supervisor\n"
         f"print(Supervisor(Path({str(tmp_path)!r})).start('child', {SLEEP!r}, {ENV!r}).pid, flush=True); time.sleep(60)"
@@ -58,7 +58,7 @@ def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
     wait_until(lambda: not is_alive(child), "its end")
 
 
-def test_what_an_earlier_run_left_is_ended_by_its_own_id(tmp_path: Path) -> None:
+def test_processes_of_an_earlier_run_are_ended_by_their_recorded_ids(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path)
     pid = supervisor.start("kept", SLEEP, ENV, survives_parent=True).pid
     assert stop_recorded(tmp_path / "run") == ["kept"]
@@ -73,7 +73,7 @@ def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path: Path)
         stranger.kill()
 
 
-def test_the_end_of_a_watched_program_is_told_with_its_log(tmp_path: Path) -> None:
+def test_the_end_of_a_watched_program_is_reported_with_its_log(tmp_path: Path) -> None:
     supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
     supervisor.watch(told.append)
     child = supervisor.start("server", SLEEP, ENV)
@@ -83,7 +83,7 @@ def test_the_end_of_a_watched_program_is_told_with_its_log(tmp_path: Path) -> No
     assert str(told[0]) == f"server was ended by SIGKILL; its log: {tmp_path}/logs/server.log\nhere"
 
 
-def test_an_end_is_told_once_and_that_of_a_program_that_was_stopped_or_ends_by_itself_never(tmp_path: Path) -> None:
+def test_an_unexpected_end_is_reported_once_and_an_expected_end_never(tmp_path: Path) -> None:
     supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
     supervisor.watch(told.append)
     command = supervisor.start("command", [sys.executable, "-c", ""], ENV, ends_by_itself=True)
@@ -96,7 +96,7 @@ def test_an_end_is_told_once_and_that_of_a_program_that_was_stopped_or_ends_by_i
     assert [str(each).split()[0] for each in told] == ["first", "second"]
 
 
-def test_a_program_that_may_is_started_again_but_not_for_ever(tmp_path: Path) -> None:
+def test_a_restartable_program_is_restarted_a_limited_number_of_times(tmp_path: Path) -> None:
     supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
     supervisor.watch(told.append, restarted=["kwok"])
     child = supervisor.start("kwok", SLEEP, ENV)
@@ -115,7 +115,7 @@ def test_a_program_that_may_is_started_again_but_not_for_ever(tmp_path: Path) ->
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_what_a_child_started_ends_with_it(tmp_path: Path) -> None:
+def test_processes_of_a_child_end_with_it(tmp_path: Path) -> None:
     script = (
         "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); import time; time.sleep(60)"
     )

@@ -1,1 +1,1 @@
-"""Drills on the whole deployment in the embedded account."""
+"""Run drills on the whole deployment in the embedded account."""

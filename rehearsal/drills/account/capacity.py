@@ -1,4 +1,4 @@
-"""Drill: AWS has fewer instances than the environment asks for, and later has them."""
+"""Drill: AWS has fewer instances than the environment needs, and more of them later."""
 
 from typing import Final
 
@@ -7,15 +7,15 @@ from rehearsal.drills.drill import Drill
 from rehearsal.run.steps import RehearsalError
 
 SHORTAGE: Final = "do not have sufficient"
-"""Words of the event that HyperPod writes about a shortage."""
+"""Words of HyperPod's event about a shortage."""
 
 
 def play(context: DrillContext) -> None:
-    """Deploy with one instance too few; look with `ops wait`; let the capacity come."""
+    """Deploy with one instance too few; run `ops wait`; make the capacity available."""
     context.without("hyperpod")
     group = context.environment.hyperpod.instance_groups[-1]
     available = group.count - 1
-    told = f"AWS has {available} {group.instance_type}, {group.name} asks for {group.count}"
+    told = f"AWS has {available} {group.instance_type}; {group.name} needs {group.count}"
     context.faults(told, capacity={group.instance_type: available})
     context.deploy()
     if (status := context.stack_status("hyperpod")) != "CREATE_COMPLETE":
@@ -25,20 +25,20 @@ def play(context: DrillContext) -> None:
     for what, words in {
         "how many nodes there are": f"{available} of {group.count} nodes",
         "why the others are not": SHORTAGE,
-        "how to go on": "goes on where this stopped",
+        "how to resume": "rerun `ops wait",
     }.items():
         if words not in printed:
             raise RehearsalError(f"`ops wait` must say {what} ({words!r})")
     context.ops("wait", "--require", "min", "--timeout", "5", "--interval", "1")
 
-    context.faults(f"AWS has {group.instance_type} again", capacity={group.instance_type: None})
+    context.faults(f"AWS has enough {group.instance_type} again", capacity={group.instance_type: None})
     context.ops("wait", "--timeout", "5", "--interval", "1")
 
 
 DRILL: Final = Drill(
     name="capacity",
-    promise="A shortage of instances does not fail the deployment; `ops wait` says what is missing and why, and is "
-    "content when the capacity comes.",
+    promise="A shortage of instances does not fail the deployment; `ops wait` shows what is missing and why, and "
+    "succeeds once the capacity is available.",
     play=play,
     context=DrillContext,
 )

@@ -1,4 +1,4 @@
-"""Drill: HyperPod refuses the cluster, first for a missing chart, then for a quota."""
+"""Drill: HyperPod refuses the cluster, first because a chart is missing, then because of a quota."""
 
 from typing import Any, Final
 
@@ -9,11 +9,11 @@ from rehearsal.run.steps import RehearsalError
 
 STACK: Final = "hyperpod"
 _LONGEST_REASON: Final = 500
-"""Characters of a reason that a person reads."""
+"""The largest number of characters of a readable reason."""
 
 
 def play(context: DrillContext) -> None:
-    """Let the deployment of the hyperpod stack fail twice; each time nothing may be left, and the reason be told."""
+    """Let the deployment of the hyperpod stack fail twice. Each time the reason must be shown, and nothing left."""
     context.without(STACK)
     context.deploy("network", "storage", "eks")
     before = context.inventory()
@@ -39,7 +39,7 @@ def _fails(context: DrillContext, before: list[dict[str, Any]], reason: str) -> 
         step.see(f"the CLI's reason: {readable(printed, reason)}")
         if (status := context.stack_status(STACK)) != "ROLLBACK_COMPLETE":
             raise RehearsalError(f"the stack must be rolled back; it is {status}")
-        step.see(f"{context.stack(STACK)}: {status}, an empty shell that the next `cdk deploy` removes")
+        step.see(f"{context.stack(STACK)}: {status}, an empty stack that the next `cdk deploy` removes")
         left, background = left_behind(before, context.inventory(), context.stack(STACK))
         if left:
             raise RehearsalError(f"the failed deployment left {', '.join(left)}")
@@ -47,20 +47,23 @@ def _fails(context: DrillContext, before: list[dict[str, Any]], reason: str) -> 
 
 
 def readable(printed: str, reason: str) -> str:
-    """The message of the CLI's last words on the failure, unwrapped; Broken when it is none that a person reads."""
+    """Return the message in the CLI's last words on the failure, as one line.
+
+    Raises RehearsalError unless it contains `reason` and is readable.
+    """
     _, _, last_words = printed.partition("❌")
     message = " ".join(last_words.partition("Message returned:")[2].partition("\n\n")[0].split())
     if reason not in message:
-        raise RehearsalError(f"the CDK CLI must say {reason!r}; its last words are\n{last_words or printed[-2000:]}")
+        raise RehearsalError(f"the CDK CLI must say {reason!r}; its last output is\n{last_words or printed[-2000:]}")
     if len(message) > _LONGEST_REASON or "Traceback" in message:
-        raise RehearsalError(f"the reason must be short, it is: {message}")
+        raise RehearsalError(f"the reason must be short; it is: {message}")
     return message
 
 
 def left_behind(before: list[dict[str, Any]], after: list[dict[str, Any]], stack: str) -> tuple[list[str], list[str]]:
-    """What is there now and was not before: what somebody must remove, and what AWS made and keeps by itself.
+    """Return new resources: those that somebody must remove, and those that AWS created and keeps on its own.
 
-    The record of the rolled-back stack itself is neither.
+    The record of the rolled-back stack itself is in neither list.
     """
     known = {(item["type"], item["id"]) for item in before} | {("AWS::CloudFormation::Stack", stack)}
     new = [item for item in after if (item["type"], item["id"]) not in known]
@@ -77,7 +80,7 @@ def _is_telling(event: dict[str, Any]) -> bool:
 DRILL: Final = Drill(
     name="create-fails",
     promise="A cluster that cannot be created (no dependencies chart; ResourceLimitExceeded) is rolled back: the CDK "
-    "CLI names the reason, and nothing is left.",
+    "CLI shows the reason, and nothing is left.",
     play=play,
     context=DrillContext,
 )

@@ -1,4 +1,4 @@
-"""Drill: a RayCluster is removed from the environment, then a worker group: of neither anything stays."""
+"""Drill: a RayCluster, then a worker group, is removed from the environment; nothing of either stays."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SECOND: Final = "second"
 EXTRA: Final = "extra-group"
 
 _CORE: Final = "/api/v1/namespaces/{}"
-# Pods are counted: their names are new each time. Events and endpoints follow the others.
+# Pods are counted, because their names are new each time. Events and endpoints follow the others.
 _KINDS: Final = (
     f"{_CORE}/services",
     f"{_CORE}/configmaps",
@@ -35,13 +35,13 @@ _KINDS: Final = (
 
 
 def play(context: DrillContext) -> None:
-    """Deploy both beside what is there, remove one after the other, and compare with what was there before."""
+    """Deploy a second RayCluster and a worker group, remove one after the other, and compare with the state before."""
     context.deploy()
     context.ops("wait", "--timeout", "5", "--interval", "1")
     api = Api.from_kubeconfig(_kubeconfig(context))
     before = Counter(_inventory(api, context.environment.ray.namespace))
 
-    context.edit("a RayCluster, a worker group and a node for a second head more", _add)
+    context.edit("one more RayCluster, worker group and head node", _add)
     context.deploy()
     context.ops("wait", "--timeout", "5", "--interval", "1")
 
@@ -55,7 +55,7 @@ def play(context: DrillContext) -> None:
         with context.step(f"nothing of RayCluster {SECOND} is left"):
             left = [name for name in _inventory(api, context.environment.ray.namespace) if SECOND in name]
             if left:
-                raise RehearsalError(f"{', '.join(left)} is left")
+                raise RehearsalError(f"these are left: {', '.join(left)}")
 
         role = context.environment.access.admins[0].rpartition("/")[2]
         auditor.permit(f"assumed-role/{role}/rehearsal", lambda pod: pod.labels.get("ray.io/group") == EXTRA)
@@ -65,7 +65,7 @@ def play(context: DrillContext) -> None:
             raise RehearsalError(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
         context.ops("rollout", "--yes", "--force", "--timeout", "5")
         context.ops("wait", "--timeout", "5", "--interval", "1")
-        with context.step("all is as it was before"):
+        with context.step("everything is as before"):
             after = Counter(_inventory(api, context.environment.ray.namespace))
             if after != before:
                 raise RehearsalError(f"left: {sorted(after - before)}; missing: {sorted(before - after)}")
@@ -108,7 +108,7 @@ def _kubeconfig(context: DrillContext) -> Path:
 DRILL: Final = Drill(
     name="removals",
     promise="A RayCluster is removed from the environment file: its deployment leaves nothing of it. A worker group is "
-    "removed: KubeRay leaves its pods, `ops status` says so, and `ops rollout` removes them and no other.",
+    "removed: KubeRay leaves its pods, `ops status` shows them, and `ops rollout` removes only these.",
     play=play,
     context=DrillContext,
 )

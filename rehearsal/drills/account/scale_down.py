@@ -1,4 +1,4 @@
-"""Drill: an instance group gets smaller while a RayCluster runs on it."""
+"""Drill: an instance group shrinks while a RayCluster runs on it."""
 
 from functools import partial
 from typing import Final
@@ -10,7 +10,7 @@ from rehearsal.run.steps import RehearsalError
 
 
 def play(context: DrillContext) -> None:
-    """Half the worker group with `ops scale`, then lower the environment file and deploy."""
+    """Halve the worker group with `ops scale`, then lower the count in the environment file and deploy."""
     group = context.environment.hyperpod.instance_groups[-1]
     ray = context.environment.ray.clusters[0]
     wanted = group.count // 2
@@ -19,35 +19,33 @@ def play(context: DrillContext) -> None:
     cluster = context.rehearsal.cluster()
     before = cluster.ray_pod_names(ray.name)
 
-    # No container runs here: the head cannot say whether a job does, which must be reason enough.
+    # No container runs here: the head cannot tell whether a job runs, and `ops scale` must refuse then.
     printed = context.ops("scale", group.name, str(wanted), "--yes", expect=(1,))
     if "--force" not in printed:
-        raise RehearsalError(
-            "`ops scale` must not touch workers of a head that does not say what runs, without --force"
-        )
+        raise RehearsalError("without --force `ops scale` must not touch workers whose head does not tell what runs")
     printed = context.ops("scale", group.name, str(wanted), "--yes", "--force", "--timeout", "5")
 
-    with context.step("the workers that were to stay are those that run") as step:
+    with context.step("exactly the expected workers still run") as step:
         nodes = wait_for("the smaller group", partial(cluster.group_nodes, group.name), has(wanted))
         wait_for("the smaller RayCluster", partial(cluster.ray_status, ray.name), is_whole(wanted))
         after = cluster.ray_pod_names(ray.name)
         if surplus := after - before:
-            raise RehearsalError(f"no pod may be made anew, {', '.join(sorted(surplus))} was")
-        step.see(f"{len(nodes)} nodes, {len(after)} Ray pods, all from before")
+            raise RehearsalError(f"no pod may be recreated; {', '.join(sorted(surplus))} was")
+        step.see(f"{len(nodes)} nodes, {len(after)} Ray pods, none of them new")
 
-    with context.step("the environment file is lowered as `ops scale` said, and deployed") as step:
+    with context.step("the count is lowered in the environment file as `ops scale` said, and deployed") as step:
         context.grow_workers(wanted - group.count)
         calls = context.calls("UpdateCluster")
         context.rehearsal.deploy_stacks()
         if cluster.ray_pod_names(ray.name) != after or context.calls("UpdateCluster") != calls:
-            raise RehearsalError("the deployment must find everything as it wants it: no UpdateCluster, no changed pod")
+            raise RehearsalError("the deployment must change nothing: no UpdateCluster, no changed pod")
         step.see("no UpdateCluster was sent, no pod changed")
 
 
 DRILL: Final = Drill(
     name="scale-down",
-    promise="`ops scale` takes away the nodes that it drained and no other; Ray's workers elsewhere keep running, and "
-    "the deployment that follows changes nothing.",
+    promise="`ops scale` removes only the nodes that it drained; Ray's workers on other nodes keep running, and "
+    "the next deployment changes nothing.",
     play=play,
     context=DrillContext,
 )

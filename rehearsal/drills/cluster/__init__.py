@@ -1,1 +1,1 @@
-"""Context of the Kubernetes drills: a control plane, the real KubeRay, the reaper, the environment's objects."""
+"""Run drills on Kubernetes: a control plane, the real KubeRay, the reaper, the environment's objects."""

@@ -1,4 +1,4 @@
-"""Watches whether anybody deletes a pod that nothing was wrong with."""
+"""Detect deletions of pods on healthy nodes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,27 +9,27 @@ from embedded_account.kubernetes import audit
 from rehearsal.drills.cluster.world import GONE, TERMINATING, Happening, World
 
 ADMINISTRATOR: Final = "rehearsal-admin"
-"""The account of kubectl, and of kwok and the rehearsal's own kubelet."""
+"""The user of kubectl, kwok and the rehearsal's own kubelet."""
 DEPLOYMENTS: Final = "replicaset-controller"
-"""The account that deletes a Deployment's pods."""
+"""The user that deletes a Deployment's pods."""
 SETTLED_SECONDS: Final = 0.5
-"""Pods and nodes are two watches: of who acts on a node's label one can hear before one hears of the label."""
+"""Pods and nodes have separate watches: a pod's deletion may arrive before the node's label that caused it."""
 
 
 Deleters = Callable[[Happening], list[str]]
-"""Users who asked for the deletion of a pod, the first first."""
+"""Users who requested the deletion of a pod, the first one first."""
 
 
 @dataclass(frozen=True)
 class Permit:
-    """A deletion that a drill asked for: `user` may do it to the pods that `covers` says."""
+    """A deletion that belongs to the drill: `user` may delete the pods for which `covers` returns true."""
 
     user: str
     covers: Callable[[Happening], bool]
 
 
 class Auditor:
-    """Knows every deletion of a pod from the watch, whose it was from the audit log, and what the drill asked for."""
+    """Knows all deletions of pods from the watch, their users from the audit log, and the drill's permits."""
 
     def __init__(self, world: World, log: Path) -> None:
         self._world = world
@@ -38,42 +38,42 @@ class Auditor:
         self._permits: list[Permit] = []
 
     def begin(self, at: float) -> None:
-        """A drill begins: what was before counts no more, nor do earlier permits."""
+        """Begin a drill: earlier events and permits no longer count."""
         self._begun = at
         self._permits = []
 
     def permit(self, user: str, covers: Callable[[Happening], bool]) -> None:
-        """Let a user (`kuberay-operator`, `admin`) delete pods on healthy nodes, as this drill is about that."""
+        """Permit a user (for example `kuberay-operator`) to delete pods on healthy nodes, as the drill requires."""
         self._permits.append(Permit(user, covers))
 
     def offences(self) -> list[str]:
-        """Each deletion of a pod on a healthy node that nobody asked for, in words.
+        """Return each deletion of a pod on a healthy node without a permit, in words.
 
-        Complete for what was heard of `SETTLED_SECONDS` ago.
+        The list is complete for events that arrived at least `SETTLED_SECONDS` ago.
         """
         deleters = self.deleters()
         return [
             f"{user} deleted {pod.namespace}/{pod.name} on {pod.node}, which was healthy"
             for pod in self._deleted()
-            for user in (deleters(pod) or ["nobody known"])[:1]
+            for user in (deleters(pod) or ["an unknown user"])[:1]
             if not any(permit.user == user and permit.covers(pod) for permit in self._permits)
         ]
 
     def deleters(self) -> Deleters:
-        """Read the log: who asked for the deletion of a pod, the first first."""
+        """Read the log; return a function that lists the users who requested a pod's deletion, the first one first."""
         by_pod: dict[tuple[str, str], list[audit.DeleteRequest]] = {}
         for request in audit.requests(self._log):
             by_pod.setdefault((request.namespace, request.pod), []).append(request)
 
         def deleters(pod: Happening) -> list[str]:
-            # A request without a name meant all pods of the namespace.
+            # A request without a name is for all pods of the namespace.
             asked = by_pod.get((pod.namespace, pod.name)) or by_pod.get((pod.namespace, ""), [])
             return [short(request.user) for request in sorted(asked, key=lambda request: request.at)]
 
         return deleters
 
     def _deleted(self) -> Iterator[Happening]:
-        """The first word of each deletion of a pod on a node that was healthy then."""
+        """Yield the first event of each deletion of a pod whose node was healthy then."""
         for each in self._world.since(self._begun):
             begins = each.after == TERMINATING or (each.after == GONE and each.before != TERMINATING)
             if each.kind == "pod" and begins and each.node and self._was_healthy(each):
@@ -85,5 +85,5 @@ class Auditor:
 
 
 def short(user: str) -> str:
-    """A user's last name: `system:serviceaccount:kuberay:ray-reaper` is `ray-reaper`."""
+    """Return a user's last part: `ray-reaper` for `system:serviceaccount:kuberay:ray-reaper`."""
     return user.rpartition(":")[2]

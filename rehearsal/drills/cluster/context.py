@@ -1,8 +1,8 @@
-"""The context of the drills that need Kubernetes only: a control plane of its own, without an AWS account.
+"""The context of drills that need only Kubernetes: their own control plane, without an AWS account.
 
-All that decides in these drills is real: the control plane, KubeRay, the reaper with the service account and the roles
-that the project gives it, the environment's own manifests and Helm values. A deployment by the CDK CLI applies the same
-objects, a minute and a half later.
+Everything that decides these drills is real: the control plane, KubeRay, the reaper with the service account and the
+roles that the project gives it, the environment's own manifests and Helm values. A deployment by the CDK CLI applies
+the same objects, a minute and a half later.
 """
 
 import time
@@ -24,11 +24,11 @@ from rehearsal.paths import DRILLS_ON_KUBERNETES
 from rehearsal.run.steps import RehearsalError
 
 MARGIN_SECONDS: Final = 15
-"""What is promised beyond the seconds that Kubernetes waits by itself."""
+"""The promised time beyond the seconds that Kubernetes itself waits."""
 SPARE_WORKERS: Final = 2
-"""Nodes beyond those for a RayCluster that doubles."""
+"""Nodes beyond those of a RayCluster that doubles."""
 STOCK_SECONDS: Final = 315
-"""Stock KubeRay gets five minutes, and some more in which its pod, Terminating by then, could still be replaced."""
+"""Stock KubeRay gets five minutes and a bit more, in which its then Terminating pod could still be replaced."""
 
 
 class ClusterDrillContext:
@@ -48,44 +48,44 @@ class ClusterDrillContext:
         self._drill = ""
         self._began = 0.0
         self._marks: list[Line] = []
-        self._sides: list[Subject] = []
+        self._subjects: list[Subject] = []
 
-    # -- what every stage does
+    # -- the context of a drill
 
     def set_up(self) -> None:
-        """Start the cluster. Raises RehearsalError when a part of it does not start."""
+        """Start the cluster. Raises RehearsalError if a part of it does not start."""
         cluster = self.cluster
         replicas = cluster.environment.ray.clusters[0].workers[0].replicas
         cluster.start(workers=2 * replicas + SPARE_WORKERS)
-        self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_side()
+        self.world, self.nodes, self.here = cluster.world, cluster.nodes, cluster.own_subject()
         with cluster.progress.step(f"RayCluster {self.here.name}") as step:
             cluster.kubectl.apply([objects.STOCK, cluster.manifest])
-            wait("the RayCluster, whole", self.here.is_settled)
+            wait("the RayCluster, complete", self.here.is_settled)
             step.see(self.here.state())
 
     def take_down(self) -> None:
-        """End every process."""
+        """End all processes."""
         self.cluster.stop()
 
     def begin(self, drill: str) -> None:
-        """A drill begins with a RayCluster that is whole. Raises TimedOutError if an earlier drill left another."""
+        """Begin a drill with a complete RayCluster. Raises TimedOutError if an earlier drill left an incomplete one."""
         self._drill = drill
         self._began = time.time()
         self._marks = []
-        self._sides = [self.here]
+        self._subjects = [self.here]
         self.cluster.auditor.begin(self._began)
-        wait("the RayCluster, whole before the drill", self.here.is_whole)
+        wait("the RayCluster, complete before the drill", self.here.is_whole)
 
     def end(self) -> None:
-        """Raise RehearsalError when anybody deleted a pod on a healthy node that the drill did not ask for."""
+        """Raise RehearsalError if someone deleted a pod on a healthy node without a permit of the drill."""
         time.sleep(SETTLED_SECONDS)
         if offences := self.cluster.auditor.offences():
-            raise RehearsalError("a pod that nothing was wrong with was deleted: " + "; ".join(offences))
+            raise RehearsalError("a pod on a healthy node was deleted: " + "; ".join(offences))
 
     def show(self) -> None:
-        """Print the timeline of the drill, as far as it is known, from what was done on."""
+        """Print the drill's timeline as far as it is known, from the first action on."""
         began = min((mark.at for mark in self._marks), default=self._began)
-        told = lines(list(self.world.since(began)), self._sides, self.cluster.auditor.deleters())
+        told = lines(list(self.world.since(began)), self._subjects, self.cluster.auditor.deleters())
         self.console.print(timeline([*self._marks, *told], began))
 
     def finish(self) -> None:
@@ -97,7 +97,7 @@ class ClusterDrillContext:
     # -- acting
 
     def wait_for_stock(self) -> None:
-        """Wait until stock RayClusters of earlier drills are whole, or have been watched for long enough."""
+        """Wait until stock RayClusters of earlier drills are complete, or their time is over."""
         if waiting := [each for each in self._recoveries if each.is_alive()]:
             with self.cluster.progress.step(f"stock KubeRay is watched for {STOCK_SECONDS} s") as step:
                 for each in waiting:
@@ -105,23 +105,26 @@ class ClusterDrillContext:
                     step.see(f"{each.drill}: {each.outcome()}")
 
     def mark(self, what: str) -> None:
-        """Put on the timeline what is done to both subjects now."""
+        """Add to the timeline what is done to both subjects now."""
         self._marks.append(Line(time.time(), "", what))
 
     def stock(self) -> Subject:
-        """Make a stock RayCluster of the same size for this drill, on nodes of its own, and wait until it is whole."""
+        """Create a stock RayCluster of the same size for this drill, on its own nodes; return it once complete."""
         name = f"stock-{self._drill}"
         nodes = objects.stock_nodes(self.cluster.environment, name, workers=2 * self.here.replicas + SPARE_WORKERS)
         self.nodes.add_all(nodes)
         self.cluster.kubectl.apply([objects.stock_cluster(self.cluster.manifest, name)])
         subject = Subject(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
-        settled = wait(f"RayCluster {name}, whole", subject.is_settled)
+        settled = wait(f"RayCluster {name}, complete", subject.is_settled)
         self.cluster.auditor.permit(OPERATOR, lambda each: subject.owns(each) and each.at <= settled)
-        self._sides.append(subject)
+        self._subjects.append(subject)
         return subject
 
     def lose_nodes_of(self, pods: Mapping[Subject, Object], *, limit: float) -> None:
-        """Silence the nodes of these pods; the environment's RayCluster is whole `limit` s after that is noticed."""
+        """Stop the heartbeats of these pods' nodes.
+
+        The environment's RayCluster must be complete within `limit` seconds after the loss is noticed.
+        """
         lost = {subject: pod["spec"]["nodeName"] for subject, pod in pods.items()}
         for node in lost.values():
             self.nodes.stop_heartbeat(node)
@@ -136,7 +139,7 @@ class ClusterDrillContext:
         wait(f"node {node}, healthy again", lambda: node in self.world.healthy_nodes())
 
     def fail(self, pod: Object) -> None:
-        """Report a pod as Failed, as its kubelet does when it evicts it; the operator may delete it."""
+        """Report a pod as Failed, as its kubelet does after an eviction; permit the operator to delete it."""
         self.permit(OPERATOR, pod)
         status = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on resource: ephemeral-storage"}
         self.cluster.api.patch(f"{_path(pod)}/status", {"status": status}, STRATEGIC_PATCH)
@@ -146,20 +149,20 @@ class ClusterDrillContext:
         self.cluster.api.delete(_path(pod), {"gracePeriodSeconds": 0})
 
     def permit(self, user: str, *pods: Object) -> None:
-        """Let a user delete these pods although their nodes are healthy: the drill is about that."""
+        """Permit a user to delete these pods although their nodes are healthy, because the drill is about that."""
         allowed = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
         self.cluster.auditor.permit(user, lambda pod: (pod.namespace, pod.name) in allowed)
 
     def permit_surplus(self, *subjects: Subject) -> None:
-        """Let the operator delete pods of these subjects that it makes from now on.
+        """Permit the operator to delete pods of these subjects that it creates from now on.
 
-        From a cache that lags behind KubeRay 1.2.0 makes workers too many now and then, and takes them away again.
+        KubeRay 1.2.0 sometimes creates too many workers from a stale cache, and deletes them again.
         """
         there = {name for subject in subjects for name in names(subject.pods())}
         self.cluster.auditor.permit(OPERATOR, lambda pod: pod.name not in there)
 
     def set_replicas(self, subject: Subject, replicas: int) -> None:
-        """Give a RayCluster's worker group another size."""
+        """Change the size of a RayCluster's worker group."""
         path = f"/apis/ray.io/v1/namespaces/{subject.namespace}/rayclusters/{subject.name}"
         groups = self.cluster.api.get(path)["spec"]["workerGroupSpecs"]
         groups[0] |= {"replicas": replicas, "maxReplicas": max(replicas, groups[0]["maxReplicas"])}
@@ -167,7 +170,7 @@ class ClusterDrillContext:
         subject.replicas = replicas
 
     def join_workers(self, count: int) -> None:
-        """Let new nodes of the environment's worker group join."""
+        """Add new nodes of the environment's worker group."""
         environment = self.cluster.environment
         group = objects.worker_group(environment)
         self.nodes.add_all(
@@ -184,10 +187,14 @@ class ClusterDrillContext:
         both: bool = False,
         detection: bool = False,
     ) -> None:
-        """Wait until the environment's RayCluster is whole without the pods that broke at a time; `part` says how.
+        """Wait until the environment's RayCluster is complete without the pods that broke.
 
-        Stock ones are watched on while other drills are played, or, with `both`, waited for. With `detection` the time
-        is when a silent node was noticed. Raises RehearsalError if the environment's is not whole `limit` seconds on.
+        Args:
+            broken: for each subject, its broken pods and the time of the failure (seconds since the epoch).
+            limit: seconds within which the environment's RayCluster must be complete, else RehearsalError is raised.
+            part: which part of the drill this is, for its results.
+            both: wait for stock RayClusters, too; otherwise they are watched while other drills run.
+            detection: the time of the failure is when a silent node was noticed.
         """
         started = {
             subject: Recovery(
@@ -208,10 +215,10 @@ class ClusterDrillContext:
             if both or subject is self.here:
                 each.join()
         if not started[self.here].kept:
-            raise RehearsalError(f"whole within {limit:.0f} s was promised: {started[self.here].outcome()}")
+            raise RehearsalError(f"complete within {limit:.0f} s was promised: {started[self.here].outcome()}")
 
     def _unhealthy_since(self, node: str) -> float:
-        """Wait until a node is not healthy any more; return when that was noticed."""
+        """Wait until a node is no longer healthy; return when that was noticed."""
         wait(f"node {node}, lost", lambda: node not in self.world.healthy_nodes())
         return max(each.at for each in self.world.since(self._began) if (each.kind, each.name) == ("node", node))
 

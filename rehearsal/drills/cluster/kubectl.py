@@ -1,4 +1,4 @@
-"""kubectl and Helm as the cluster's administrator, on one control plane."""
+"""Run kubectl and Helm as the administrator of one control plane."""
 
 import json
 import subprocess
@@ -25,11 +25,11 @@ class Kubectl:
         self._run("kubectl", "apply", "--validate=strict", "-f", "-", stdin=_list(objects))
 
     def delete(self, objects: Sequence[Object], *, wait: bool = True) -> None:
-        """Delete objects; with `wait`, return when they are gone."""
+        """Delete objects; with `wait`, return once they are gone."""
         self._run("kubectl", "delete", f"--wait={str(wait).lower()}", "--timeout=120s", "-f", "-", stdin=_list(objects))
 
     def install(self, release: HelmRelease) -> None:
-        """Install a release, or upgrade it, of the rehearsal's stand-in for its chart."""
+        """Install or upgrade a release of the rehearsal's stand-in for its chart."""
         values = self._plane.directory / f"{release.name}.json"
         values.write_text(json.dumps(release.values))
         options = (f"--namespace={release.namespace}", f"--values={values}", "--install")
@@ -44,7 +44,7 @@ class Kubectl:
 
 
 def rendered(*charts: ProjectChart | None) -> list[Object]:
-    """The objects of charts, in order."""
+    """Return the objects of charts, in order."""
     return [item for chart in charts if chart for item in chart.to_json()]
 
 

@@ -1,4 +1,4 @@
-"""What is applied: the environment's own objects, and RayClusters as stock KubeRay has them."""
+"""Build what drills apply: the environment's own objects, and RayClusters of stock KubeRay."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,28 +19,28 @@ STOCK: Final[Object] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"n
 
 _STOCK_LABEL: Final = "rehearsal/stock-group"
 _ZONE_LABEL: Final = "topology.kubernetes.io/zone"
-# What a deployment would know; nothing here asks AWS for any of it.
+# What a deployment would know; the drills ask AWS for none of it.
 _ROLE: Final = "arn:aws:iam::111122223333:role/rehearsal"
 _FILE_SYSTEM: Final = FileSystemAddress("fs-0123456789abcdef0", "fs-0123456789abcdef0.fsx.example.invalid", "abcdefgh")
-# A c6i.2xlarge or larger: what else runs there is not applied.
+# A c6i.2xlarge or larger: its other pods are not applied here.
 _SYSTEM_NODE: Final = {"cpu": "7900m", "memory": "14Gi", "pods": "58"}
 
 
 def platform_objects(environment: Environment) -> PlatformObjects:
-    """What the platform stack applies."""
+    """Return what the platform stack applies."""
     return platform_of(environment, PlatformFacts(_ROLE, "subnet-0123456789abcdef0", "sg-0123456789abcdef0"))
 
 
 def ray_objects(environment: Environment) -> RayObjects:
-    """What the ray stack applies."""
+    """Return what the ray stack applies."""
     return ray_of(environment, RayFacts(_FILE_SYSTEM, _ROLE, ImageBuildFacts(_ROLE, "s3://rehearsal/context.zip")))
 
 
 def stock_cluster(cluster: Object, name: str, *, same_nodes: bool = False) -> Object:
-    """The RayCluster `cluster` with what KubeRay's own examples state, and no more: image, resources, a place.
+    """Return the RayCluster `cluster` with only what KubeRay's own examples state: image, resources, placement.
 
-    Kubernetes gives its pods a toleration of 300 seconds for a lost node. The place are `stock_nodes`, or, with
-    `same_nodes`, those of `cluster`.
+    Kubernetes gives its pods a toleration of 300 seconds for a lost node. They run on `stock_nodes` or, with
+    `same_nodes`, on the nodes of `cluster`.
     """
     spec = cluster["spec"]
     workers = spec["workerGroupSpecs"][0]
@@ -58,9 +58,9 @@ def stock_cluster(cluster: Object, name: str, *, same_nodes: bool = False) -> Ob
 
 
 def stock_nodes(environment: Environment, name: str, *, workers: int) -> list[NodeSpec]:
-    """Nodes for the stock RayCluster `name`: as many as it has workers, and spare ones, in a zone of their own.
+    """Return nodes for the stock RayCluster `name`: `workers` worker nodes and two for heads, in their own zone.
 
-    Kubernetes evicts from one lost node every ten seconds in a zone: those of one RayCluster must not wait for another.
+    Kubernetes evicts the pods of one lost node per zone every ten seconds: RayClusters must not wait for each other.
     """
     head, worker = _groups(environment)
     places = {f"{name}-head": (head, 2), f"{name}-workers": (worker, workers)}
@@ -72,7 +72,7 @@ def stock_nodes(environment: Environment, name: str, *, workers: int) -> list[No
 
 
 def hyperpod_nodes(environment: Environment, *, workers: int) -> list[NodeSpec]:
-    """Nodes for the environment's RayCluster: `workers` of its worker group and two of its head's."""
+    """Return nodes for the environment's RayCluster: `workers` of its worker group and two of its head's."""
     return [
         hyperpod_node(environment, group, f"hyperpod-{group.name}-{number}")
         for group, count in zip(_groups(environment), (2, workers), strict=True)
@@ -81,7 +81,7 @@ def hyperpod_nodes(environment: Environment, *, workers: int) -> list[NodeSpec]:
 
 
 def hyperpod_node(environment: Environment, group: InstanceGroup, name: str) -> NodeSpec:
-    """A node as HyperPod lets it join: allocatable resources, labels."""
+    """Return a node as it joins from HyperPod: allocatable resources, labels."""
     own = {
         labels.INSTANCE_GROUP_LABEL: group.name,
         labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE,
@@ -91,12 +91,12 @@ def hyperpod_node(environment: Environment, group: InstanceGroup, name: str) -> 
 
 
 def worker_group(environment: Environment) -> InstanceGroup:
-    """The instance group of the first RayCluster's first worker group."""
+    """Return the instance group of the first RayCluster's first worker group."""
     return _groups(environment)[1]
 
 
 def system_nodes() -> list[NodeSpec]:
-    """The nodes of operator and reaper."""
+    """Return the nodes of operator and reaper."""
     own = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
     return [
         NodeSpec(name=f"system-{number}", labels=own, allocatable=_SYSTEM_NODE, capacity=_SYSTEM_NODE)

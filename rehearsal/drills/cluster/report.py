@@ -1,4 +1,4 @@
-"""What a person sees of the drills: two timelines side by side, and the times until all was whole again."""
+"""Show a person the results of drills: two timelines side by side, and the times until RayClusters were complete."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject
 from rehearsal.drills.cluster.world import GONE, RUNNING, TERMINATING, Happening
 
 EKS_DETECTION_SECONDS: Final = (40, 50)
-"""After how long EKS notices a silent node; nobody can change it there."""
+"""After how many seconds EKS notices a silent node; nobody can change it there."""
 
-# What happens to several pods in one second is one line.
+# The same change of several pods within one second is one line.
 _TOGETHER_SECONDS: Final = 1.0
 _TOLD: Final = (RUNNING, TERMINATING, GONE, "Failed", "Succeeded")
 
@@ -30,7 +30,7 @@ class Line:
 
 
 def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters: Deleters) -> Iterator[Line]:
-    """Put in words what happened to the pods and nodes of the subjects."""
+    """Yield in words what happened to the pods and nodes of the subjects."""
     for subject in subjects:
         pods = [each for each in happenings if subject.owns(each) and each.after in _TOLD]
         for alike in _together(pods):
@@ -41,7 +41,7 @@ def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters
 
 
 def timeline(told: Sequence[Line], began: float) -> Table:
-    """Draw lines, in seconds since `began`."""
+    """Return a table of the lines, in seconds since `began`."""
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
     drawn.add_column("s", justify="right", no_wrap=True)
     for title in (HERE, STOCK):
@@ -55,19 +55,19 @@ def timeline(told: Sequence[Line], began: float) -> Table:
 
 
 def summary(recoveries: Sequence[Recovery], detection: float) -> Table:
-    """Draw the time until whole of each drill, beside what is promised and beside stock KubeRay's.
+    """Return a table of each drill's time until complete, beside the promise and stock KubeRay's time.
 
     `detection` is after how many seconds a silent node is noticed here.
     """
     least, most = EKS_DETECTION_SECONDS
     caption = (
-        f"A silent node is noticed (its Ready condition leaves True) {detection:.0f} s after its last heart-beat here, "
-        f"{least} to {most} s on EKS. The times begin when it has been."
+        f"A silent node is noticed (its Ready condition leaves True) {detection:.0f} s after its last heartbeat here, "
+        f"{least} to {most} s on EKS. The times begin at that moment."
     )
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Whole again after", caption=caption)
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Complete again after", caption=caption)
     drawn.title_justify = drawn.caption_justify = "left"
     drawn.add_column("drill", no_wrap=True)
-    for column in ("promised", HERE, "after the last heart-beat"):
+    for column in ("promised", HERE, "after the last heartbeat"):
         drawn.add_column(column, justify="right")
     drawn.add_column(STOCK, overflow="fold")
     by_drill: dict[str, dict[str, Recovery]] = {}
@@ -85,7 +85,7 @@ def summary(recoveries: Sequence[Recovery], detection: float) -> Table:
 
 
 def _together(happenings: Sequence[Happening]) -> Iterator[list[Happening]]:
-    """Put together what happens alike to several within `_TOGETHER_SECONDS`."""
+    """Yield groups of the same change of several objects within `_TOGETHER_SECONDS`."""
     rest = list(happenings)
     while rest:
         first = rest[0]
@@ -115,7 +115,7 @@ def _of_pods(first: Happening, count: int, deleters: Deleters) -> str:
 
 
 def _by(state: str, users: Sequence[str]) -> str:
-    """Whose doing it was, where that says something: the kubelets and kubectl use the administrator's account here."""
+    """Return whose action it was, if that is informative: here kubelets and kubectl use the administrator's account."""
     if state == TERMINATING and users:
         return f": {'by hand' if users[0] == ADMINISTRATOR else users[0]}"
     if state == GONE and len(users) > 1:

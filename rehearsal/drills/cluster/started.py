@@ -1,4 +1,4 @@
-"""Whether what the project installs really starts: a wrong value or a missing right ends the drills here."""
+"""Check that what the project installs really starts: a wrong value or a missing right ends the drills here."""
 
 import time
 from typing import Final
@@ -10,15 +10,15 @@ from rehearsal.run.steps import RehearsalError
 
 _EVERY: Final = 0.2
 _LAST_WORDS: Final = 4
-# By then a program that cannot start has said why, more than once.
+# By then a program that cannot start has logged the reason more than once.
 _RESTARTS: Final = 2
 
 
 def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeout: float = PATIENCE_SECONDS) -> None:
     """Wait until all replicas of a Deployment are available.
 
-    Raises RehearsalError, with the last lines of a pod's log, when one of its containers ends again and again, or is
-    not ready after `timeout` seconds.
+    Raises RehearsalError with the last lines of a pod's log if one of its containers keeps restarting, or the
+    Deployment is not available after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}"
@@ -26,9 +26,9 @@ def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeou
         pods = _pods(plane, namespace, found)
         ended = [pod for pod in pods if _restarts(pod) >= _RESTARTS]
         if ended or time.monotonic() > deadline:
-            how = "ends again and again" if ended else f"is not available after {timeout:.0f} s"
+            how = "keeps restarting" if ended else f"is not available after {timeout:.0f} s"
             words = "\n".join(_last_words(plane, pod) for pod in (ended or pods)[:1])
-            raise RehearsalError(f"{namespace}/{deployment} {how}; its last words:\n{words}")
+            raise RehearsalError(f"{namespace}/{deployment} {how}; the end of its log:\n{words}")
         time.sleep(_EVERY)
 
 
@@ -39,7 +39,7 @@ def _is_available(deployment: Object) -> bool:
 
 
 def _pods(plane: ControlPlane, namespace: str, deployment: Object) -> list[Object]:
-    """The youngest first: after an upgrade the older ones still do well."""
+    """Return the Deployment's pods, the youngest first: after an upgrade the older ones still work."""
     labels = deployment["spec"]["selector"]["matchLabels"]
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
     try:

@@ -1,4 +1,4 @@
-"""One RayCluster in a drill: the project's own, or a stock one that the same thing happens to."""
+"""Observe one RayCluster in a drill: the project's own, or a stock one to which the same thing happens."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ _EVERY: Final = 0.05
 
 @dataclass(eq=False)
 class Subject:
-    """A RayCluster, seen; `replicas` is how many workers it should have now."""
+    """A RayCluster under observation; `replicas` is the number of workers that it should have now."""
 
     title: str
     namespace: str
@@ -26,31 +26,31 @@ class Subject:
     replicas: int
     world: World
     zone: str
-    """Where its nodes are."""
+    """The zone of its nodes."""
 
     def pods(self) -> list[Object]:
-        """Its pods, in whatever state."""
+        """Return its pods, in any state."""
         return [pod for pod in self.world.pods(self.namespace) if _label(pod, "cluster") == self.name]
 
     def good(self, role: str) -> list[Object]:
-        """Its pods of a role (`head`, `worker`) that run, are Ready and on a healthy node, the oldest first."""
+        """Return its good pods of a role (`head`, `worker`): Running, Ready, on a healthy node; the oldest first."""
         healthy = self.world.healthy_nodes()
         found = [pod for pod in self.pods() if pod_state(pod) == RUNNING and pod["spec"].get("nodeName") in healthy]
         of_role = [pod for pod in found if _label(pod, "node-type") == role]
         return sorted(of_role, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
     def a(self, role: str) -> Object:
-        """Its oldest good pod of a role. Raises TimedOutError when there is none."""
+        """Return its oldest good pod of a role. Raises TimedOutError if there is none."""
         pods = self.good(role)
         if not pods:
-            raise TimedOutError(f"{self.namespace}/{self.name} has no {role} that is well: {self.state()}")
+            raise TimedOutError(f"{self.namespace}/{self.name} has no good {role}: {self.state()}")
         return pods[0]
 
     def is_whole(self, without: Collection[str] = ()) -> bool:
-        """Whether it has a good head and as many good workers as it should, no more and no fewer.
+        """Return whether it has a good head and exactly the right number of good workers.
 
-        `without` are names of pods to which something was done: they count no more, although the watch may still
-        show them as they were.
+        `without` are names of pods that the drill acted on: they no longer count, although the watch may still show
+        their old state.
         """
         heads, workers = (
             [name for name in names(self.good(role)) if name not in without] for role in ("head", "worker")
@@ -58,43 +58,43 @@ class Subject:
         return len(heads) == 1 and len(workers) == self.replicas
 
     def is_settled(self) -> bool:
-        """Whether it is whole, and no pod is still to come or to go.
+        """Return whether it is complete, and no pod is being created or deleted.
 
-        From a cache that lags behind KubeRay 1.2.0 makes workers too many now and then, and takes them away again.
+        KubeRay 1.2.0 sometimes creates too many workers from a stale cache, and deletes them again.
         """
         return self.is_whole() and len(self.pods()) == 1 + self.replicas
 
     def state(self) -> str:
-        """How whole it is, in words."""
+        """Return in words how complete it is."""
         waiting = sorted({state for pod in self.pods() if (state := pod_state(pod)) != RUNNING})
         heads = len(self.good("head"))
         good = f"{len(self.good('worker'))} of {self.replicas} workers{'' if heads else ', no head'}"
         return f"{good} ({', '.join(waiting)})" if waiting else good
 
     def owns(self, happening: Happening) -> bool:
-        """Whether it happened to a pod of this RayCluster."""
+        """Return whether it happened to a pod of this RayCluster."""
         labelled = happening.labels.get("ray.io/cluster")
         return happening.kind == "pod" and happening.namespace == self.namespace and labelled == self.name
 
     def has_node(self, happening: Happening) -> bool:
-        """Whether it happened to a node of this RayCluster's."""
+        """Return whether it happened to a node of this RayCluster."""
         return bool(happening.labels.get("topology.kubernetes.io/zone") == self.zone)
 
 
 @dataclass(eq=False)
 class Recovery(threading.Thread):
-    """Waits in the background until a subject is whole; gives up `patience` seconds after `since`."""
+    """Waits in the background until a subject is complete; gives up `patience` seconds after `since`."""
 
     drill: str
     subject: Subject
     since: float
     without: Collection[str]
-    """Names of the pods that have to be replaced."""
+    """Names of the pods that must be replaced."""
     patience: float
     limit: float | None
-    """In seconds: what is promised; None where nothing is."""
+    """The promised seconds, or None without a promise."""
     detection: bool = False
-    """Whether `since` is when a silent node was noticed, some time after its last heart-beat."""
+    """Whether `since` is when a silent node was noticed, some time after its last heartbeat."""
     whole_at: float | None = field(default=None, init=False)
     state: str = field(default="", init=False)
 
@@ -102,7 +102,7 @@ class Recovery(threading.Thread):
         super().__init__(name=f"{self.drill} {self.subject.title}", daemon=True)
 
     def run(self) -> None:
-        """Look until it is whole, or patience ends."""
+        """Wait until the subject is complete, or the patience is over."""
         while time.time() < self.since + self.patience:
             if self.subject.is_whole(self.without):
                 self.whole_at = time.time()
@@ -112,26 +112,26 @@ class Recovery(threading.Thread):
 
     @property
     def seconds(self) -> float | None:
-        """How long it was not whole; None when it still is not."""
+        """Return how long it was incomplete, or None if it still is."""
         return None if self.whole_at is None else self.whole_at - self.since
 
     @property
     def kept(self) -> bool:
-        """Whether it did what was promised."""
+        """Return whether the promise was kept."""
         return self.limit is None or (self.seconds is not None and self.seconds <= self.limit)
 
     def outcome(self) -> str:
-        """The time in words, or how it is when patience ended."""
+        """Return the time in words, or the state when the patience was over."""
         return f"not after {self.patience:.0f} s: {self.state}" if self.seconds is None else f"{self.seconds:.1f} s"
 
 
 def names(pods: Sequence[Object]) -> list[str]:
-    """Names of pods."""
+    """Return the names of pods."""
     return [pod["metadata"]["name"] for pod in pods]
 
 
 def wait(what: str, reached: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS, every: float = _EVERY) -> float:
-    """Wait until `reached`; return when. Raises TimedOutError, naming `what`, after `timeout` seconds."""
+    """Wait until `reached`; return when. Raises TimedOutError with `what` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not reached():
         if time.monotonic() > deadline:

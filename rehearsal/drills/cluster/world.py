@@ -1,4 +1,4 @@
-"""What happens to the pods and nodes of a cluster, as its API server tells it."""
+"""Record what happens to the pods and nodes of a cluster, from its API server's watches."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ RUNNING: Final = "Running"
 
 @dataclass(frozen=True)
 class Happening:
-    """A pod or a node is in another state than before; `at` is in seconds since the epoch, when it was heard of."""
+    """A change of a pod's or node's state; `at` is when it was noticed, in seconds since the epoch."""
 
     at: float
     kind: str
@@ -26,15 +26,15 @@ class Happening:
     namespace: str
     name: str
     before: str
-    """Empty for one that is new."""
+    """Empty for a new object."""
     after: str
     node: str
-    """Where the pod is, empty before it has a place; the node's own name."""
+    """A pod's node (empty before it is scheduled), or the node's own name."""
     labels: Object
 
 
 class World:
-    """The pods and nodes now, and all that happened to them since `start`."""
+    """The current pods and nodes, and all changes of their states since `start`."""
 
     def __init__(self, api: Api) -> None:
         self._lock = threading.Lock()
@@ -44,32 +44,32 @@ class World:
         self._nodes = Watched(api, "/api/v1/nodes", lambda _: True, self._node_changed)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start following."""
         self._pods.start()
         self._nodes.start()
 
     def stop(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
         self._pods.stop()
         self._nodes.stop()
 
     def pods(self, namespace: str) -> list[Object]:
-        """The pods of a namespace now."""
+        """Return the current pods of a namespace."""
         return [pod for pod in self._pods.snapshot().values() if pod["metadata"]["namespace"] == namespace]
 
     def healthy_nodes(self) -> set[str]:
-        """Names of the nodes that are Ready and carry no label of HyperPod's that says otherwise."""
+        """Return the names of the nodes that are Ready and have no contrary HyperPod label."""
         return {node["metadata"]["name"] for node in self._nodes.snapshot().values() if _is_healthy(node)}
 
     def was_healthy(self, node: str, at: float) -> bool:
-        """Whether a node was healthy at a time; one that was not there was not."""
+        """Return whether a node was healthy at a time; False if it did not exist."""
         with self._lock:
             past = self._health.get(node, [])
             index = bisect_right(past, (at, True))
             return index > 0 and past[index - 1][1]
 
     def since(self, moment: float) -> Iterator[Happening]:
-        """What happened from a moment on, in order."""
+        """Yield what happened from a moment on, in order."""
         with self._lock:
             found = [each for each in self._happenings if each.at >= moment]
         yield from found
@@ -107,7 +107,7 @@ class World:
 
 
 def pod_state(pod: Object) -> str:
-    """One word for a pod; RUNNING only when it is Ready too."""
+    """Return one word for a pod's state; RUNNING only if it is also Ready."""
     phase = str(pod["status"].get("phase", "Pending"))
     if "deletionTimestamp" in pod["metadata"]:
         return TERMINATING

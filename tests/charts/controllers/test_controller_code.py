@@ -75,7 +75,7 @@ def test_each_controller_mounts_its_code_from_its_own_namespace(ray: RayObjects,
         (names.JOB_SUPERVISOR_CODE, {"__init__.py", "job_supervisor.py", "supervision.py"}, "reaper.py"),
     ],
 )
-def test_the_code_is_all_there_and_needs_the_standard_library_only(
+def test_the_code_is_complete_and_needs_only_the_standard_library(
     code: dict[str, Object], name: str, own: set[str], other: str
 ) -> None:
     files = code[name]["data"]

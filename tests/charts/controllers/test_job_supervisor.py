@@ -36,7 +36,7 @@ def verbs(role: Object) -> set[tuple[str, str, str]]:
     }
 
 
-def test_everything_lies_in_rays_namespace(made: dict[tuple[str, str], Object]) -> None:
+def test_everything_is_in_rays_namespace(made: dict[tuple[str, str], Object]) -> None:
     assert {item["metadata"]["namespace"] for item in made.values()} == {"ray"}
 
 
@@ -80,7 +80,7 @@ def test_charts_and_code_name_things_alike(job: Object) -> None:
     assert job["template"]["metadata"]["labels"][names.SUBMITTER_LABEL] == "true", "the head admits this label"
 
 
-def test_run_that_outlives_a_deployment_finds_the_newer_code_whole(job: Object) -> None:
+def test_run_that_outlives_a_deployment_gets_the_complete_newer_code(job: Object) -> None:
     """Its Job is a copy of the previous template, and the newer code may have other modules."""
     pod = job["template"]["spec"]
     [volume] = pod["volumes"]

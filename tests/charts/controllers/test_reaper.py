@@ -59,7 +59,7 @@ def test_it_may_touch_pods_in_rays_namespace_only(made: dict[str, Object]) -> No
         assert binding["roleRef"]["name"] == made[kind]["metadata"]["name"]
 
 
-def test_who_works_in_rays_namespace_can_neither_change_nor_borrow_it(made: dict[str, Object]) -> None:
+def test_users_of_rays_namespace_can_neither_change_the_reaper_nor_use_its_account(made: dict[str, Object]) -> None:
     for kind in ("ServiceAccount", "Deployment", "NetworkPolicy", "PodDisruptionBudget"):
         assert made[kind]["metadata"]["namespace"] == "kuberay"
 
@@ -108,7 +108,7 @@ def test_it_keeps_to_restricted_and_cannot_write(pod: Object) -> None:
     assert container["resources"]["limits"]["memory"]
 
 
-def test_two_replicas_stand_apart_on_the_system_nodes(made: dict[str, Object], pod: Object) -> None:
+def test_two_replicas_run_on_different_system_nodes(made: dict[str, Object], pod: Object) -> None:
     assert made["Deployment"]["spec"]["replicas"] == 2
     assert pod["nodeSelector"] == {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
     [term] = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -118,7 +118,7 @@ def test_two_replicas_stand_apart_on_the_system_nodes(made: dict[str, Object], p
     assert (budget["maxUnavailable"], budget["selector"]["matchLabels"]) == (1, own)
 
 
-def test_out_to_the_api_server_only(made: dict[str, Object]) -> None:
+def test_egress_is_allowed_to_the_api_server_only(made: dict[str, Object]) -> None:
     spec = made["NetworkPolicy"]["spec"]
     own = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert spec["podSelector"]["matchLabels"].items() <= own.items()

@@ -85,7 +85,7 @@ def test_worker_takes_the_whole_node_with_gpus_and_efa(worker: Object) -> None:
     }
 
 
-def test_workers_without_efa_ask_for_none_and_say_nothing_of_it() -> None:
+def test_workers_without_efa_request_none_and_set_no_variable_of_it() -> None:
     pod = pods(rendered(a_ray_cluster(a_worker_group(resources=SMALL))))[1]
     assert pod["containers"][0]["resources"]["limits"] == {"cpu": "2500m", "memory": "8Gi"}
     assert "FI_EFA_USE_HUGE_PAGE" not in env(pod)

@@ -74,12 +74,12 @@ def test_pods_tolerate_the_taints_of_their_group(head: Object, worker: Object) -
         ]
 
 
-def test_stated_resources_go_before_the_nodes_own(worker: Object) -> None:
+def test_stated_resources_override_those_of_the_node(worker: Object) -> None:
     amounts = worker["containers"][0]["resources"]["limits"]
     assert amounts == {"cpu": "4", "memory": "32Gi", "nvidia.com/gpu": "1"}
 
 
-def test_what_is_not_stated_is_all_that_the_node_can_give(dev: Environment) -> None:
+def test_unstated_resources_are_all_that_the_node_offers(dev: Environment) -> None:
     [group] = [group for group in dev.hyperpod.instance_groups if group.name == "worker-group-1"]
     whole = whole_node_pod(group.type, group.threads_per_core)
     [cluster] = ray_objects(dev, RAY_FACTS).clusters["rayml"].to_json()
@@ -102,7 +102,7 @@ def test_ray_counts_the_neuron_cores_of_a_trainium_node(name: str, cores: int) -
     assert json.loads(parameters["resources"][1:-1].replace("\\", "")) == {"neuron_cores": cores}
 
 
-def test_gpu_workers_say_nothing_of_neuron() -> None:
+def test_gpu_workers_declare_no_neuron_cores() -> None:
     [group] = rendered(a_ray_cluster())["spec"]["workerGroupSpecs"]
     assert group["rayStartParams"] == {"num-gpus": "8"}
 
@@ -124,7 +124,7 @@ def test_variables_reach_all_pods_and_secrets_stay_references(head: Object, work
         assert len({item["name"] for item in env}) == len(env)
 
 
-def test_a_stated_variable_goes_before_the_projects_own() -> None:
+def test_a_stated_variable_overrides_the_projects_own() -> None:
     cluster = a_ray_cluster()
     cluster = replace(cluster, pods=replace(cluster.pods, env={"NCCL_SOCKET_IFNAME": "eth0"}))
     [group] = rendered(cluster)["spec"]["workerGroupSpecs"]
@@ -208,7 +208,7 @@ class TestAutoscaling:
         policies = PoliciesChart(cdk8s.App(), "policies", namespace="ray", flows=flows).to_json()
         assert connects(list(policies), Pod("ray", {"ray.io/node-type": "head"}), INTERNET, 443)
 
-    def test_without_it_replicas_are_kept_and_no_pod_has_a_token(self, dev_ray: RayObjects) -> None:
+    def test_without_autoscaling_replicas_are_kept_and_no_pod_has_a_token(self, dev_ray: RayObjects) -> None:
         [cluster] = dev_ray.clusters["rayml"].to_json()
         assert cluster["spec"]["enableInTreeAutoscaling"] is False
         assert "autoscalerOptions" not in cluster["spec"]

@@ -35,7 +35,7 @@ def with_group(**changes: Any) -> RayClusterSpec:
 
 
 @pytest.mark.parametrize("changes", [{"replicas": 7}, {"min_replicas": 2}, {"max_replicas": 40}])
-def test_more_or_fewer_replicas_are_no_other_template(changes: dict[str, int]) -> None:
+def test_other_replicas_do_not_change_the_template(changes: dict[str, int]) -> None:
     assert changed(with_group(**changes)) == set()
 
 
@@ -53,16 +53,16 @@ def test_one_more_worker_group_leaves_the_others_as_they_are() -> None:
         pytest.param({"place": Place("worker-group-2")}, id="place"),
     ],
 )
-def test_what_new_pods_of_a_group_take_up_is_another_template_of_this_group_alone(changes: dict[str, Any]) -> None:
+def test_a_change_of_a_group_s_pods_changes_only_this_group_s_template(changes: dict[str, Any]) -> None:
     assert changed(with_group(**changes)) == {"gpu-group", "rayml"}
 
 
-def test_what_all_pods_share_is_another_template_of_every_group() -> None:
+def test_a_change_that_all_pods_share_changes_every_template() -> None:
     other_image = replace(CLUSTER, pods=replace(CLUSTER.pods, image="registry/repository:other"))
     assert changed(other_image) == {"head", "gpu-group", "other-group", "rayml"}
 
 
-def test_another_head_is_another_template_of_the_head_alone() -> None:
+def test_a_changed_head_changes_only_the_head_s_template() -> None:
     assert changed(replace(CLUSTER, head=Head(Place("other-group"), SMALL))) == {"head", "rayml"}
 
 

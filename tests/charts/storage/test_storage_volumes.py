@@ -41,7 +41,7 @@ def test_file_system_survives_its_volume(dev: Environment) -> None:
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
 
-def test_volume_and_claim_take_each_other_and_nothing_else(dev: Environment) -> None:
+def test_volume_and_claim_bind_each_other_and_nothing_else(dev: Environment) -> None:
     volume, claim = volume_and_claim(dev)
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
     assert volume["spec"]["claimRef"] == {"namespace": "ray", "name": "fsx-claim"}
@@ -83,7 +83,7 @@ def test_existing_file_system_is_mounted_by_its_id_and_mount_name(dev: Environme
     assert claim["metadata"]["name"] == volume["spec"]["claimRef"]["name"] == "data"
 
 
-def test_dynamic_claim_takes_the_class_and_asks_for_the_whole_capacity(dev: Environment) -> None:
+def test_dynamic_claim_uses_the_class_and_requests_the_whole_capacity(dev: Environment) -> None:
     storage_class, claim = dynamic_objects(dev, capacity_gib=2400, claim="data")
     assert claim["metadata"] == claim["metadata"] | {"name": "data", "namespace": "ray"}
     assert claim["spec"] == {
@@ -114,7 +114,7 @@ def test_dynamic_file_system_with_efa_has_automatic_metadata(dev: Environment) -
     assert (parameters["efaEnabled"], parameters["metadataConfigurationMode"]) == ("true", "AUTOMATIC")
 
 
-def test_dynamic_file_system_goes_with_its_claim_unless_it_shall_stay(dev: Environment) -> None:
+def test_dynamic_file_system_is_deleted_with_its_claim_unless_it_is_retained(dev: Environment) -> None:
     assert dynamic_objects(dev)[0]["reclaimPolicy"] == "Delete"
     assert dynamic_objects(dev, reclaim_policy="Retain")[0]["reclaimPolicy"] == "Retain"
 
@@ -125,7 +125,7 @@ def test_driver_tags_what_it_makes_as_the_environments(dev: Environment) -> None
     assert values["controller"]["extraTags"] == {naming.ENVIRONMENT_TAG: "rayhp-dev"}
 
 
-def test_driver_that_makes_nothing_has_neither_class_nor_tags(dev: Environment) -> None:
+def test_driver_without_dynamic_provisioning_has_neither_class_nor_tags(dev: Environment) -> None:
     objects = platform_objects(dev, PLATFORM_FACTS)
     assert objects.storage_class is None
     assert "extraTags" not in objects.fsx_csi.values["controller"]

@@ -52,7 +52,7 @@ def test_root_may_change_owners_and_nothing_else(pod: Object) -> None:
     assert pod["nodeSelector"] == {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}
 
 
-def test_directory_lies_where_rays_pods_mount_the_file_system_and_is_their_users(dev: Environment) -> None:
+def test_directory_is_where_rays_pods_mount_the_file_system_and_belongs_to_their_user(dev: Environment) -> None:
     pod = job_of(with_fsx(dev, Fsx(mount_path="/shared")))["spec"]["template"]["spec"]
     [container] = pod["containers"]
     assert container["args"] == [str(RAY_USER), str(RAY_GROUP), "/shared/ray"]
@@ -60,14 +60,14 @@ def test_directory_lies_where_rays_pods_mount_the_file_system_and_is_their_users
     assert pod["volumes"] == [{"name": "file-system", "persistentVolumeClaim": {"claimName": "file-system"}}]
 
 
-def test_directories_that_mirror_the_bucket_are_rays_users_too() -> None:
+def test_directories_that_mirror_the_bucket_belong_to_rays_user_too() -> None:
     """A data repository association creates its directory as root. Jobs that cannot write there export nothing."""
     objects = ray_objects(load("prod"), RAY_FACTS)
     [container] = job_of(objects)["spec"]["template"]["spec"]["containers"]
     assert container["args"][2:] == ["/fsx/ray", "/fsx/datasets", "/fsx/results"]
 
 
-def test_another_deed_is_another_job(dev: Environment, dev_ray: RayObjects) -> None:
+def test_changed_work_is_another_job(dev: Environment, dev_ray: RayObjects) -> None:
     """A Job is immutable."""
     name = job_of(dev_ray)["metadata"]["name"]
     assert name.startswith("ray-directory-")
@@ -111,7 +111,7 @@ def own(uid: int, gid: int, *directories: Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_script_makes_the_directories_and_takes_those_that_are_there(tmp_path: Path) -> None:
+def test_script_creates_the_directories_and_takes_over_existing_ones(tmp_path: Path) -> None:
     directories = [tmp_path / "ray", tmp_path / "linked" / "results"]
     for _ in range(2):
         assert own(os.getuid(), os.getgid(), *directories).returncode == 0

@@ -154,7 +154,7 @@ class Attempt:
 
     def resumed(self) -> list[int]:
         """Return the steps from which its worker groups resumed."""
-        found = re.findall(r"attempt \d+\.\d+: (?:goes on from|starts at) step (\d+)", self.output)
+        found = re.findall(r"attempt \d+\.\d+: (?:resumes from|starts at) step (\d+)", self.output)
         return [int(step) for step in found]
 
 

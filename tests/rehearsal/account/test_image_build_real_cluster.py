@@ -189,7 +189,8 @@ def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds
     waited = builds.ops_wait()
     assert waited.returncode == 3, waited
     said = waited.stderr + waited.stdout
-    assert "dev does not become ready: Ray image aws-ray-custom: Job has reached the specified backoff limit" in said
+    failure = "Ray image aws-ray-custom: Job has reached the specified backoff limit"
+    assert f"dev failed, waiting will not help: {failure}" in said
     assert f"the end of {image_build(another, context='').log}" in said
     assert "| #12 ERROR: failed to solve" in said
     assert "| [rehearsal: a stand-in of the image build, no image is made]" in said

@@ -1,4 +1,4 @@
-"""The auditor: which deletions it lets pass. `test_cluster_stage.py` shows it one on a real control plane."""
+"""The auditor: which deletions it lets pass. `test_cluster_context.py` shows it one on a real control plane."""
 
 import json
 import time
@@ -75,7 +75,7 @@ def test_a_deletion_on_a_healthy_node_is_an_offence_and_its_user_is_named(
 
 def test_a_pod_that_vanishes_at_once_is_an_offence_too(auditor: Auditor, world: FakeWorld) -> None:
     world.happenings = [deletion("worker", at=NOW + 2, after="gone")]
-    assert auditor.offences() == ["nobody known deleted ray/worker on node-1, which was healthy"]
+    assert auditor.offences() == ["an unknown user deleted ray/worker on node-1, which was healthy"]
 
 
 def test_a_deletion_of_a_whole_namespaces_pods_is_an_offence(auditor: Auditor, world: FakeWorld, log: Path) -> None:

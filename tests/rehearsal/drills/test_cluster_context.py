@@ -56,7 +56,7 @@ def test_a_feature_gate_that_kuberay_does_not_know_fails_the_drills(
     monkeypatch.setattr(objects, "platform_objects", wrong)
     code, printed = performed()
     assert code == 1
-    assert "kuberay/kuberay-operator ends again and again" in printed
+    assert "kuberay/kuberay-operator keeps restarting" in printed
     assert "unrecognized feature gate: RayClusterStatusCondition" in printed
 
 

@@ -38,14 +38,19 @@ Logs:
 """
 QUOTA = CHART_IS_MISSING.replace("ValidationException", "ResourceLimitExceeded")
 SHORTAGE = "… instance group worker-group-1: 3 of 4 nodes; We currently do not have sufficient ml.p5.48xlarge capacity"
-WAITED = f"{SHORTAGE}\nerror: dev is not ready; `ops wait --env dev` goes on where this stopped"
-LOG_GROUP = {"type": "AWS::Logs::LogGroup", "id": "/aws/lambda/f", "owner": "background:f", "note": "its maker is gone"}
+WAITED = f"{SHORTAGE}\nerror: dev is not ready; rerun `ops wait --env dev` to resume"
+LOG_GROUP = {
+    "type": "AWS::Logs::LogGroup",
+    "id": "/aws/lambda/f",
+    "owner": "background:f",
+    "note": "its creator is gone",
+}
 FAILED_STACK = {"type": "AWS::CloudFormation::Stack", "id": "rayhp-dev-hyperpod", "owner": "nobody", "note": ""}
 ROLE = {"type": "AWS::IAM::Role", "id": "forgotten", "owner": "nobody", "note": ""}
 
 
-class FakeStage:
-    """A stage on which everything goes well: tests take something away."""
+class FakeContext:
+    """A context in which everything goes well; tests take something away."""
 
     REAL = SIMULATED = "nothing"
 
@@ -120,65 +125,65 @@ class FakeStage:
 
 
 @pytest.fixture
-def context() -> FakeStage:
-    return FakeStage()
+def context() -> FakeContext:
+    return FakeContext()
 
 
-def played(drill: Drill[DrillContext], context: FakeStage) -> bool:
+def played(drill: Drill[DrillContext], context: FakeContext) -> bool:
     return play(drill, cast(DrillContext, context))
 
 
-def test_each_drill_keeps_its_promise_where_everything_goes_well(context: FakeStage) -> None:
+def test_each_drill_keeps_its_promise_where_everything_goes_well(context: FakeContext) -> None:
     assert played(create_fails.DRILL, context)
     context.status = "CREATE_COMPLETE"
     assert played(capacity.DRILL, context)
     assert context.printed.count("promise kept") == 2
 
 
-def test_a_failed_creation_whose_reason_is_not_told_breaks_the_promise(context: FakeStage) -> None:
+def test_a_failed_creation_whose_reason_is_not_told_breaks_the_promise(context: FakeContext) -> None:
     context.deployments[0] = CHART_IS_MISSING.replace("missing one or more", "unhappy about some")
     assert not played(create_fails.DRILL, context)
     assert "promise broken" in context.printed
     assert "must say 'missing one or more required dependencies'" in context.printed
 
 
-def test_a_failed_creation_with_a_reason_that_nobody_reads_breaks_the_promise(context: FakeStage) -> None:
+def test_a_failed_creation_with_a_reason_that_nobody_reads_breaks_the_promise(context: FakeContext) -> None:
     context.deployments[1] = QUOTA.replace("The Amazon", "very long " * 60 + "The Amazon")
     assert not played(create_fails.DRILL, context)
     assert "the reason must be short" in context.printed
 
 
-def test_a_failed_creation_that_leaves_something_breaks_the_promise(context: FakeStage) -> None:
+def test_a_failed_creation_that_leaves_something_breaks_the_promise(context: FakeContext) -> None:
     context.inventories[1].append(ROLE)
     assert not played(create_fails.DRILL, context)
     assert "the failed deployment left IAM::Role forgotten" in context.printed
 
 
-def test_a_failed_creation_that_is_not_rolled_back_breaks_the_promise(context: FakeStage) -> None:
+def test_a_failed_creation_that_is_not_rolled_back_breaks_the_promise(context: FakeContext) -> None:
     context.status = "ROLLBACK_FAILED"
     assert not played(create_fails.DRILL, context)
     assert "it is ROLLBACK_FAILED" in context.printed
 
 
-def test_what_a_drill_let_go_wrong_is_taken_back_when_its_promise_is_broken(context: FakeStage) -> None:
+def test_what_a_drill_let_go_wrong_is_taken_back_when_its_promise_is_broken(context: FakeContext) -> None:
     context.status = "ROLLBACK_FAILED"
     played(create_fails.DRILL, context)
     assert context.done.index("helm rollback") > context.done.index("helm uninstall")
 
 
-def test_a_shortage_that_fails_the_deployment_breaks_the_promise(context: FakeStage) -> None:
+def test_a_shortage_that_fails_the_deployment_breaks_the_promise(context: FakeContext) -> None:
     assert not played(capacity.DRILL, context)
     assert "a shortage must not fail the deployment" in context.printed
 
 
-@pytest.mark.parametrize("missing", ["3 of 4 nodes", "do not have sufficient", "goes on where this stopped"])
-def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(context: FakeStage, missing: str) -> None:
+@pytest.mark.parametrize("missing", ["3 of 4 nodes", "do not have sufficient", "rerun `ops wait"])
+def test_a_wait_that_does_not_say_what_is_missing_breaks_the_promise(context: FakeContext, missing: str) -> None:
     context.status, context.waits[0] = "CREATE_COMPLETE", WAITED.replace(missing, "")
     assert not played(capacity.DRILL, context)
     assert "`ops wait` must say" in context.printed
 
 
-def test_a_command_that_fails_breaks_the_promise_with_its_output(context: FakeStage) -> None:
+def test_a_command_that_fails_breaks_the_promise_with_its_output(context: FakeContext) -> None:
     def fail(_: DrillContext) -> None:
         raise CommandError("`cdk deploy …` ended with code 1")
 
@@ -195,14 +200,14 @@ def test_the_timeline_is_in_order_and_begins_with_the_drill() -> None:
     assert [line.split("  ")[-1] for line in timeline.lines()] == ["first", "second"]
 
 
-def fail(_: FakeStage) -> None:
+def fail(_: FakeContext) -> None:
     raise RehearsalError("it was not kept")
 
 
 def test_every_drill_is_played_although_one_breaks_its_promise() -> None:
-    context = FakeStage()
+    context = FakeContext()
 
-    def make(*_: object) -> FakeStage:
+    def make(*_: object) -> FakeContext:
         return context
 
     drills = [Drill("first", "…", fail, make), Drill("second", "…", lambda of: of.done.append("second"), make)]
@@ -210,11 +215,11 @@ def test_every_drill_is_played_although_one_breaks_its_promise() -> None:
     assert context.done == ["up", "second", "finished", "down"]
 
 
-def test_drills_share_the_stage_that_they_name() -> None:
-    made: list[FakeStage] = []
+def test_drills_share_the_context_that_they_name() -> None:
+    made: list[FakeContext] = []
 
-    def make(*_: object) -> FakeStage:
-        made.append(FakeStage())
+    def make(*_: object) -> FakeContext:
+        made.append(FakeContext())
         return made[-1]
 
     drills = [Drill(name, "…", lambda of: of.done.append("played"), make) for name in ("first", "second")]
@@ -252,13 +257,13 @@ def test_without_a_name_the_drills_are_listed() -> None:
 
 def test_drills_in_an_account_and_on_kubernetes_may_be_played_at_a_time() -> None:
     """Each kind has a run directory of its own, and with it a lock."""
-    by_stage = {(drill.context, *directories([drill.name])) for drill in DRILLS.values()}
-    assert {directory for context, directory in by_stage if context is DrillContext} == {DRILLS_IN_AN_ACCOUNT}
-    assert {directory for context, directory in by_stage if context is not DrillContext} == {DRILLS_ON_KUBERNETES}
+    by_context = {(drill.context, *directories([drill.name])) for drill in DRILLS.values()}
+    assert {directory for context, directory in by_context if context is DrillContext} == {DRILLS_IN_AN_ACCOUNT}
+    assert {directory for context, directory in by_context if context is not DrillContext} == {DRILLS_ON_KUBERNETES}
     assert directories(["node-dies", "capacity", "head-lost"]) == [DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES]
 
 
 def test_an_unknown_drill_names_those_that_there_are() -> None:
     result = rehearsal_drill("earthquake")
     assert result.returncode == 2
-    assert result.stderr == f"error: there is no drill earthquake; there are: {', '.join(DRILLS)}\n"
+    assert result.stderr == f"error: there is no drill earthquake. Allowed: {', '.join(DRILLS)}\n"

@@ -80,7 +80,7 @@ def test_a_pod_that_was_struck_does_not_count_although_it_still_looks_well() -> 
 
 
 def test_a_pod_that_is_looked_for_and_not_there_is_told_with_the_state() -> None:
-    with pytest.raises(TimedOutError, match=r"has no head that is well: 1 of 2 workers, no head \(Terminating\)"):
+    with pytest.raises(TimedOutError, match=r"has no good head: 1 of 2 workers, no head \(Terminating\)"):
         subject(FakeWorld(FIRST, pod("head", "head", ending=True))).a("head")
 
 

@@ -11,13 +11,13 @@ from rehearsal.drills import thousand_workers
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.kubectl import rendered
 from rehearsal.drills.cluster.subject import HERE, STOCK, Subject
-from rehearsal.drills.thousand_workers import TURNS, WORKERS, ThousandStage, with_workers
+from rehearsal.drills.thousand_workers import TURNS, WORKERS, ThousandContext, with_workers
 from rehearsal.run.steps import RehearsalError
 
 DEV = with_workers(config.load("dev"), WORKERS)
 
 
-class FakeStage(ThousandStage):
+class FakeContext(ThousandContext):
     """RayClusters that are whole after seconds given in advance; which came when is in `order`."""
 
     def __init__(self, seconds: dict[str, list[float]]) -> None:
@@ -29,7 +29,7 @@ class FakeStage(ThousandStage):
         self.world = cast(Any, None)
         [self.manifest] = rendered(*objects.ray_objects(DEV).clusters.values())
 
-    def own_side(self) -> Subject:
+    def own_subject(self) -> Subject:
         return Subject(HERE, "ray", "rayml", WORKERS, self.world, "zone")
 
     def measure(self, subject: Subject, manifest: dict[str, Any]) -> None:
@@ -39,15 +39,15 @@ class FakeStage(ThousandStage):
 
 
 def test_both_take_turns() -> None:
-    context = FakeStage({HERE: [100.0] * TURNS, STOCK: [100.0] * TURNS})
+    context = FakeContext({HERE: [100.0] * TURNS, STOCK: [100.0] * TURNS})
     thousand_workers.play(context)
     assert context.order == [HERE, STOCK] * TURNS
 
 
 def test_the_median_counts() -> None:
-    thousand_workers.play(FakeStage({HERE: [114.0, 500.0, 110.0], STOCK: [100.0, 100.0, 20.0]}))
+    thousand_workers.play(FakeContext({HERE: [114.0, 500.0, 110.0], STOCK: [100.0, 100.0, 20.0]}))
     with pytest.raises(RehearsalError, match=r"it was 1\.16 x"):
-        thousand_workers.play(FakeStage({HERE: [116.0, 10.0, 500.0], STOCK: [100.0, 100.0, 100.0]}))
+        thousand_workers.play(FakeContext({HERE: [116.0, 10.0, 500.0], STOCK: [100.0, 100.0, 100.0]}))
 
 
 def test_the_stock_manifest_has_the_same_image_resources_and_place_and_nothing_of_ours() -> None:

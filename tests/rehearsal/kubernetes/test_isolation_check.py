@@ -104,7 +104,7 @@ def test_policies_that_nothing_enforces_are_told_as_such(
     said: list[str] = []
     outcomes = prober.try_all(origins, said.append)
     assert opened(outcomes) == {(origin.name, port) for origin in origins for port in PORTS.values()}
-    assert verdict(outcomes) == ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
+    assert verdict(outcomes) == ["the NetworkPolicies are not enforced: every connection that they forbid is open"]
     assert left(kubectl) == []
     assert [line.partition("-check-")[2].partition("-")[0] for line in said] == ["submitter", "pod", "pod", ""]
 
@@ -114,7 +114,7 @@ def test_policies_that_nothing_enforces_are_told_as_such(
 def test_a_head_that_its_submitters_cannot_reach_is_wrong_too(prober: Prober, origins: list[Origin]) -> None:
     outcomes = prober.try_all(origins, lambda _: None)
     assert opened(outcomes) == set()
-    assert verdict(outcomes) == [f"submitter → rayml-head:{PORTS[DASHBOARD_PORT]} is closed: refused, and must be open"]
+    assert verdict(outcomes) == [f"submitter → rayml-head:{PORTS[DASHBOARD_PORT]} is closed: refused, but must be open"]
 
 
 def test_an_interrupted_check_leaves_no_pods(prober: Prober, origins: list[Origin], kubectl: Kubectl) -> None:
@@ -144,7 +144,7 @@ def test_pods_that_find_no_place_say_why_and_are_removed(
     kubectl("cordon", "probing")
     try:
         with pytest.raises(
-            ProbeError, match=r"not tried in \d+ seconds: isolated-ray/isolation-check-submitter-.*nodes"
+            ProbeError, match=r"no result after \d+ seconds: isolated-ray/isolation-check-submitter-.*nodes"
         ):
             prober.try_all(origins, lambda _: None)
     finally:
@@ -186,7 +186,7 @@ def test_the_head_is_found_by_its_readiness(
 
 def test_what_the_vpc_cni_says_of_itself_is_read(api: kubernetes.client.ApiClient, kubectl: Kubectl) -> None:
     assert enforcement(api) == (
-        "there is no DaemonSet aws-node: whether the cluster's CNI enforces policies is not known"
+        "there is no DaemonSet aws-node: it is unknown whether the cluster's CNI enforces policies"
     )
     own = {"app": "aws-node"}
     agent = {"name": "aws-eks-nodeagent", "image": "example.invalid/agent:1", "args": ["--enable-network-policy=false"]}

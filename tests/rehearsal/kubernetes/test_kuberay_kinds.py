@@ -94,7 +94,7 @@ def test_a_cluster_without_them_gets_them_from_a_deployment(
     api: kubernetes.client.ApiClient, wanted: list[Object], kubectl: Kubectl
 ) -> None:
     kinds = kuberay_crds.look(api, wanted)
-    assert said(kinds) == [f"{name}: not there yet, a deployment of the platform stack brings it" for name in NAMES]
+    assert said(kinds) == [f"{name}: not installed; a deployment of the platform stack installs it" for name in NAMES]
     assert not any(kind.is_in_the_way for kind in kinds)
     assert kubectl("get", "crd", "-o", "name") == "", "to look changes nothing"
 
@@ -109,8 +109,8 @@ def test_fields_that_come_and_go_are_counted_and_those_that_go_named(
     hosts = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
     group |= {"suspend": {"type": "boolean"}, "hosts": hosts}
     clusters, jobs, _ = said(kuberay_crds.look(api, wanted))
-    assert f"KubeRay {VERSION}'s differs: 2 fields come, 1 go (v1.spec.workerGroupSpecs[].numOfHosts)" in clusters
-    assert f"as in KubeRay {VERSION}" in jobs
+    assert f"KubeRay {VERSION} adds 2 fields and removes 1 (v1.spec.workerGroupSpecs[].numOfHosts)" in clusters
+    assert f"the same as in KubeRay {VERSION}" in jobs
 
 
 def test_a_version_that_objects_are_stored_as_cannot_go(
@@ -128,7 +128,7 @@ def test_a_kind_that_only_another_version_has_is_left_alone(
 ) -> None:
     del wanted[JOBS]
     jobs = kuberay_crds.look(api, wanted)[-1]
-    assert jobs.said(VERSION) == f"rayjobs.ray.io: KubeRay {VERSION} has no such kind; it stays as it is"
+    assert jobs.said(VERSION) == f"rayjobs.ray.io: KubeRay {VERSION} has no such CRD; it stays unchanged"
     assert not jobs.is_in_the_way
 
 
@@ -137,7 +137,7 @@ def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
 ) -> None:
     kinds = kuberay_crds.look(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.NOBODY}
-    assert all(f"as in KubeRay {VERSION}; nobody's" in line for line in said(kinds))
+    assert all(f"the same as in KubeRay {VERSION}; without an owner" in line for line in said(kinds))
     with pytest.raises(AssertionError, match="invalid ownership metadata"):
         helm.install(replace(OURS, name="refused"))
 
@@ -156,5 +156,5 @@ def test_another_releases_kinds_are_named_with_it_and_never_adopted(
     helm.install(other)
     kinds = kuberay_crds.look(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
-    assert "another Helm release's (default/another)" in said(kinds)[CLUSTERS]
+    assert "owned by another Helm release (default/another)" in said(kinds)[CLUSTERS]
     helm.uninstall(other)

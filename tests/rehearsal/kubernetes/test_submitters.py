@@ -219,7 +219,7 @@ def test_name_in_use_is_one_message_and_nothing_is_submitted_twice(ann: Runs, ra
     ray.jobs["twice-1"].end("FAILED", 3)
     assert followed(ann, "twice")[0] == 3
     wait_until(lambda: ann.get("twice").finished, "the end of its Job")
-    with pytest.raises(RunError, match="--again goes on with it"):
+    with pytest.raises(RunError, match="resume it with --again"):
         ann.create(request("twice"), again=False)
     ann.create(request("twice"), again=True)
     wait_until(lambda: "twice-2" in ray.jobs, "the next attempt")

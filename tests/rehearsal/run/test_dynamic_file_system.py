@@ -53,7 +53,7 @@ def test_file_system_comes_with_its_claim_and_nothing_of_it_is_left(told: dict[s
     ending = told["Delete"].result()
     assert ending.code == 0, ending.output
     assert re.search(r"RayClusters ready", ending.output)
-    assert re.search(r"resources made by nobody\s+0", ending.output)
+    assert re.search(r"resources without an owner\s+0", ending.output)
     # Once for the environment, and once more after its ray stack was destroyed and deployed again.
     assert ending.driver == ["made", "deleted", "made", "deleted"]
 

@@ -98,7 +98,7 @@ def test_charts_that_cannot_be_fetched_are_named_with_the_way_around(user: User)
     code, shown = user.types(readme.FETCH, HTTPS_PROXY="http://127.0.0.1:1")
     assert code == 2
     assert_one_clear_message(
-        shown, r"error: .*: cannot fetch it from \S+ \(https://\S+\): .*; give a mirror with --mirror"
+        shown, r"error: .*: cannot fetch it from \S+ \(https://\S+\): .*\. Fix: give a mirror with --mirror"
     )
 
 

@@ -55,7 +55,7 @@ def test_all_control_plane_logs_go_to_a_declared_group_that_is_there_first(dev: 
     assert group in cluster["DependsOn"]
 
 
-def test_nobody_gets_in_without_an_access_entry(dev: Assembly) -> None:
+def test_nobody_has_access_without_an_access_entry(dev: Assembly) -> None:
     cluster = dev.templates["eks"].only("AWS::EKS::Cluster")
     assert cluster["AccessConfig"] == {
         "AuthenticationMode": "API",
@@ -144,7 +144,7 @@ def test_control_plane_and_kubectl_have_the_environments_version(changed: Assemb
     assert len(layers[0] - layers[1]) == 1
 
 
-def test_an_upgrade_takes_the_system_nodes_along(changed: Assembly, dev: Assembly, assembly: Assemblies) -> None:
+def test_an_upgrade_includes_the_system_nodes(changed: Assembly, dev: Assembly, assembly: Assemblies) -> None:
     """A node group without a stated version keeps the version with which it was created."""
     assert changed.environment.eks.version != dev.environment.eks.version
     for synthesised in (changed, dev, assembly("existing-eks")):

@@ -38,7 +38,7 @@ def kubectl_role(eks: Template) -> tuple[str, Resource]:
     return found
 
 
-def test_nothing_that_is_the_owners_is_declared(eks: Template) -> None:
+def test_no_resource_of_the_cluster_s_owner_is_declared(eks: Template) -> None:
     """CloudFormation would change a declared resource with the stack, and delete it with the stack."""
     for kind in ("Cluster", "Addon", "FargateProfile", "IdentityProviderConfig", "PodIdentityAssociation"):
         assert not eks.all(f"AWS::EKS::{kind}")
@@ -63,7 +63,9 @@ def test_kubectl_may_look_at_this_cluster_and_read_assets_only(eks: Template, ex
     ]
 
 
-def test_no_role_but_the_kubectl_functions_and_the_environments_gets_in(eks: Template, synthesised: Assembly) -> None:
+def test_only_the_kubectl_function_s_role_and_the_environment_s_roles_get_access(
+    eks: Template, synthesised: Assembly
+) -> None:
     """EKS and HyperPod create the access entries of nodes."""
     role, _ = kubectl_role(eks)
     access = synthesised.environment.access

@@ -66,7 +66,7 @@ def test_class_names_the_nodes_subnet_and_the_shared_security_group(dynamic: Ass
     assert needs(platform, id, release_id(platform, "aws-fsx-csi-driver"))
 
 
-def test_claim_goes_first_then_the_guard_waits_then_the_driver_goes(dynamic: Assembly) -> None:
+def test_claim_is_deleted_first_then_the_guard_waits_then_the_driver_is_deleted(dynamic: Assembly) -> None:
     ray = dynamic.templates["ray"]
     [guard] = ray.all(GUARD)
     claim = id_of(ray, "PersistentVolumeClaim", "fsx-claim")
@@ -86,7 +86,7 @@ def test_guard_looks_for_the_tag_that_the_driver_sets(dynamic: Assembly) -> None
     assert f'"extraTags":{{"{TAG}":"rayhp-small"}}' in release["Properties"]["Values"]
 
 
-def test_guards_function_only_looks(dynamic: Assembly) -> None:
+def test_guards_function_only_reads(dynamic: Assembly) -> None:
     ray = dynamic.templates["ray"]
     role_of = {
         function["Handler"]: function["Role"]["Fn::GetAtt"][0]
@@ -136,7 +136,7 @@ def test_driver_makes_file_systems_with_the_environments_tag_only(dynamic: Assem
     assert decide({"CSIVolumeName": "pvc-1"}) is Decision.IMPLICIT_DENY
 
 
-def test_driver_may_nothing_else(dynamic: Assembly) -> None:
+def test_driver_has_no_other_rights(dynamic: Assembly) -> None:
     actions = {
         action
         for statement in driver_policy(dynamic)["Statement"]

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aws_cdk import App, FileSystem, Stack
@@ -12,11 +11,10 @@ from aws_cdk import aws_s3 as s3
 from config import available
 from stacks.hyperpod.lifecycle_scripts import PROJECT, LifecycleScripts
 from stacks.hyperpod.provider import HANDLERS, pack_handlers
+from tests.synth.support.hyperpod_template import CLUSTER, UPLOAD, execution_role, policy_of
 from tests.synth.support.synthesis import Assemblies, Assembly, Template
 
-CLUSTER = "Custom::HyperPodCluster"
 TEARDOWN = "Custom::HyperPodClusterTeardown"
-UPLOAD = "Custom::CDKBucketDeployment"
 SCRIPTS = "lifecycle_scripts/eks"
 
 
@@ -28,18 +26,6 @@ def hyperpod(dev: Assembly) -> Template:
 def depends_on(template: Template, resource_type: str) -> set[str]:
     [resource] = template.all(resource_type).values()
     return set(resource["DependsOn"])
-
-
-def execution_role(template: Template) -> str:
-    [group, *_] = template.only(CLUSTER)["InstanceGroups"]
-    role: str = group["ExecutionRole"]["Fn::GetAtt"][0]
-    return role
-
-
-def policy_of(template: Template, role: str) -> list[dict[str, Any]]:
-    [policy] = [p for p in template.properties("AWS::IAM::Policy") if p["Roles"] == [{"Ref": role}]]
-    statements: list[dict[str, Any]] = policy["PolicyDocument"]["Statement"]
-    return statements
 
 
 def test_nodes_may_ask_hyperpod_for_the_interfaces_of_their_pods(hyperpod: Template, dev: Assembly) -> None:

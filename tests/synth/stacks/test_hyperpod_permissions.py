@@ -15,7 +15,9 @@ from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.services.iam.policies import Decision, Policy, evaluate
 from handlers.hyperpod_cluster import index
-from tests.handlers.framework import NO_RETRIES, STACK_ID, CloudFormation, DirectClient, Properties, Response, Stacks
+from tests.handlers.support.clients import NO_RETRIES, DirectClient, Stacks
+from tests.handlers.support.cloudformation import STACK_ID, CloudFormation
+from tests.handlers.support.framework import Properties, Response
 from tests.synth.support.synthesis import Assembly
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
@@ -159,7 +161,7 @@ def test_policy_is_what_the_calls_of_the_handler_need_and_no_more(
     assert actions(policy(dev, bench, handler)) == needed_by(handler)
 
 
-def test_policies_suffice_for_every_way_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
+def test_policies_suffice_for_every_path_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
     assert first_failure(dev, cloudformation, client=through_botocore) is None
 
 

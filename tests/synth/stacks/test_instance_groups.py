@@ -7,7 +7,7 @@ import pytest
 
 from config import Environment, load
 from config.model import Taint
-from tests.synth.stacks.test_hyperpod import CLUSTER, UPLOAD, execution_role, policy_of
+from tests.synth.support.hyperpod_template import CLUSTER, UPLOAD, execution_role, policy_of
 from tests.synth.support.synthesis import Assembly, synthesise
 
 TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
@@ -63,7 +63,7 @@ def test_keys_of_a_group_are_createclusters_fields(cluster: dict[str, Any]) -> N
     }
 
 
-def test_what_a_group_does_not_state_is_not_sent(cluster: dict[str, Any]) -> None:
+def test_unstated_keys_of_a_group_are_not_sent(cluster: dict[str, Any]) -> None:
     head, _ = cluster["InstanceGroups"]
     assert set(head) == {
         "InstanceGroupName",

@@ -31,7 +31,7 @@ def test_helm_waits_for_the_operator_but_not_for_the_drivers_pod_on_every_node(p
     assert waits == {"aws-fsx-csi-driver": False, "kuberay-crds": True, "kuberay-operator": True}
 
 
-def test_operator_comes_into_a_namespace_that_is_guarded_before_it(platform: Template) -> None:
+def test_operator_s_namespace_has_its_policies_before_the_operator(platform: Template) -> None:
     release = release_id(platform, "kuberay-operator")
     [policies] = [
         id
@@ -42,7 +42,7 @@ def test_operator_comes_into_a_namespace_that_is_guarded_before_it(platform: Tem
     assert needs(platform, policies, id_of(platform, "Namespace", "kuberay"))
 
 
-def test_kuberays_kinds_come_before_its_operator_and_go_after_it(platform: Template) -> None:
+def test_kuberays_kinds_are_created_before_its_operator_and_deleted_after_it(platform: Template) -> None:
     """They have a release of their own, because Helm neither upgrades nor removes a chart's `crds/`."""
     crds, operator = release_id(platform, "kuberay-crds"), release_id(platform, "kuberay-operator")
     assert needs(platform, operator, crds)

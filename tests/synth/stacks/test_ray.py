@@ -45,7 +45,7 @@ def statements_of(role: Object) -> list[Object]:
     return [statement for policy in role["Policies"] for statement in policy["PolicyDocument"]["Statement"]]
 
 
-def test_ray_cluster_comes_after_its_volume_account_policies_and_namespace(ray: Template) -> None:
+def test_ray_cluster_is_created_after_its_volume_account_policies_and_namespace(ray: Template) -> None:
     cluster = id_of(ray, "RayCluster", "rayml")
     for kind, name in (
         ("PersistentVolumeClaim", "fsx-claim"),
@@ -68,7 +68,7 @@ def test_reaper_frees_the_claim_of_stuck_pods_while_the_volume_goes(ray: Templat
     assert needs(ray, reaper, id_of(ray, "Namespace", "ray"))
 
 
-def test_code_of_the_controllers_is_there_before_their_pods_and_in_no_template(ray: Template, dev: Assembly) -> None:
+def test_code_of_the_controllers_exists_before_their_pods_and_is_in_no_template(ray: Template, dev: Assembly) -> None:
     """The code is a release, of which the template has only the asset's hash."""
     code = release_id(ray, controller_code.RELEASE)
     assert ray.body["Resources"][code]["Properties"]["Namespace"] == "kuberay"
@@ -89,7 +89,7 @@ def test_an_update_prunes_nothing_of_the_supervisor(ray: Template) -> None:
     assert "PruneLabel" in ray.body["Resources"][id_of(ray, "Deployment", REAPER)]["Properties"]
 
 
-def test_ray_stack_comes_after_the_operator_and_goes_before_it(dev: Assembly) -> None:
+def test_ray_stack_is_created_after_the_operator_and_deleted_before_it(dev: Assembly) -> None:
     artifact = dev.manifest["artifacts"][naming.stack(dev.environment, "ray")]
     assert naming.stack(dev.environment, "platform") in artifact["dependencies"]
 
@@ -183,7 +183,7 @@ def test_image_build_has_its_account_first(ray: Template) -> None:
     assert needs(ray, job, id_of(ray, "ServiceAccount", "image-builder"))
 
 
-def test_root_owns_a_directory_of_the_volume_once_both_are_there(ray: Template) -> None:
+def test_directory_s_owner_is_changed_once_volume_and_namespace_exist(ray: Template) -> None:
     job, item = job_in(ray, "ray-volume")
     assert item["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 0
     for kind, name in (
@@ -205,7 +205,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return synthesise(environment.model_copy(update={"ray": ray, "image": image}), tmp_path_factory.mktemp("given"))
 
 
-def test_an_image_that_exists_needs_no_repository_builder_or_namespace(given: Assembly) -> None:
+def test_an_existing_image_needs_no_repository_builder_or_namespace(given: Assembly) -> None:
     assert given.templates["storage"].all("AWS::ECR::Repository") == {}
     found = [item for items in objects(given.templates["ray"]).values() for item in items]
     assert not any(item["metadata"].get("namespace") == "image-build" for item in found)

@@ -72,7 +72,7 @@ def test_buckets_are_private_encrypted_versioned_and_tls_only(assembly: Assembli
     assert closed == set(buckets)
 
 
-def test_superseded_versions_go_after_a_month_and_pruned_checkpoints_after_a_day(dev: Assembly) -> None:
+def test_superseded_versions_expire_after_a_month_and_pruned_checkpoints_after_a_day(dev: Assembly) -> None:
     buckets = {bucket["BucketName"]: bucket for bucket in dev.templates["storage"].properties("AWS::S3::Bucket")}
     kept = {
         name: {

@@ -46,7 +46,7 @@ def fits(kind: InstanceType, threads: int) -> None:
     assert (pod.accelerators, pod.efa) == (kind.accelerators, kind.efa)
 
 
-def test_one_thread_per_core_halves_the_cpus_and_leaves_what_was_seen_on_aws() -> None:
+def test_one_thread_per_core_halves_the_cpus_and_leaves_what_a_live_node_showed() -> None:
     """A live cluster reported 1,930 m on an ml.m5.xlarge with one thread per core."""
     assert allocatable(catalogue()["ml.m5.xlarge"], 1).cpu_millis == 1930
 
@@ -58,7 +58,7 @@ def test_two_threads_per_core_offer_all_vcpus() -> None:
     assert 191_000 < two < 192_000
 
 
-def test_memory_is_never_promised_that_nodes_were_seen_without() -> None:
+def test_promised_memory_never_exceeds_what_nodes_showed() -> None:
     """EKS showed 1,146,004,920 KiB on a p4de whose kubelet had reserved memory for 737 pods, not for HyperPod's 49."""
     kind = catalogue()["ml.p4de.24xlarge"]
     seen = 1_146_004_920 // 1024 + 11 * (737 - kind.pod_cap)

@@ -86,7 +86,7 @@ def test_hyperpod_s_api_takes_every_type_of_the_catalogue() -> None:
     assert catalogue().keys() <= HYPERPOD_TYPES
 
 
-def test_types_of_hyperpod_s_api_that_are_missing_are_those_that_the_file_says_are_left_out() -> None:
+def test_types_of_hyperpod_s_api_missing_from_the_catalogue_are_listed_as_left_out() -> None:
     missing = HYPERPOD_TYPES - catalogue().keys()
     assert {name for name in missing if not LEFT_OUT.fullmatch(name)} == set()
     assert {name for name in catalogue() if LEFT_OUT.fullmatch(name)} == set()
@@ -97,7 +97,7 @@ def test_every_type_says_where_its_figures_come_from() -> None:
 
 
 @pytest.mark.parametrize("file", [CATALOGUE_FILE, costs.PRICES_FILE], ids=lambda file: file.name)
-def test_tables_are_yaml_without_a_key_given_twice(file: Any) -> None:
+def test_tables_have_no_duplicate_keys(file: Any) -> None:
     assert YAML(typ="safe").load(file) == read_table(file)
 
 
@@ -105,7 +105,7 @@ def test_prices_are_of_types_that_the_catalogue_knows() -> None:
     assert {name for name in costs.prices()["instances"] if name.startswith("ml.")} <= catalogue().keys()
 
 
-def test_an_environment_s_own_figures_go_before_the_catalogue_s() -> None:
+def test_an_environment_s_own_figures_override_the_catalogue_s() -> None:
     own = InstanceTypeFacts(**FACTS)
     unknown, known = instance_type("ml.c8g.xlarge", own), instance_type("ml.p5.48xlarge", own)
     assert unknown
@@ -131,7 +131,7 @@ def test_an_environment_s_own_figures_go_before_the_catalogue_s() -> None:
         ({"gpus": 8}, "Extra inputs are not permitted"),
     ],
 )
-def test_figures_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_impossible_figures_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(message)):
         InstanceTypeFacts(**FACTS | wrong)
 

@@ -29,7 +29,7 @@ def test_an_instance_type_without_a_price_is_shown_as_such() -> None:
     assert [line.usd_per_hour for line in lines if line.what.startswith("system nodes")] == [None]
 
 
-def test_file_system_counts_whoever_makes_it_unless_it_exists_without_the_environment() -> None:
+def test_file_system_is_priced_unless_it_is_an_existing_one() -> None:
     environment = config.load("small")
 
     def lines(**fsx: Any) -> dict[str, float | None]:

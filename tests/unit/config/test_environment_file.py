@@ -68,7 +68,7 @@ def test_a_kubernetes_version_that_hyperpod_refuses_is_refused(dev: Any) -> None
     )
 
 
-def test_all_findings_come_at_once(dev: Any) -> None:
+def test_all_findings_are_reported_at_once(dev: Any) -> None:
     del dev.document["region"]
     dev.document["fsx"]["capacity_gib"] = 1300
     dev.document["network"]["zones"] = ["us-west-2a", "usw2-az1"]
@@ -144,7 +144,7 @@ def test_an_environment_cannot_be_changed_after_it_was_read() -> None:
         environment.region = "eu-west-1"  # type: ignore[misc]  # mypy refuses it as well
 
 
-def test_no_such_file_lists_the_environments_there_are() -> None:
+def test_a_missing_file_lists_the_existing_environments() -> None:
     with pytest.raises(ConfigError, match=f"there is no such file. Allowed: {config.allowed_names()}. Fix: "):
         load("staging")
 

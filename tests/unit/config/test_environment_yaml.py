@@ -41,9 +41,7 @@ def refusal(directory: Path, content: str | bytes) -> list[str]:
         ("012345678901", "it is octal to some readers of YAML", "write the number without leading zeros, or "),
     ],
 )
-def test_a_value_that_readers_take_differently_is_refused_with_its_line_and_key(
-    tmp_path: Path, value: str, reason: str, fix: str
-) -> None:
+def test_an_ambiguous_value_is_refused_with_its_line_and_key(tmp_path: Path, value: str, reason: str, fix: str) -> None:
     [said] = refusal(tmp_path, f"project: a\nregion: {value}\n")
     allowed = "values that every reader of YAML reads alike"
     end = f"Allowed: {allowed}. Fix: {fix}put it in quotes where text is meant."
@@ -80,7 +78,9 @@ def test_a_value_that_readers_take_differently_is_refused_with_its_line_and_key(
         ("a" * (MAX_BYTES + 1), "a file of 262,145 bytes is invalid: no environment needs so many"),
     ],
 )
-def test_what_is_no_plain_document_is_refused_with_its_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+def test_anything_but_one_plain_document_is_refused_with_its_line(
+    tmp_path: Path, content: str | bytes, message: str
+) -> None:
     said = refusal(tmp_path, content)
     assert said[0].startswith(message)
 
@@ -107,7 +107,7 @@ def test_merge_keys_are_refused(tmp_path: Path) -> None:
     assert [line.split(" ")[0] for line in said] == ["1", "3", "3"]
 
 
-def test_all_such_faults_come_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_the_yaml_are_reported_at_once(tmp_path: Path) -> None:
     said = refusal(tmp_path, "a: no\nb: 010\nb: c\n")
     assert [line.split(" ")[0] for line in said] == ["1", "2", "3"]
 
@@ -178,7 +178,7 @@ def test_plain_values_are_read_as_they_are(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_value_of_a_wrong_kind_says_what_to_write(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+def test_the_finding_of_a_wrong_type_says_what_to_write(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     text = DEV.replace("region: us-west-2\n", "region: us-west-2\nprotect: true\n")
     assert change[0] in text
     said = refusal(tmp_path, text.replace(*change))

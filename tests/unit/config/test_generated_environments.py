@@ -95,7 +95,7 @@ def test_any_file_at_all_is_refused_with_findings(content: str | bytes, director
 
 @given(document=valid_environments())
 @settings(parent=SETTINGS, max_examples=SETTINGS.max_examples // 2)
-def test_yaml_as_a_library_writes_it_is_read_back_alike(document: Any, directory: Path) -> None:
+def test_yaml_that_a_library_wrote_is_read_back_unchanged(document: Any, directory: Path) -> None:
     yaml = YAML()
     yaml.width = 10_000
     file = directory / "written.yaml"

@@ -58,17 +58,17 @@ def verdict(pod: Object, node: Object | None) -> Verdict:
         (DOOMED_AND_SILENT, GRACE + 5, Action.FORCE),
     ],
 )
-def test_what_becomes_of_a_pod(node: Object | None, asked: float | None, action: Action) -> None:
+def test_each_pod_gets_its_verdict(node: Object | None, asked: float | None, action: Action) -> None:
     assert verdict(a_pod(asked=asked), node).action is action
 
 
-def test_lost_nodes_are_told_apart_in_words_and_a_stale_pod_is_said_to_be_possible() -> None:
+def test_reasons_distinguish_lost_nodes_and_mention_that_a_pod_may_still_run() -> None:
     said = [verdict(a_pod(asked=40), node).reason for node in (GONE, SILENT, DOOMED)]
     assert len(set(said)) == 3
     assert "may still run" in said[1]
 
 
-def test_supervisor_of_a_job_is_freed_as_a_ray_pod_is_and_anybody_elses_pod_is_not() -> None:
+def test_job_supervisor_is_handled_like_a_ray_pod_and_other_pods_are_left_alone() -> None:
     supervisor = {"app.kubernetes.io/name": "job-supervisor", "ray-on-hyperpod/submitter": "true"}
     assert verdict(a_pod(asked=60, labels=supervisor), SILENT).action is Action.FORCE
     for labels_ in ({}, {"app": "database"}):
@@ -80,7 +80,7 @@ def test_pod_without_a_node_is_kept() -> None:
     assert verdict(a_pod(node=None), GONE).action is Action.KEEP
 
 
-def test_pod_that_a_finalizer_holds_is_not_force_deleted_again_and_again() -> None:
+def test_pod_with_a_finalizer_is_force_deleted_only_once() -> None:
     held = a_pod(asked=60, grace=0)
     assert Pod.of(held).deletion is not None
     assert (verdict(held, SILENT).action, verdict(held, GONE).action) == (Action.KEEP, Action.KEEP)
@@ -139,7 +139,7 @@ def test_node_that_has_not_reported_yet_is_not_lost() -> None:
     cordoned=st.booleans(),
     tolerated=st.floats(0, 600),
 )
-def test_never_a_word_against_a_pod_on_a_healthy_node(
+def test_no_pod_on_a_healthy_node_is_ever_deleted(
     *, asked: float | None, grace: float, since: float, health: str | None, cordoned: bool, tolerated: float
 ) -> None:
     node = a_node(since=since, health=health)

@@ -57,7 +57,7 @@ def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[st
         (failed(2, output=WORKER_DIED), CODE, 2),
     ],
 )
-def test_what_follows_an_ending(ending: Ending, cause: Cause, exit_code: int | None) -> None:
+def test_each_ending_has_its_cause_and_exit_code(ending: Ending, cause: Cause, exit_code: int | None) -> None:
     decided = verdict(ending)
     assert (decided.cause, decided.exit_code) == (cause, exit_code)
 
@@ -68,25 +68,25 @@ def test_failure_after_a_lost_pod_is_the_infrastructures_and_names_it() -> None:
     assert LOST_WORKER[0] in decided.reason
 
 
-def test_bug_that_came_further_is_tried_again_and_the_second_time_at_the_same_place_is_the_last() -> None:
+def test_bug_after_progress_is_retried_and_a_second_one_without_progress_is_final() -> None:
     first = verdict(Ending("FAILED", 1, ENTRY_POINT, TRACEBACK, progressed=True))
     assert (first.cause, first.again) == (CODE, True)
     second = verdict(Ending("FAILED", 1, ENTRY_POINT, TRACEBACK), attempts=2, stalled=first.stalled)
     assert second.exit_code == 1
 
 
-def test_progress_begins_the_count_of_stalled_failures_anew() -> None:
+def test_progress_resets_the_count_of_stalled_failures() -> None:
     assert verdict(Ending(LOST, progressed=True), stalled=4).stalled == 1
     assert verdict(Ending(LOST), stalled=3).again
     assert verdict(Ending(LOST), stalled=4).exit_code == 1
 
 
-def test_run_that_always_comes_further_ends_with_its_attempts() -> None:
+def test_run_that_always_makes_progress_ends_after_its_last_attempt() -> None:
     assert verdict(Ending(LOST, progressed=True), attempts=99).again
     assert verdict(Ending(LOST, progressed=True), attempts=100).exit_code == 1
 
 
-def test_the_pause_grows_and_begins_short_enough_for_a_head_that_is_back() -> None:
+def test_the_pause_grows_and_starts_short_enough_for_a_head_that_is_back() -> None:
     pauses = [decide(Ending(LOST), attempts=1, stalled=n, limits=Limits(99, 99)).delay for n in range(10)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (2, 300)

@@ -51,11 +51,11 @@ def test_bug_in_the_code_ends_with_the_jobs_exit_code_and_no_second_attempt(run:
     submitted(ray, "train-1").end("FAILED", 3, "Job entrypoint command failed with exit code 3")
     assert run.exit_code() == 3
     assert ray.submissions == ["train-1"]
-    assert "came no further" in run.state["reason"]
+    assert "it made no progress" in run.state["reason"]
 
 
 @pytest.mark.parametrize(("of_the_job", "noted"), [(-9, 137), (75, 75)])
-def test_exit_code_that_would_start_another_supervisor_is_noted_and_the_run_is_over(
+def test_exit_code_that_would_restart_the_supervisor_is_recorded_and_the_run_ends_with_1(
     run: Supervised, ray: FakeRay, of_the_job: int, noted: int
 ) -> None:
     run.start()
@@ -93,7 +93,7 @@ def test_working_directory_comes_to_the_head_again_with_each_attempt(
     assert job.request["runtime_env"]["working_dir"] == f"gcs://{package.name}"
 
 
-def test_head_that_is_away_for_a_while_and_comes_back_with_its_job_is_waited_for(run: Supervised, ray: FakeRay) -> None:
+def test_head_that_is_briefly_unreachable_is_waited_for(run: Supervised, ray: FakeRay) -> None:
     run.start()
     job = submitted(ray, "train-1")
     job.output = "before\n"
@@ -121,7 +121,7 @@ def test_killed_supervisor_is_succeeded_by_one_that_submits_nothing(run: Supervi
     assert ray.submissions == ["train-1"]
 
 
-def test_attempt_that_was_lost_while_nobody_looked_is_followed_by_another_and_not_by_itself(
+def test_attempt_that_was_lost_without_a_supervisor_is_followed_by_the_next_attempt(
     run: Supervised, ray: FakeRay
 ) -> None:
     run.start()
@@ -145,7 +145,7 @@ def test_two_supervisors_submit_once(run: Supervised, ray: FakeRay) -> None:
     assert ray.submissions == ["train-1"]
 
 
-def test_supervisor_that_lost_its_lease_goes(run: Supervised, ray: FakeRay) -> None:
+def test_supervisor_that_lost_its_lease_exits(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1")
     lease = run.kubernetes.collections[LEASES]["train"]
@@ -175,7 +175,7 @@ def test_supervisor_that_cannot_renew_its_lease_ends_no_attempt_of_its_successor
     assert (ray.submissions, ray.stops) == (["train-1"], [])
 
 
-def test_attempt_of_before_that_still_runs_is_ended_before_the_next(run: Supervised, ray: FakeRay) -> None:
+def test_earlier_attempt_that_still_runs_is_stopped_before_the_next(run: Supervised, ray: FakeRay) -> None:
     metadata = {"run": "train", "attempt": "1", "supervisor": "job-1"}
     ray.jobs["train-1"] = FakeJob({"entrypoint": "x", "metadata": metadata})
     run.start("--first-attempt=2")
@@ -184,7 +184,7 @@ def test_attempt_of_before_that_still_runs_is_ended_before_the_next(run: Supervi
     assert ray.stops == ["train-1"]
 
 
-def test_job_of_this_run_that_another_submitted_is_refused_before_anything_is_ended(
+def test_job_of_this_run_from_another_submitter_is_refused_before_anything_is_stopped(
     run: Supervised, ray: FakeRay
 ) -> None:
     for attempt, supervisor in (("1", "job-1"), ("3", "job-0")):
@@ -195,14 +195,14 @@ def test_job_of_this_run_that_another_submitted_is_refused_before_anything_is_en
     assert (ray.submissions, ray.stops) == ([], [])
 
 
-def test_supervisor_that_is_asked_to_end_leaves_the_job_and_the_lease(run: Supervised, ray: FakeRay) -> None:
+def test_terminated_supervisor_leaves_the_job_running_and_releases_the_lease(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1")
     assert run.kill(signal.SIGTERM) == 75
     assert (ray.stops, run.kubernetes.collections[LEASES]["train"]["spec"]["holderIdentity"]) == ([], "")
 
 
-def test_deleted_job_takes_the_run_with_it(run: Supervised, ray: FakeRay) -> None:
+def test_deleting_the_job_stops_the_run(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1")
     del run.kubernetes.collections[JOBS]["train"]
@@ -210,7 +210,7 @@ def test_deleted_job_takes_the_run_with_it(run: Supervised, ray: FakeRay) -> Non
     assert ray.stops == ["train-1"]
 
 
-def test_deleted_job_takes_the_run_with_it_though_its_lease_goes_before_the_pod_is_asked_to_end(
+def test_deleting_the_job_stops_the_run_even_if_the_lease_is_deleted_before_the_pod(
     run: Supervised, ray: FakeRay
 ) -> None:
     run.start()
@@ -221,7 +221,7 @@ def test_deleted_job_takes_the_run_with_it_though_its_lease_goes_before_the_pod_
     assert ray.stops == ["train-1"]
 
 
-def test_run_that_is_told_to_stop_ends_in_ray_and_is_not_tried_again(run: Supervised, ray: FakeRay) -> None:
+def test_stopped_run_ends_in_ray_and_is_not_retried(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1")
     run.stop()
@@ -229,7 +229,7 @@ def test_run_that_is_told_to_stop_ends_in_ray_and_is_not_tried_again(run: Superv
     assert (ray.stops, ray.submissions, run.state["phase"]) == (["train-1"], ["train-1"], "stopped")
 
 
-def test_run_that_is_told_to_stop_while_there_is_no_head_ends(run: Supervised, ray: FakeRay) -> None:
+def test_run_that_is_stopped_without_a_head_ends(run: Supervised, ray: FakeRay) -> None:
     run.head(None)
     run.start()
     wait_until(lambda: run.state.get("phase") == "waiting for the head", "its phase")
@@ -238,7 +238,7 @@ def test_run_that_is_told_to_stop_while_there_is_no_head_ends(run: Supervised, r
     assert ray.submissions == []
 
 
-def test_failure_after_a_lost_worker_is_tried_again(run: Supervised, ray: FakeRay) -> None:
+def test_failure_after_a_lost_worker_is_retried(run: Supervised, ray: FakeRay) -> None:
     run.pod("rayml-worker", "worker", "w-1")
     run.start()
     job = submitted(ray, "train-1")
@@ -250,13 +250,13 @@ def test_failure_after_a_lost_worker_is_tried_again(run: Supervised, ray: FakeRa
     assert "rayml-worker" in run.said("ended")[0]["reason"]
 
 
-def test_head_that_always_fails_is_given_up_after_so_many_without_progress(run: Supervised, ray: FakeRay) -> None:
+def test_run_ends_after_its_limit_of_failures_without_progress(run: Supervised, ray: FakeRay) -> None:
     run.start("--max-stalled=2")
     for number in (1, 2):
         submitted(ray, f"train-{number}").end("FAILED", None, "Unexpected error occurred: the actor died")
     assert run.exit_code() == 1
     assert ray.submissions == ["train-1", "train-2"]
-    assert "2 in a row without progress" in run.state["reason"]
+    assert "2 failures in a row without progress" in run.state["reason"]
 
 
 def test_name_that_somebody_else_uses_is_refused_and_nothing_submitted(run: Supervised, ray: FakeRay) -> None:
@@ -265,7 +265,7 @@ def test_name_that_somebody_else_uses_is_refused_and_nothing_submitted(run: Supe
     run.start()
     assert run.exit_code() == 2
     assert (ray.submissions, ray.stops) == ([], [])
-    assert "take another name" in run.state["reason"]
+    assert "choose another name" in run.state["reason"]
 
 
 def test_request_that_ray_refuses_ends_the_run_with_its_words(run: Supervised, ray: FakeRay) -> None:
@@ -284,7 +284,7 @@ def test_head_that_is_too_young_to_take_a_job_is_waited_for(run: Supervised, ray
     assert run.exit_code() == 0
 
 
-def test_run_that_is_over_is_not_begun_again(run: Supervised, ray: FakeRay) -> None:
+def test_finished_run_is_not_started_again(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1").end("FAILED", 3)
     assert run.exit_code() == 3
@@ -293,7 +293,7 @@ def test_run_that_is_over_is_not_begun_again(run: Supervised, ray: FakeRay) -> N
     assert ray.submissions == ["train-1"]
 
 
-def test_run_that_is_gone_on_with_counts_its_attempts_on(run: Supervised, ray: FakeRay) -> None:
+def test_resumed_run_continues_its_count_of_attempts(run: Supervised, ray: FakeRay) -> None:
     run.start("--first-attempt=5")
     submitted(ray, "train-5").end("SUCCEEDED", 0)
     assert run.exit_code() == 0

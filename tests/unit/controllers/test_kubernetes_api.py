@@ -49,7 +49,7 @@ def test_list_comes_in_pages(kubernetes: FakeKubernetes, mirror: Mirror[str]) ->
     assert all("labelSelector=l" in path and "limit=250" in path for path in lists)
 
 
-def test_events_follow_the_list_and_a_closed_watch_goes_on_where_it_ended(
+def test_events_follow_the_list_and_a_closed_watch_resumes(
     kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
 ) -> None:
     kubernetes.put(PODS, a_pod(name="old"))
@@ -70,7 +70,7 @@ def test_events_follow_the_list_and_a_closed_watch_goes_on_where_it_ended(
     assert errors == []
 
 
-def test_version_that_is_too_old_is_listed_anew(
+def test_version_that_is_too_old_is_listed_again(
     kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
 ) -> None:
     mirror.start()
@@ -81,7 +81,7 @@ def test_version_that_is_too_old_is_listed_anew(
     assert [error.status for error in errors] == [410]
 
 
-def test_watch_that_is_refused_is_tried_again_without_a_list(
+def test_refused_watch_is_retried_without_a_list(
     kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
 ) -> None:
     kubernetes.refuse[f"WATCH {PODS}"] = (429, "too many requests")
@@ -114,7 +114,7 @@ def test_every_request_carries_the_token_of_that_moment(kubernetes: FakeKubernet
     assert kubernetes.tokens == ["Bearer first", "Bearer second"]
 
 
-def test_server_with_another_authority_is_not_talked_to(kubernetes: FakeKubernetes) -> None:
+def test_server_with_another_authority_gets_no_request(kubernetes: FakeKubernetes) -> None:
     (kubernetes.cluster.account / "ca.crt").unlink()
     with pytest.raises(ApiError) as caught:
         Api(kubernetes.cluster).get(NODES)
@@ -122,7 +122,7 @@ def test_server_with_another_authority_is_not_talked_to(kubernetes: FakeKubernet
     assert kubernetes.requests == []
 
 
-def test_server_that_is_not_there_is_no_answer(kubernetes: FakeKubernetes) -> None:
+def test_absent_server_is_reported_as_no_answer(kubernetes: FakeKubernetes) -> None:
     nowhere = ApiServer("localhost", 1, kubernetes.cluster.account)
     with pytest.raises(ApiError, match="refused") as caught:
         Api(nowhere).get(NODES)

@@ -90,7 +90,7 @@ def test_stuck_pod_is_force_deleted_as_it_was_seen_and_nothing_else(
     assert (said["pod"], said["node"]) == ("rayml-worker", NODE)
 
 
-def test_deletion_is_told_on_the_pod_and_on_its_ray_cluster(start: Start, stuck: FakeKubernetes) -> None:
+def test_deletion_is_recorded_on_the_pod_and_on_its_ray_cluster(start: Start, stuck: FakeKubernetes) -> None:
     start().look()
     on_pod, on_cluster = stuck.asked("POST", EVENTS)
     assert on_pod["involvedObject"] == {
@@ -114,7 +114,7 @@ def test_pod_on_a_labelled_node_is_deleted_with_its_own_grace_period(start: Star
     assert {event["reason"] for event in kubernetes.asked("POST", EVENTS)} == {"MovedOffUnhealthyNode"}
 
 
-def test_two_replicas_delete_once_and_tell_once(start: Start, stuck: FakeKubernetes) -> None:
+def test_two_replicas_delete_once_and_record_once(start: Start, stuck: FakeKubernetes) -> None:
     both = [start(metrics=Metrics()), start(metrics=Metrics())]
     for _ in range(2):
         with ThreadPoolExecutor(2) as pool:
@@ -141,7 +141,7 @@ def test_another_pod_of_the_same_name_is_left_alone(start: Start, stuck: FakeKub
 
 
 @pytest.mark.parametrize("status", [404, 409])
-def test_pod_that_went_or_changed_meanwhile_is_no_error(
+def test_pod_that_is_gone_or_changed_meanwhile_is_no_error(
     start: Start, stuck: FakeKubernetes, metrics: Metrics, status: int
 ) -> None:
     stuck.refuse[f"DELETE {POD}"] = (status, "meanwhile")
@@ -167,14 +167,14 @@ def test_refused_deletion_is_counted_and_not_repeated_at_once(
     assert len(stuck.asked("DELETE", PODS)) == 2
 
 
-def test_deletion_stands_without_its_events(start: Start, stuck: FakeKubernetes, metrics: Metrics) -> None:
+def test_deletion_succeeds_without_its_events(start: Start, stuck: FakeKubernetes, metrics: Metrics) -> None:
     stuck.refuse[f"POST {EVENTS}"] = (403, "forbidden")
     start().look()
     assert value(metrics, 'ray_reaper_deletions_total{action="force-delete"}') == 1
     assert value(metrics, 'ray_reaper_errors_total{operation="event"}') == 2
 
 
-def test_pod_that_a_job_counts_is_said_to_have_failed_of_its_node_first(start: Start, stuck: FakeKubernetes) -> None:
+def test_pod_of_a_job_is_marked_as_failed_because_of_its_node_first(start: Start, stuck: FakeKubernetes) -> None:
     """A Job with a podFailurePolicy keeps its finalizer on a deleted pod until the pod has a final phase."""
     supervisor = a_pod(name="train", asked=20, labels={"ray-on-hyperpod/submitter": "true"})
     supervisor["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
@@ -193,7 +193,7 @@ def test_pod_that_a_job_counts_is_said_to_have_failed_of_its_node_first(start: S
     assert stuck.asked("PUT", POD) == [], "no Job counts Ray's pods, so their status stays"
 
 
-def test_dry_run_changes_nothing_and_says_it_once(
+def test_dry_run_changes_nothing_and_reports_once(
     start: Start, stuck: FakeKubernetes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reaper = start(dry_run=True)
@@ -252,13 +252,13 @@ def page(metrics: Metrics) -> Iterator[Callable[[str], tuple[int, str]]]:
     server.server_close()
 
 
-def test_probes_tell_what_is_wrong(page: Callable[[str], tuple[int, str]]) -> None:
+def test_probes_report_what_is_wrong(page: Callable[[str], tuple[int, str]]) -> None:
     assert page("/healthz") == (200, "ok")
     assert page("/readyz") == (503, "not yet")
     assert page("/other")[0] == 404
 
 
-def test_metrics_are_there_before_anything_happened(
+def test_metrics_exist_before_anything_happened(
     page: Callable[[str], tuple[int, str]], start: Start, kubernetes: FakeKubernetes
 ) -> None:
     start()
@@ -268,7 +268,7 @@ def test_metrics_are_there_before_anything_happened(
     assert "# TYPE ray_reaper_stuck_pods gauge" in text
 
 
-def test_reaper_whose_look_hangs_is_to_be_restarted_and_a_deaf_one_is_not_ready(
+def test_reaper_whose_check_hangs_is_not_live_and_one_without_watch_answers_is_not_ready(
     start: Start, now: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reaper = start()

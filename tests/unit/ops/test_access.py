@@ -28,8 +28,8 @@ def refusal(*arguments: str) -> str:
     [
         (
             lambda apis: setattr(apis, "account", "999999999999"),
-            "the AWS credentials are of account 999999999999 (arn:aws:iam::999999999999:role/Someone); "
-            "environment dev is in 111122223333",
+            "the AWS credentials belong to account 999999999999 (arn:aws:iam::999999999999:role/Someone), but "
+            "environment dev is in 111122223333. Fix: log in to that account, or set AWS_PROFILE",
         ),
         (
             lambda apis: apis.aws.update(
@@ -62,13 +62,13 @@ def refusal(*arguments: str) -> str:
         ),
         (
             lambda apis: apis.refuse(401, "Unauthorized"),
-            "the Kubernetes API does not know you (401): your IAM role must be under access.admins of the "
-            "environment, and the eks stack deployed since",
+            "the Kubernetes API does not recognise your IAM role (401): list it under access.admins of the "
+            "environment, then deploy the eks stack",
         ),
         (
             lambda apis: apis.refuse(403, 'nodes is forbidden: User "someone" cannot list resource "nodes"'),
             'the Kubernetes API refuses this (403): nodes is forbidden: User "someone" cannot list resource "nodes"; '
-            "your IAM role must be under access.admins of the environment",
+            "list your IAM role under access.admins of the environment, then deploy the eks stack",
         ),
         (
             lambda apis: apis.refuse(500, "etcdserver: leader changed"),
@@ -77,14 +77,14 @@ def refusal(*arguments: str) -> str:
     ],
     ids=["other account", "expired", "no EKS cluster", "EKS creating", "denied", "401", "403", "500"],
 )
-def test_what_keeps_one_from_looking_is_said(apis: Apis, broken: Break, message: str) -> None:
+def test_each_obstacle_to_reading_is_reported(apis: Apis, broken: Break, message: str) -> None:
     broken(apis)
     assert refusal("status", "--env", "dev") == message
 
 
-def test_a_wait_does_not_go_on_without_access(apis: Apis) -> None:
+def test_a_wait_ends_without_access(apis: Apis) -> None:
     apis.refuse(401, "Unauthorized")
-    assert "the Kubernetes API does not know you (401)" in refusal("wait", "--env", "dev")
+    assert "the Kubernetes API does not recognise your IAM role (401)" in refusal("wait", "--env", "dev")
 
 
 def test_without_credentials_it_says_so(no_aws: pytest.MonkeyPatch) -> None:
@@ -110,10 +110,10 @@ def test_a_kubernetes_endpoint_that_does_not_answer_leads_to_the_allow_list(apis
     message = refusal("status", "--env", "dev")
     assert message.startswith("the Kubernetes API does not answer (")
     assert "Connection refused" in message
-    assert message.endswith("is your address in the VPC, or in eks.public_access_cidrs of the environment?")
+    assert message.endswith("connect from the VPC, or add your address to eks.public_access_cidrs of the environment")
 
 
-def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_throttled_call_is_retried(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     ready = apis.aws["DescribeCluster"]
     throttled = aws_error("ThrottlingException", "Rate exceeded")
@@ -126,5 +126,5 @@ def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.M
     apis.aws["DescribeCluster"] = [ready, throttled, throttled, throttled, ready]
     result = CliRunner().invoke(app, ["wait", "--env", "dev"])
     assert result.exit_code == 0, result.output
-    expected = "no answer, trying again: AWS refuses DescribeCluster (ThrottlingException): Rate exceeded"
+    expected = "no answer, retrying: AWS refuses DescribeCluster (ThrottlingException): Rate exceeded"
     assert expected in result.stdout.splitlines()

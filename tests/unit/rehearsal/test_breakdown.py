@@ -54,7 +54,7 @@ def test_each_part_is_given_its_time_and_together_they_are_the_whole() -> None:
     assert list(found) == list(PARTS)
 
 
-def test_what_goes_on_side_by_side_is_counted_once() -> None:
+def test_parallel_work_is_counted_once() -> None:
     found = breakdown((0.0, 10.0), Spans(), [invoked(4.0, 3.0), invoked(5.0, 3.0), invoked(9.0, 2.0)])
     assert found[FUNCTIONS] == pytest.approx(4.0 + 2.0)
     assert sum(found.values()) == pytest.approx(10.0)

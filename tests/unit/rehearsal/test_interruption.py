@@ -38,5 +38,5 @@ def test_an_interruption_during_a_fork_arrives_after_it(number: signal.Signals) 
     assert exit_code(number, kept=True, seconds=PATIENCE) == 130
 
 
-def test_python_itself_would_lose_it() -> None:
+def test_python_alone_would_lose_the_interruption() -> None:
     assert exit_code(signal.SIGTERM, kept=False, seconds=0) == 0

@@ -29,7 +29,7 @@ def test_at_a_terminal_a_running_step_shows_its_time_and_its_last_line(monkeypat
         wait_until(lambda: re.search(shown, screen.getvalue()), "the step's time")
 
 
-def test_elsewhere_a_step_is_a_line_at_its_begin_and_one_at_its_end() -> None:
+def test_without_a_terminal_a_step_is_one_line_at_its_start_and_one_at_its_end() -> None:
     screen = io.StringIO()
     told = Progress(Console(file=screen, width=100))
     with told.step("cdk deploy --all") as step:

@@ -59,7 +59,7 @@ def typed(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output.replace("\n", " ")
 
 
-def test_no_environment_s_folder_is_one_of_something_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_environment_s_folder_has_another_purpose(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [paths.CACHE, paths.DRILLS_IN_AN_ACCOUNT, paths.DRILLS_ON_KUBERNETES, paths.JOB]
     for name in ("cache", "runs", "drills", "job", "account", "kubernetes"):
         folder = paths.run_directory(name)
@@ -80,7 +80,7 @@ def test_a_folder_is_held_by_one_process_and_by_none_after_its_end(root: Path) -
             pass
 
 
-def test_what_lives_in_a_run_is_found_by_its_home_and_ended(root: Path) -> None:
+def test_processes_of_a_run_are_found_by_their_home_and_ended(root: Path) -> None:
     directory = root / "runs" / "dev"
     with sleeping({"HOME": str(directory / "account" / "home")}) as pid:
         assert set(living(directory)) == {pid}
@@ -89,9 +89,7 @@ def test_what_lives_in_a_run_is_found_by_its_home_and_ended(root: Path) -> None:
         assert not is_alive(pid)
 
 
-def test_a_process_that_lost_its_environment_but_not_yet_its_life_is_waited_for(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dying_process_without_its_environment_is_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = root / "runs" / "dev"
     seen: list[int] = []
 
@@ -107,7 +105,7 @@ def test_a_process_that_lost_its_environment_but_not_yet_its_life_is_waited_for(
     assert seen == [pid] * 3
 
 
-def test_a_shell_that_looks_at_a_run_is_none_of_its_processes(root: Path) -> None:
+def test_a_shell_that_inspects_a_run_is_not_one_of_its_processes(root: Path) -> None:
     directory = root / "runs" / "dev"
     looks = {"HOME": "/home/ann", "KUBECONFIG": f"{directory}/admin.kubeconfig", "PWD": str(directory)}
     with sleeping(looks) as pid:
@@ -124,7 +122,7 @@ def test_down_ends_what_was_kept(root: Path) -> None:
     assert typed("down") == (0, "nothing was running ")
 
 
-def test_down_leaves_a_rehearsal_under_way_alone_names_it_and_ends_it_when_told(root: Path) -> None:
+def test_down_names_a_running_rehearsal_and_ends_it_only_with_force(root: Path) -> None:
     directory = root / "runs" / "dev"
     with holding(directory) as process, sleeping({"HOME": str(directory / "home")}) as pid:
         code, said = typed("down")
@@ -140,7 +138,7 @@ def test_down_leaves_a_rehearsal_under_way_alone_names_it_and_ends_it_when_told(
         assert not is_alive(pid)
 
 
-def test_clean_removes_what_is_over_and_leaves_what_runs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_removes_finished_runs_and_keeps_running_ones(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "kept", list)
     held, kept, over = root / "runs" / "dev", root / "drills" / "account", root / "runs" / "cache"
     with holding(held), sleeping({"HOME": str(kept / "home")}):

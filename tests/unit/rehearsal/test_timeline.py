@@ -53,7 +53,7 @@ def test_updates_deletions_other_entries_and_the_bootstrap_are_left_out() -> Non
     assert [bar.name for bar in band.bars] == ["Vpc"]
 
 
-def test_nothing_was_created_nothing_is_drawn() -> None:
+def test_without_a_creation_nothing_is_drawn() -> None:
     assert timeline.bands([]) == []
     assert timeline.lines([]) == []
 
@@ -71,7 +71,7 @@ def test_the_deciding_chain_leads_back_through_what_ended_last() -> None:
     assert [bar.name for bar in band.deciding()] == ["Key", "Cluster", "Nodes"]
 
 
-def test_a_line_tells_each_stack_s_time_and_what_decided_it() -> None:
+def test_a_line_shows_each_stack_s_time_and_what_decided_it() -> None:
     journal = [
         created("eks", "Role", 0, 0.1, type="AWS::IAM::Role"),
         created("eks", "Cluster", 0.1, 7, "Role", type="AWS::EKS::Cluster"),
@@ -132,7 +132,7 @@ def test_the_page_marks_the_deciding_chain_and_failures(tmp_path: Path) -> None:
     assert bars == ["w", "d", "f", "d"]
 
 
-def test_every_stack_has_the_same_axis_from_the_begin_to_the_end(tmp_path: Path) -> None:
+def test_every_stack_has_the_same_axis_from_start_to_end(tmp_path: Path) -> None:
     journal = [created("network", "Vpc", 100, 119), created("eks", "Cluster", 119, 223)]
     read = page(journal, "Deployment", tmp_path)
     labels = [f"{second} s" for second in range(0, 121, 20)]

@@ -52,7 +52,7 @@ def test_a_stack_that_should_be_gone_is_not_clean() -> None:
 
 def test_nothing_left_is_clean_and_says_so() -> None:
     assert verdict.sort_leftovers([], []).clean
-    assert "resources made by nobody 0" in shown()
+    assert "resources without an owner 0" in shown()
 
 
 def test_the_table_says_what_was_real_what_was_simulated_and_which_charts_were_used() -> None:
@@ -70,10 +70,10 @@ def test_many_resources_of_a_type_are_summed_up_with_the_reason() -> None:
 
 def test_resources_of_nobody_are_counted_and_named() -> None:
     text = shown(item("nobody", "AWS::EC2::NetworkInterface", "eni-1"), item("nobody", "AWS::FSx::FileSystem", "fs-2"))
-    assert re.search(r"resources made by nobody 2 .*NetworkInterface.* eni-1 .*FileSystem.* fs-2", text)
+    assert re.search(r"resources without an owner 2 .*NetworkInterface.* eni-1 .*FileSystem.* fs-2", text)
 
 
-def test_what_should_be_gone_is_named() -> None:
+def test_resources_that_should_be_gone_are_named() -> None:
     assert re.search(r"left, unexpected .*LogGroup.* rayhp-logs", shown(item("rayhp-dev-ray", id="rayhp-logs")))
 
 

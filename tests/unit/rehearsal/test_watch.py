@@ -37,12 +37,12 @@ def test_an_error_that_follows_from_the_end_is_not_the_reason(watch: Watch) -> N
         raise ConnectionRefusedError("the API server does not answer")
 
 
-def test_an_error_of_its_own_stays_the_reason() -> None:
+def test_an_independent_error_stays_the_reason() -> None:
     with pytest.raises(ValueError, match="its own"), Watch().interrupting():
         raise ValueError("its own")
 
 
-def test_an_interruption_by_a_person_stays_one() -> None:
+def test_an_interruption_by_the_user_stays_an_interruption() -> None:
     with pytest.raises(KeyboardInterrupt), Watch().interrupting():
         raise KeyboardInterrupt
 

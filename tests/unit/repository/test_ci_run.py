@@ -73,7 +73,7 @@ def test_a_run_says_which_tiers_the_seed_left_out_and_takes_them_by_name(
     assert f"\n{left_out} ran\n" in capfd.readouterr().out
 
 
-def test_failure_lets_nothing_new_begin_and_what_runs_end(
+def test_after_a_failure_nothing_starts_and_running_tiers_finish(
     repository: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     failed = tmp_path / "failed"
@@ -88,11 +88,11 @@ def test_failure_lets_nothing_new_begin_and_what_runs_end(
     assert "\nends well\n" in output
     assert "\nnever\n" not in output
     assert "FAILED" in rows(output)["fails"]
-    assert rows(output)["later"] == "not begun"
+    assert rows(output)["later"] == "not started"
     assert "error: fails failed with exit code 7; its output is above" in output
 
 
-def test_tiers_run_side_by_side_as_far_as_there_are_cores(repository: Path, tmp_path: Path) -> None:
+def test_tiers_run_in_parallel_as_far_as_cores_allow(repository: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     both = f"echo begins >> {log}; while [ $(grep -c begins {log}) -lt 2 ]; do sleep 0.05; done; echo ends >> {log}"
     alone = f"echo alone >> {log}"
@@ -163,7 +163,7 @@ def result(name: str, cpu_seconds: float, *, budget: int, exit_code: int = 0) ->
     return Result(tier(name, "true", budget=budget), exit_code, 1.0, cpu_seconds, Path("log"))
 
 
-def test_tier_that_outgrows_its_share_is_named_with_what_to_do() -> None:
+def test_tier_over_its_budget_is_named_with_advice() -> None:
     results = [result("small", 30, budget=40), result("large", 70, budget=60)]
     tiers = [each.tier for each in results]
     [complaint] = report.complaints(tiers, results, judge_shares=True)
@@ -171,14 +171,14 @@ def test_tier_that_outgrows_its_share_is_named_with_what_to_do() -> None:
     assert not report.complaints(tiers, results, judge_shares=False)
 
 
-def test_a_tier_that_is_the_whole_keeps_a_budget_of_the_whole() -> None:
+def test_a_run_of_one_tier_keeps_a_budget_of_100_percent() -> None:
     # For this number of seconds, 100 * seconds / seconds is more than 100 in floating point.
     alone = result("alone", 0.007, budget=100)
     assert 100 * alone.cpu_seconds / alone.cpu_seconds > 100
     assert report.complaints([alone.tier], [alone], judge_shares=True) == []
 
 
-def test_shares_of_a_run_that_failed_are_not_judged() -> None:
+def test_budgets_of_a_failed_run_are_not_checked() -> None:
     results = [result("small", 30, budget=40), result("large", 70, budget=60, exit_code=1)]
     [complaint] = report.complaints([each.tier for each in results], results, judge_shares=True)
     assert complaint == "large failed with exit code 1; its output is above"
@@ -215,7 +215,7 @@ def test_process_that_ends_soon_after_its_parent_is_waited_for_and_its_time_coun
     assert seconds > 1
 
 
-def test_interrupted_run_ends_its_tiers_and_shows_what_they_said(repository: Path, tmp_path: Path) -> None:
+def test_interrupted_run_ends_its_tiers_and_shows_their_output(repository: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     program = f"""
 import pathlib, signal, sys

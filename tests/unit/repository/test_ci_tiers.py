@@ -47,7 +47,7 @@ def test_all_drills_but_the_nightly_ones_are_in_a_tier() -> None:
     assert sorted(" ".join(name for names in drills for name in names).split()) == sorted({*DRILLS} - NIGHTLY_ONLY)
 
 
-def test_all_drills_are_played_nightly() -> None:
+def test_all_drills_run_nightly() -> None:
     played = workflow("nightly.yml")["jobs"]["drills"]["strategy"]["matrix"]["drills"]
     assert sorted(" ".join(played).split()) == sorted(DRILLS)
 

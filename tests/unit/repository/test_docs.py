@@ -79,7 +79,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("command", commands("ops", *PAGES))
-def test_every_call_of_ops_is_one_that_it_takes(command: str) -> None:
+def test_every_documented_call_of_ops_is_valid(command: str) -> None:
     """The test includes the options' names: `ops` refuses a wrong option before it does anything."""
     words = shlex.split(command)[1:]
     group: Any = typer.main.get_command(app)
@@ -128,7 +128,7 @@ def cdk_options(verb: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_sources_that_are_mentioned_exist(page: Path) -> None:
+def test_mentioned_source_files_exist(page: Path) -> None:
     named = {snippet for snippet in code(page.read_text()) if re.fullmatch(r"[\w-]+(/[\w.-]+)+\.py", snippet)}
     assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
 
@@ -219,7 +219,7 @@ def test_a_decision_record_says_why_what_and_what_follows(record: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_records_that_are_mentioned_exist(page: Path) -> None:
+def test_mentioned_decision_records_exist(page: Path) -> None:
     numbers = {path.name[:4] for path in ADRS}
     assert {f"{int(number):04}" for number in re.findall(r"\bADR (\d+)", page.read_text())} <= numbers
 
@@ -236,7 +236,7 @@ def test_an_unverified_assumption_has_a_place_a_command_and_a_way_out() -> None:
         assert all(cell.strip("| ") for cell in row), row
 
 
-def test_what_the_code_calls_unverified_is_listed() -> None:
+def test_assumptions_that_the_code_calls_unverified_are_listed() -> None:
     """Nobody reads code comments before a first deployment, so the page must list the assumption."""
     paths = [path.relative_to(REPOSITORY) for path in tracked() if own(path)]
     sources = [path for path in paths if path.suffix in {".py", ".yaml", ".sh"} and "tests" not in path.parts]
@@ -245,7 +245,7 @@ def test_what_the_code_calls_unverified_is_listed() -> None:
     assert [str(path) for path in saying if f"`{path}`" not in UNVERIFIED] == []
 
 
-def test_no_file_names_where_this_checkout_lies() -> None:
+def test_no_file_names_the_folder_of_this_checkout() -> None:
     """A clone must work in any folder."""
     place = f"{REPOSITORY}/"
     found = [

@@ -22,7 +22,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_expression_is_changed_in_every_way_that_is_known(repository: Path) -> None:
+def test_an_expression_gets_every_known_mutation(repository: Path) -> None:
     found = {(each.operator, each.after) for each in mutants(repository, "ops")}
     assert found == {
         ("None returned", "None"),

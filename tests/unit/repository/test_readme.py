@@ -6,7 +6,7 @@ from rehearsal.run.steps import PROTECTED, UNPROTECTED
 from tests.rehearsal.run.readme import NOT_TYPED, PROD_DESTROY, PROD_UNPROTECTED, TYPED, readme_commands
 
 
-def test_every_command_of_readme_and_task_pages_is_typed_or_said_why_not() -> None:
+def test_every_command_of_readme_and_task_pages_is_typed_or_listed_with_its_test() -> None:
     assert set(readme_commands()) == TYPED | set(NOT_TYPED)
 
 

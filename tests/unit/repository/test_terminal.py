@@ -15,7 +15,7 @@ OUTPUT = """\
 ✔ cdk destroy --all 33.6 s
 Verdict
  \x1b[32mreal\x1b[0m                       CDK CLI & synthesis
- resources made by nobody   \x1b[32m0\x1b[0m
+ resources without an owner   \x1b[32m0\x1b[0m
 
 What the deployment waited for
 """
@@ -34,7 +34,7 @@ def shown(svg: str) -> str:
 
 def test_the_picture_shows_the_end_of_the_output_and_nothing_else(terminal: dict[str, Any]) -> None:
     text = shown(terminal["draw"](OUTPUT))
-    for line in ("✔ cdk destroy --all 33.6 s", "real", "CDK CLI & synthesis", "resources made by nobody"):
+    for line in ("✔ cdk destroy --all 33.6 s", "real", "CDK CLI & synthesis", "resources without an owner"):
         assert line in text
     assert "cdk deploy" not in text
     assert "waited for" not in text
@@ -46,14 +46,14 @@ def test_the_picture_asks_no_host(terminal: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["", "✔ cdk destroy --all 1 s\n", "resources made by nobody 0\n✔ cdk destroy --all 1 s\n"]
+    "output", ["", "✔ cdk destroy --all 1 s\n", "resources without an owner 0\n✔ cdk destroy --all 1 s\n"]
 )
-def test_output_of_no_whole_rehearsal_draws_nothing(terminal: dict[str, Any], output: str) -> None:
+def test_output_of_an_incomplete_rehearsal_draws_nothing(terminal: dict[str, Any], output: str) -> None:
     with pytest.raises(ValueError, match="no whole rehearsal"):
         terminal["draw"](output)
 
 
 def test_the_committed_picture_is_of_a_rehearsal_that_left_nothing(terminal: dict[str, Any]) -> None:
     text = shown(terminal["FILE"].read_text())
-    assert re.search(r"resources made by nobody\s+0\b", text)
+    assert re.search(r"resources without an owner\s+0\b", text)
     assert "Verdict" in text

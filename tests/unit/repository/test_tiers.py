@@ -53,7 +53,9 @@ def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("changed", ["docs/index.md", "ops/readiness/wait.py", "rehearsal/watch.py"])
-def test_what_is_skipped_is_said_with_the_command_that_runs_it(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+def test_skipped_tests_are_reported_with_the_command_that_runs_them(
+    monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     monkeypatch.setattr(tiers, "changed_paths", lambda: ("0123456789abcdef", [changed]))
     _, reason = tiers.choose()
     assert "Skipped: " in reason
@@ -91,7 +93,7 @@ def test_a_tier_is_a_folder_of_tests() -> None:
     assert folders - {"support"} == {*tiers.PROJECT_TIERS, "jobs"}
 
 
-def test_paths_that_decide_exist() -> None:
+def test_paths_of_the_lists_exist() -> None:
     assert [path for path in (*PRODUCT, *REHEARSED, *APART, *LONGEST) if not (REPOSITORY / path).exists()] == []
 
 
@@ -104,7 +106,7 @@ def imported(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_what_imports_the_product_says_that_it_proves_it(file: Path) -> None:
+def test_tests_that_import_the_product_have_its_marker(file: Path) -> None:
     """Only tests with the marker run when only the product changed."""
     name = str(file.relative_to(REPOSITORY))
     uses = {module for module in imported(file) if module.split(".")[0] in PACKAGES}
@@ -113,7 +115,7 @@ def test_what_imports_the_product_says_that_it_proves_it(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_what_the_rehearsals_tests_import_of_others_counts_as_a_change(file: Path) -> None:
+def test_helpers_that_the_rehearsals_tests_import_count_as_a_change(file: Path) -> None:
     for module in imported(file):
         path = f"{module.replace('.', '/')}.py"
         if module.startswith("tests.") and (REPOSITORY / path).exists():
@@ -132,7 +134,7 @@ def test_what_the_rehearsals_tests_import_of_others_counts_as_a_change(file: Pat
         ([], Scope.ALL, [("unit charts handlers synth rehearsal", ""), ("embedded-account", "")]),
     ],
 )
-def test_what_is_asked_for_and_what_changed_decide_what_runs(
+def test_arguments_and_changes_decide_which_tests_run(
     monkeypatch: pytest.MonkeyPatch, words: list[str], scope: Scope, ran: list[tuple[str, str]]
 ) -> None:
     runs: list[tuple[str, str]] = []
@@ -147,7 +149,7 @@ def test_what_is_asked_for_and_what_changed_decide_what_runs(
     assert runs == ran
 
 
-def test_a_failure_of_the_first_tests_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_first_tests_sets_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "choose", lambda: (Scope.PRODUCT, "because"))
     monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == ["rehearsal"])
     assert tiers.main([]) == 1
@@ -169,7 +171,7 @@ def test_the_package_is_tested_from_its_own_folder(monkeypatch: pytest.MonkeyPat
     assert seen == [(Path(), "tests/unit"), (Path("packages/embedded-account"), "tests")]
 
 
-def test_files_that_one_worker_gets_are_those_with_the_operator() -> None:
+def test_one_worker_gets_exactly_the_files_with_the_operator() -> None:
     found = {str(file.relative_to(REPOSITORY)) for file in REHEARSAL_TESTS if "operator" in fixtures_of(file)}
     assert found - {"tests/rehearsal/kubernetes/conftest.py"} == WITH_OPERATOR
 

@@ -1,1 +1,1 @@
-"""Who may call the account: the keys of a run, signatures, and the middleware that checks them."""
+"""Admit callers of the account: the keys of a run, signatures, and the middleware that verifies them."""

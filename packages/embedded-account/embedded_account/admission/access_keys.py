@@ -1,4 +1,7 @@
-"""Whose an access key is: the run's root key, a role's session, or an IAM user's. The account accepts no other."""
+"""Find the owner of an access key.
+
+The account accepts three kinds of keys: the run's root key, the key of a role's session, and the key of an IAM user.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC
@@ -11,7 +14,7 @@ from embedded_account.context import Account
 
 
 class UnknownKeyError(Exception):
-    """The account has not issued the key, or its session is over. `code` is AWS's error code."""
+    """The account did not issue the key, or its session has expired. `code` is AWS's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -20,7 +23,7 @@ class UnknownKeyError(Exception):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who was given a key: `arn` is the user's or the role's (not the session's)."""
+    """The owner of an access key. `arn` is the ARN of the user, or of the role (not of the role's session)."""
 
     arn: str
     session_name: str
@@ -28,7 +31,10 @@ class Owner:
 
 
 def owner_of(account: Account, access_key_id: str, session_token: str | None) -> Owner:
-    """Return who was given this key. Raises UnknownKeyError, also for a session's key without the session's token."""
+    """Return the owner of an access key.
+
+    Raises UnknownKeyError for an unknown key, an expired session, or a session key without its session token.
+    """
     keys = account.keys
     if access_key_id == keys.access_key_id:
         root = f"arn:aws:iam::{account.account_id}:root"
@@ -45,4 +51,4 @@ def owner_of(account: Account, access_key_id: str, session_token: str | None) ->
         for key in user.access_keys:
             if key.access_key_id == access_key_id:
                 return Owner(user.arn, "", Credentials(access_key_id, key.secret_access_key))
-    raise UnknownKeyError("InvalidClientTokenId", f"the account has not made the access key {access_key_id}")
+    raise UnknownKeyError("InvalidClientTokenId", f"the account did not issue the access key {access_key_id}")

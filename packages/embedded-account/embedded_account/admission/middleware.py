@@ -1,8 +1,9 @@
-"""Whom the account answers: callers on this machine that hold keys of the run, and no web page.
+"""Admit only callers on this machine that hold keys of this run, and no web pages.
 
-Each request must name one of the account's own hosts and come from no page of a browser (no `Origin`). A request for a
-service of AWS must be signed with a key that the account has issued; the account's own routes ask for their secret
-(control_routes.py). Of unsigned requests STS takes one, as on AWS: AssumeRoleWithWebIdentity, whose token it checks.
+Each request must name one of the account's own hosts and must not come from a web page (no `Origin` header). A request
+for an AWS service must be signed with a key that the account issued. The account's own routes require their secret
+instead (control_routes.py). As on AWS, STS accepts one unsigned request: AssumeRoleWithWebIdentity, whose token STS
+verifies.
 """
 
 import re
@@ -18,28 +19,31 @@ from embedded_account.admission.access_keys import UnknownKeyError, owner_of
 from embedded_account.admission.signatures import Signature, SignatureRefusedError, UnsignedError, body_of
 from embedded_account.context import Account
 
-# S3's JavaScript client puts a bucket's name before a host that is a name; no DNS gives *.localhost to anyone.
+# S3's JavaScript client puts the bucket's name before a host name. Nobody can register a name under *.localhost in DNS.
 _NAMES: Final = r"(127\.0\.0\.1|([a-z0-9][a-z0-9.-]*\.)?localhost):{port}"
 _UNSIGNED: Final = "AssumeRoleWithWebIdentity"
 
 
 def only_own_hosts(account: Account, application: WSGIApplication) -> WSGIApplication:
-    """Return `application` behind a check of `Host` and `Origin`: no name that points here, no page, gets in."""
+    """Return `application` behind a check of `Host` and `Origin`.
+
+    The check refuses foreign host names that resolve to this machine (DNS rebinding), and web pages.
+    """
     own = re.compile(_NAMES.format(port=account.port))
 
     def refusal(request: Request) -> Response | None:
         host = request.headers.get("Host", "")
         if not own.fullmatch(host):
-            return _refused(f"{host!r} is no host of the embedded account")
+            return _refused(f"{host!r} is not a host of the embedded account")
         if "Origin" in request.headers:
-            return _refused("the embedded account answers no web pages (Origin)")
+            return _refused("the embedded account refuses requests of web pages (header Origin)")
         return None
 
     return error_responses.guarded(application, refusal)
 
 
 def only_issued_keys(account: Account, application: WSGIApplication) -> WSGIApplication:
-    """Return `application` behind a check of signatures."""
+    """Return `application` behind a check that each request is signed with a key that the account issued."""
     return error_responses.guarded(application, partial(_refusal, account))
 
 

@@ -1,7 +1,7 @@
-"""Signature Version 4, checked with botocore's own signer: in the header, or in the query of a presigned address.
+"""Verify Signature Version 4 with botocore's own signer: in the header, or in the query of a presigned URL.
 
-The signature covers the method, the address, the signed headers, and the body's hash as the request tells it. The
-body is hashed here only where a request tells no hash.
+The signature covers the method, the URL, the signed headers and the body's hash as the request states it. The body is
+hashed here only if the request states no hash.
 """
 
 import hmac
@@ -20,11 +20,11 @@ _SKEW: Final = timedelta(minutes=15)
 
 
 class UnsignedError(Exception):
-    """The request carries no signature."""
+    """The request has no signature."""
 
 
 class SignatureRefusedError(Exception):
-    """The signature cannot be read, is wrong, or is out of time. `code` is AWS's error code."""
+    """The signature is malformed, wrong, or expired. `code` is AWS's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class SignatureRefusedError(Exception):
 
 
 class Signature:
-    """What a request says of its signature. Raises UnsignedError or SignatureRefusedError."""
+    """The signature of a request. Raises UnsignedError or SignatureRefusedError."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -51,15 +51,15 @@ class Signature:
         self.session_token: str | None = fields.get("Security-Token")
 
     def verify(self, credentials: Credentials, now: datetime) -> None:
-        """Check the time and the signature. Raises SignatureRefusedError."""
+        """Verify the time and the signature. Raises SignatureRefusedError."""
         if not -_SKEW < now - self._signed_at < self._valid_for:
-            message = f"the request was signed at {self._date}, which is too far from now"
+            message = f"the request was signed at {self._date}, too far from the current time"
             raise SignatureRefusedError("RequestTimeTooSkewed", message)
         auth = self._auth(credentials)
         signed = self._as_signed()
         expected = auth.signature(auth.string_to_sign(signed, auth.canonical_request(signed)), signed)
         if not hmac.compare_digest(expected, self._signature):
-            message = f"the signature that was made with {self.access_key_id} is wrong"
+            message = f"the signature made with {self.access_key_id} is wrong"
             raise SignatureRefusedError("SignatureDoesNotMatch", message)
 
     def _header_fields(self) -> dict[str, str]:
@@ -80,7 +80,7 @@ class Signature:
         return {name.removeprefix("X-Amz-"): value for name, value in query.items() if name.startswith("X-Amz-")}
 
     def _auth(self, credentials: Credentials) -> SigV4Auth:
-        s3 = self.service == "s3"  # it signs paths as they are sent, the others encode them once more
+        s3 = self.service == "s3"  # S3 signs paths as sent, the others encode them once more
         kind = (S3SigV4QueryAuth if s3 else SigV4QueryAuth) if self._presigned else (S3SigV4Auth if s3 else SigV4Auth)
         return kind(credentials, self.service, self._region)
 
@@ -97,7 +97,7 @@ class Signature:
 
 
 def body_of(request: Request) -> bytes:
-    """Read the body, and leave it for whoever answers the request."""
+    """Return the body, and leave it readable for the application behind."""
     body = request.get_data()
     request.environ["wsgi.input"] = BytesIO(body)
     return body

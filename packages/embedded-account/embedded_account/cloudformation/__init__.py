@@ -1,8 +1,8 @@
-"""A small, strict CloudFormation over moto's resource models.
+"""Run a small, strict CloudFormation on moto's resource models.
 
-moto's own engine skips unknown types, ignores order, never rolls back and reports success for what it did not
-do; so its request handling, stacks and change sets are replaced as a whole. moto's resource models, backends
-and HTTP layer stay.
+moto's own engine skips unknown types, ignores order, never rolls back and reports success for what it did not do. This
+package therefore replaces its request handling, stacks and change sets entirely. moto's resource models, backends and
+HTTP layer stay.
 """
 
 import threading
@@ -17,9 +17,9 @@ from embedded_account.context import Account
 
 
 def install(account: Account) -> None:
-    """Let the account's CloudFormation endpoint be answered by this engine."""
+    """Make this engine answer the account's CloudFormation endpoint."""
     engine = Engine(account)
     account.stacks = engine.store
     urls.url_paths = {"{0}/$": response_class(Api(account, engine)).dispatch}
-    # Reading the resource database takes a third of a second: done before the first deployment needs it.
+    # Reading the resource database takes a third of a second: read it before the first deployment needs it.
     threading.Thread(target=resource_types, args=(account.node_modules,), name="resource-types", daemon=True).start()

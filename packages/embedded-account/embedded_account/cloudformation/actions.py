@@ -1,4 +1,4 @@
-"""Single actions on the resources of one stack: done by the type's handler, told by events and the journal."""
+"""Carry out single actions on the resources of one stack, and record them as events and in the journal."""
 
 import logging
 import threading
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 CANCELLED = {"CREATE": "Resource creation cancelled", "UPDATE": "Resource update cancelled"}
-"""CloudFormation's reason at resources that were being worked on when another one failed."""
+"""CloudFormation's reason for resources whose action was running when another resource failed."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Actions:
-    """Carries out actions on one stack's resources. Safe to use from several threads.
+    """Carries out actions on the resources of one stack. Thread-safe.
 
-    `role_arn` is the role that the stack was given (CDK's execution role): journalled, its rights are not enforced.
+    `role_arn` is the role that the stack was given (CDK's execution role). It is written to the journal; its rights are
+    not enforced.
     """
 
     account: "Account"
@@ -38,9 +39,9 @@ class Actions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create(self, resource: Resource, *, verb: str = "CREATE") -> None:
-        """Create `resource`; it has a handle afterwards, maybe even when it failed.
+        """Create `resource`. It has a handle afterwards, in some cases also after a failure.
 
-        `verb` is UPDATE for the new half of a replacement, whose events CloudFormation calls so.
+        `verb` is UPDATE for the new resource of a replacement, as in CloudFormation's events.
         """
         handler = self.handler_for(resource.type)
 
@@ -59,7 +60,7 @@ class Actions:
         self._act(verb, resource, make, why)
 
     def update(self, resource: Resource, old: Properties) -> None:
-        """Change `resource`, whose handle is the old one and whose properties are the new ones."""
+        """Update `resource`, which has the old handle and the new properties."""
         handler, before = self.handler_for(resource.type), _handle(resource)
 
         def change() -> None:
@@ -73,9 +74,9 @@ class Actions:
         self._act("UPDATE", resource, change)
 
     def delete(self, resources: list[Resource], keep: Callable[[Resource], bool]) -> list[Resource]:
-        """Delete resources, each after those that depend on it; return the ones that could not go.
+        """Delete resources, each after those that depend on it; return those that could not be deleted.
 
-        Those of which `keep` is true are left in the account and only forgotten.
+        Resources for which `keep` returns true stay in the account; the stack forgets them.
         """
         by_id: dict[str, list[int]] = {}
         for index, resource in enumerate(resources):
@@ -98,7 +99,7 @@ class Actions:
         self._act("DELETE", resource, lambda: handler.delete(self._target(resource), handle, resource.properties))
 
     def _act(self, verb: str, resource: Resource, action: Callable[[], Any], why: str | None = None) -> None:
-        """Do one action between its events. Whatever it raises becomes a ResourceError with the reason."""
+        """Run one action between its events. Raises ResourceError with the reason, whatever the action raised."""
         self.stack.set_resource_status(resource, f"{verb}_IN_PROGRESS", why)
         with self._lock:
             self._running[id(resource)] = (resource, verb)
@@ -135,7 +136,7 @@ class Actions:
         )
 
     def _cancel_running(self) -> None:
-        """Tell of the others that they are cancelled. They are still waited for, and rolled back then."""
+        """Mark all running actions as cancelled. They are still waited for and then rolled back."""
         with self._lock:
             cancelled = list(self._running.values())
             self._running.clear()

@@ -1,4 +1,4 @@
-"""A change set as the account keeps it."""
+"""Define a change set as the account stores it."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +12,7 @@ Change = dict[str, Any]
 
 @dataclass
 class ChangeSet:
-    """A change set of one stack. `changes` is what CloudFormation's API calls ResourceChange."""
+    """A change set of one stack. `changes` holds the API's ResourceChange entries."""
 
     name: str
     stack: Stack

@@ -1,4 +1,4 @@
-"""Change sets: what a deployment would do, before it does it."""
+"""Compute change sets: what a deployment would do."""
 
 import json
 import uuid
@@ -26,7 +26,10 @@ _OTHER_ATTRIBUTES = ("DeletionPolicy", "UpdateReplacePolicy", "Metadata")
 def make_change_set(
     name: str, stack: Stack, desired: Desired, lookups: AccountLookups, *, kind: str, description: str | None = None
 ) -> ChangeSet:
-    """Compare what `stack` is with `desired`. Without a difference the change set is FAILED, as on AWS."""
+    """Compare `stack` with `desired`; return the change set.
+
+    Without a difference its status is FAILED, as on AWS.
+    """
     comparison = _Comparison(stack, desired, lookups)
     changes = comparison.changes()
     where = ":".join(stack.stack_id.split(":")[:5])
@@ -62,7 +65,7 @@ def _without_target_values(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Comparison:
-    """Goes through the resources in order, so that what depends on a replacement is seen to change."""
+    """Compares resources in dependency order: a replacement also changes the resources that depend on it."""
 
     def __init__(self, stack: Stack, desired: Desired, lookups: AccountLookups) -> None:
         self._stack = stack
@@ -78,7 +81,7 @@ class _Comparison:
         }
 
     def changes(self) -> list[Change]:
-        """Return the changes: additions and modifications in the order of dependencies, then removals."""
+        """Return the changes: additions and modifications in dependency order, then removals."""
         graph = dependencies(self._live, self._intrinsics)
         found = []
         for logical_id in TopologicalSorter(graph).static_order():
@@ -89,7 +92,7 @@ class _Comparison:
         return found + [_removal(resource) for resource in removed]
 
     def outputs_stay(self) -> bool:
-        """Whether the outputs remain as they are. Call it after `changes`."""
+        """Return whether the outputs stay the same. Call it after `changes`."""
         return {*self._outputs()} == {*self._stack.outputs}
 
     def _outputs(self) -> Iterator[Output]:
@@ -148,7 +151,7 @@ class _Comparison:
         }
 
     def _source(self, existing: Resource, wanted: Resource, change: PropertyChange) -> tuple[str, str | None]:
-        """Why a property changes: the template's text did, or something that it refers to."""
+        """Return why a property changes: its text in the template, or a value that the text refers to."""
         before = existing.definition.get("Properties", {}).get(change.name)
         after = wanted.definition.get("Properties", {}).get(change.name)
         if before != after:
@@ -164,7 +167,10 @@ class _Comparison:
 
 
 class _Foresight(Surroundings):
-    """What will be known: resources that will be made or replaced are not, nor what functions will return."""
+    """Values known before the deployment.
+
+    Unknown are resources that will be created or replaced, and what functions will return.
+    """
 
     def __init__(self, lookups: AccountLookups, resources: Mapping[str, Resource], unknown: set[str]) -> None:
         super().__init__(lookups, resources)
@@ -220,7 +226,7 @@ def _policy_action(existing: Resource, replacement: str) -> dict[str, str]:
 
 
 def _overall(changed: list[PropertyChange]) -> str:
-    """ "True" if the resource will be replaced, "Conditional" if its values decide, else "False"."""
+    """Return "True" if the resource will be replaced, "Conditional" if its values decide, else "False"."""
     overall = "False"
     for change in changed:
         if change.replacement == "yes" and NOT_YET_KNOWN not in json.dumps(change.after):

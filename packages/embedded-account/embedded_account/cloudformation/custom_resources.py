@@ -1,4 +1,4 @@
-"""Custom resources: CloudFormation's request to a function, and the answer that comes over HTTP.
+"""Handle custom resources: send CloudFormation's request to a function, and receive the answer over HTTP.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref.html
 """
@@ -31,25 +31,25 @@ GENERIC_TYPE = "AWS::CloudFormation::CustomResource"
 
 MAX_RESPONSE_BYTES = 4096
 DEFAULT_TIMEOUT = 3600.0
-"""Seconds that CloudFormation waits for the answer without a ServiceTimeout; real ones here, not scaled."""
+"""How many seconds CloudFormation waits for the answer without a ServiceTimeout; real seconds here, not scaled."""
 
 LATENCY = 3.0
-"""Most seconds (real ones) that CloudFormation lets pass after an answer: a function ends, and logs, by then."""
+"""The longest real time in seconds that a function gets to end, and log, after its answer, as with CloudFormation."""
 
 INVOCATIONS = 3
-"""Lambda's asynchronous invocation tries a failing function twice more, after one and two minutes."""
+"""Lambda's asynchronous invocation retries a failing function twice, after one and two minutes."""
 
 _log = logging.getLogger(__name__)
 
 
 def is_custom(resource_type: str) -> bool:
-    """Whether a resource of this type is made by a function of the user."""
+    """Return whether a function of the user creates resources of this type."""
     return resource_type == GENERIC_TYPE or resource_type.startswith("Custom::")
 
 
 @dataclass(frozen=True)
 class CustomHandle:
-    """A custom resource that exists; `data` is what its function returned."""
+    """An existing custom resource; `data` is what its function returned."""
 
     physical_id: str
     data: Mapping[str, Any]
@@ -72,7 +72,7 @@ class CustomHandle:
 
 @dataclass
 class _Pending:
-    """A request that waits for its answer."""
+    """A request whose answer is awaited."""
 
     answered: threading.Event = field(default_factory=threading.Event)
     body: bytes = b""
@@ -80,7 +80,7 @@ class _Pending:
 
 
 class CustomResources:
-    """Handles custom resources by invoking the function of their ServiceToken."""
+    """Handles custom resources: invokes the function of their ServiceToken."""
 
     def __init__(self, account: "Account") -> None:
         self._account = account
@@ -107,7 +107,7 @@ class CustomResources:
         physical_id: str | None = None,
         old: Properties | None = None,
     ) -> CustomHandle:
-        """Send one request and wait for its answer. A failed creation raises LeftBehind."""
+        """Send one request and wait for its answer. Raises LeftBehindError if the creation failed."""
         token, request_id = uuid.uuid4().hex, str(uuid.uuid4())
         function = properties["ServiceToken"]
         event = {
@@ -124,14 +124,14 @@ class CustomResources:
             event["PhysicalResourceId"] = physical_id
         if old is not None:
             event["OldResourceProperties"] = as_texts(old)
-        # What a Delete names when the function never told an id.
+        # A Delete names this id if the function never returned one.
         fallback = physical_id or f"{target.stack_name}-{target.logical_id}-{suffix()}"
         pending = self._pending[token] = _Pending()
         try:
             invocation = threading.Thread(target=self._invoke, args=(function, event, pending), daemon=True)
             invocation.start()
             if pending.answered.wait(float(properties.get("ServiceTimeout", DEFAULT_TIMEOUT))):
-                # Else its log group, deleted next, would come back with the last lines.
+                # Otherwise the function's last lines would create its log group again, which is deleted next.
                 invocation.join(LATENCY)
         finally:
             del self._pending[token]
@@ -144,13 +144,13 @@ class CustomResources:
                 if not result.error:
                     return
                 pending.last_error = result.payload.decode(errors="replace")[:500]
-            except Exception as error:  # noqa: BLE001 - whatever it is, Lambda would try again
+            except Exception as error:  # noqa: BLE001 - Lambda would retry after any error
                 _log.exception("invocation of %s", function)
                 pending.last_error = f"{type(error).__name__}: {error}"
             if pending.answered.is_set() or attempt == INVOCATIONS - 1:
                 break
             self._account.clock.sleep(60.0 * (attempt + 1))
-        # Nothing can answer any more: the hour that CloudFormation would still wait is left out.
+        # No answer can come now: skip the rest of the hour that CloudFormation would wait.
         pending.answered.set()
 
     def _receive(self, request: Request, token: str) -> Any:
@@ -165,13 +165,13 @@ class CustomResources:
         backend = lambda_backends[self._account.account_id][self._account.region]
         try:
             runtime = backend.get_function(function).run_time or ""
-        except Exception:  # noqa: BLE001 - the invocation will say what is wrong with the function
+        except Exception:  # noqa: BLE001 - the invocation reports what is wrong with the function
             runtime = ""
         return NODE_RESPONSE_URL if runtime.startswith("nodejs") else self._account.response_url
 
 
 def as_texts(value: Any) -> Any:
-    """Return `value` with every scalar as a text: CloudFormation sends no other type to custom resources."""
+    """Return `value` with every scalar as text: CloudFormation sends no other type to custom resources."""
     if isinstance(value, dict):
         return {key: as_texts(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -210,7 +210,7 @@ def _read(event: Mapping[str, Any], pending: _Pending, handle: CustomHandle) -> 
 
 
 def _problem(event: Mapping[str, Any], answer: Any) -> str | None:
-    """What CloudFormation finds wrong with an answer's form."""
+    """Return CloudFormation's error for the form of an answer, or None if the form is valid."""
     if not isinstance(answer, dict) or answer.get("Status") not in {"SUCCESS", "FAILED"}:
         return "Invalid Response object: Status must be SUCCESS or FAILED."
     for name in ("StackId", "RequestId", "LogicalResourceId"):

@@ -1,4 +1,4 @@
-"""One create or update of a stack: forward in the order of dependencies, back when something fails."""
+"""Create or update one stack: forward in dependency order, and back when something fails."""
 
 import dataclasses
 import logging
@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class Base:
-    """Where a deployment started from: what a rollback goes back to.
+    """The state before a deployment, to which a rollback returns.
 
-    `made` is what came to be since, `touched` what was changed in place (or tried to), `superseded` what a
-    replacement left behind. A deployment that was paused hands its base to the next one.
+    `made` are the resources created since, `touched` those updated in place (or tried to), `superseded` those that a
+    replacement left behind. A paused deployment passes its base to the next deployment.
     """
 
     desired: Desired
@@ -72,7 +72,7 @@ class Deployment:
     # --- forward -----------------------------------------------------------------------------------------
 
     def forward(self) -> str | None:
-        """Create and change everything, then the outputs; return what failed, None if nothing did."""
+        """Create and update all resources, then set the outputs; return what failed, or None."""
         graph = dependencies(self._live, self._intrinsics)
         failed = walk(graph, lambda logical_id: self._deploy(logical_id, graph[logical_id]), stop_on_failure=True)
         if failed:
@@ -87,9 +87,9 @@ class Deployment:
         return self._commit(outputs)
 
     def clean_up(self) -> None:
-        """Delete what the new template no longer has, and what replacements left behind.
+        """Delete the resources that the new template lacks, and those that replacements left behind.
 
-        What cannot be deleted is left behind in the account and no longer belongs to the stack, as on AWS.
+        As on AWS, a resource that cannot be deleted stays in the account and no longer belongs to the stack.
         """
         stack = self._stack
         removed = [resource for name, resource in stack.resources.items() if name not in self._live]
@@ -111,7 +111,7 @@ class Deployment:
         wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
         if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
             if existing is not None and existing.handle is not None:
-                # What an earlier attempt left behind may have the name that is wanted now.
+                # A resource left by an earlier attempt may have the name that the new one needs.
                 self._actions.delete([existing], keep=lambda _: False)
                 self.base.made = [made for made in self.base.made if made is not existing]
             self._create(wanted)
@@ -131,7 +131,7 @@ class Deployment:
         self._actions.create(wanted)
 
     def _take_over(self, existing: Resource, wanted: Resource) -> None:
-        """Nothing to do but to note the new template's text (policies, metadata, dependencies)."""
+        """Keep the resource, and record the new template's text (policies, metadata, dependencies)."""
         wanted.handle = existing.handle
         wanted.status, wanted.reason, wanted.timestamp = existing.status, existing.reason, existing.timestamp
         self._swap(existing, wanted)
@@ -150,7 +150,7 @@ class Deployment:
         with self._lock:
             self.base.touched[wanted.logical_id] = wanted
         self._actions.update(wanted, existing.properties)
-        # A custom resource that returns another id leaves the old resource to be deleted.
+        # If a custom resource returns another id, the old resource must be deleted.
         if is_custom(wanted.type) and wanted.physical_id != existing.physical_id:
             with self._lock:
                 self.base.superseded.append(existing)
@@ -204,7 +204,7 @@ class Deployment:
         return None
 
     def _summary(self, failed: set[str]) -> str:
-        """CloudFormation's sentence about the resources that failed, cancelled ones included."""
+        """Return CloudFormation's sentence about the failed resources, cancelled ones included."""
         created: list[str] = []
         updated: list[str] = []
         for resource in self._stack.resources.values():
@@ -222,9 +222,9 @@ class Deployment:
     # --- back --------------------------------------------------------------------------------------------
 
     def back(self, skip: frozenset[str] = frozenset()) -> str | None:
-        """Undo the changes in place; return what failed, None if nothing did. For a creation there are none.
+        """Undo the updates in place; return what failed, or None. A creation has none.
 
-        `skip` names resources that are left as they are (ContinueUpdateRollback's ResourcesToSkip).
+        `skip` names resources that stay as they are (ContinueUpdateRollback's ResourcesToSkip).
         """
         base, stack = self.base, self._stack
         graph = {
@@ -244,7 +244,7 @@ class Deployment:
         return None
 
     def clean_up_back(self) -> list[Resource]:
-        """Delete what the failed deployment made; return what could not go."""
+        """Delete what the failed deployment created; return what could not be deleted."""
 
         def keep(resource: Resource) -> bool:
             policy = resource.definition.get("DeletionPolicy", "Delete")
@@ -258,12 +258,12 @@ class Deployment:
         return failed
 
     def _restore(self, logical_id: str) -> None:
-        """Bring one resource back to the properties it had."""
+        """Restore the previous properties of one resource."""
         old, current = self.base.resources[logical_id], self.base.touched[logical_id]
         if old.handle is None or current.handle is None:
             return
         if current.status == "UPDATE_FAILED" and current.physical_id != old.physical_id:
-            # A replacement that failed: the old one was never touched, the new one is to go.
+            # The replacement failed: the old resource was never touched, and the new one must be deleted.
             self.base.made.append(dataclasses.replace(current))
             return
         restored = dataclasses.replace(old, handle=current.handle)
@@ -276,7 +276,7 @@ class Deployment:
 
 
 def intrinsics_of(stack: Stack, desired: Desired, surroundings: Surroundings) -> Intrinsics:
-    """Return the evaluation of `desired` in the name of `stack`."""
+    """Return what evaluates the template of `desired` for `stack`."""
     partition, _, region, account_id = stack.stack_id.split(":")[1:5]
     pseudo = {
         "AWS::AccountId": account_id,

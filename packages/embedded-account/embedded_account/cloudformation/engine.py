@@ -1,4 +1,4 @@
-"""The engine: which operations a stack allows in which status, and the thread that carries each one out."""
+"""Decide which operations a stack allows in its status, and carry each one out in a thread."""
 
 import logging
 import threading
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Options:
-    """How one deployment is carried out. `token` marks its events (ClientRequestToken)."""
+    """The options of one deployment. `token` marks its events (ClientRequestToken)."""
 
     on_failure: OnFailure = "ROLLBACK"
     retain_except_on_create: bool = False
@@ -42,7 +42,7 @@ class Options:
 
 
 class Engine:
-    """CloudFormation's operations. Each returns at once; a thread does the work."""
+    """CloudFormation's operations. Each returns at once, and a thread does the work."""
 
     def __init__(self, account: "Account") -> None:
         self._account = account
@@ -54,23 +54,23 @@ class Engine:
         self._unfinished: dict[str, Deployment] = {}
 
     def handler_for(self, resource_type: str) -> Handler:
-        """Return who makes resources of a type."""
+        """Return the handler of a resource type."""
         if resource_type == METADATA_TYPE:
             return self._marker
         return self._custom_resources if is_custom(resource_type) else self._models
 
     def new_stack(self, name: str) -> Stack:
-        """Return a stack that nothing was deployed to yet; it is not in the store."""
+        """Return a new stack without a deployment; it is not in the store yet."""
         where = f"arn:aws:cloudformation:{self._account.region}:{self._account.account_id}"
         return Stack(f"{where}:stack/{name}/{uuid.uuid4()}", name)
 
     def require_updatable(self, stack: Stack) -> None:
-        """Refuse an update in a status that does not allow one."""
+        """Raise RefusedCallError if the stack's status does not allow an update."""
         if stack.status not in _UPDATABLE | _PAUSED:
             raise invalid(f"Stack:{stack.stack_id} is in {stack.status} state and can not be updated.")
 
     def deploy(self, stack: Stack, desired: Desired, options: Options) -> None:
-        """Create or update `stack`; which one follows from its status."""
+        """Create or update `stack`, depending on its status."""
         require_assumable(self._account, desired.role_arn)
         with stack.lock:
             creating = stack.status == "REVIEW_IN_PROGRESS"
@@ -91,7 +91,7 @@ class Engine:
         self._start(stack, lambda: self._deploy(stack, desired, options, base, creating=creating))
 
     def delete(self, stack: Stack, *, retain: frozenset[str], token: str | None) -> None:
-        """Delete `stack`; `retain` names resources to leave in the account."""
+        """Delete `stack`; `retain` names resources that stay in the account."""
         if stack.status != "DELETE_COMPLETE":
             require_assumable(self._account, stack.desired.role_arn)
         with stack.lock:
@@ -110,7 +110,7 @@ class Engine:
         self._start(stack, lambda: self._delete(stack, before, retain))
 
     def roll_back(self, stack: Stack, token: str | None) -> None:
-        """Take a stack that was paused by a failure back to its last stable state (RollbackStack)."""
+        """Roll a stack that a failure paused back to its last stable state (RollbackStack)."""
         with stack.lock:
             deployment = self._unfinished.get(stack.stack_id)
             if stack.status not in _PAUSED or deployment is None:
@@ -119,7 +119,7 @@ class Engine:
         self._begin_rollback(stack, deployment, "Rollback requested by user.")
 
     def continue_rollback(self, stack: Stack, skip: frozenset[str], token: str | None) -> None:
-        """Try a failed rollback of an update again (ContinueUpdateRollback)."""
+        """Retry a failed rollback of an update (ContinueUpdateRollback)."""
         with stack.lock:
             deployment = self._unfinished.get(stack.stack_id)
             if stack.status != "UPDATE_ROLLBACK_FAILED" or deployment is None:
@@ -135,7 +135,7 @@ class Engine:
         def run() -> None:
             try:
                 operation()
-            except Exception as error:  # noqa: BLE001 - a stack must never stay in progress for ever
+            except Exception as error:  # noqa: BLE001 - no stack may stay in progress forever
                 _log.exception("operation on %s", stack.name)
                 failed = stack.status.removesuffix("_IN_PROGRESS").removesuffix("_COMPLETE_CLEANUP")
                 stack.set_status(f"{failed}_FAILED", reason_of(error))
@@ -150,7 +150,7 @@ class Engine:
             self.lookups,
             self.store,
             base=base,
-            # A creation that was paused and is resumed by an update still has nothing to go back to.
+            # A paused creation that an update resumes still has no earlier state.
             creating=base.desired is NOTHING,
             retain_except_on_create=options.retain_except_on_create,
         )

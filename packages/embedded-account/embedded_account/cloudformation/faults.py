@@ -1,10 +1,10 @@
-"""Refusals of CloudFormation's API, by their codes."""
+"""The errors of CloudFormation's API, by their codes."""
 
 
 class RefusedCallError(Exception):
-    """An API call that CloudFormation answers with an error; nothing was touched.
+    """An API call that CloudFormation refuses with an error, before it changes anything.
 
-    `code` is AWS's error code, the message AWS's text as far as it is known.
+    `code` is AWS's error code. The message is AWS's text as far as it is known.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -13,15 +13,15 @@ class RefusedCallError(Exception):
 
 
 def invalid(message: str) -> RefusedCallError:
-    """A ValidationError, CloudFormation's answer to most wrong input."""
+    """Return a ValidationError, CloudFormation's answer to most invalid input."""
     return RefusedCallError("ValidationError", message)
 
 
 def no_stack(name: str) -> RefusedCallError:
-    """The answer to the name or id of a stack that does not exist."""
+    """Return the error for a name or id of no existing stack."""
     return invalid(f"Stack with id {name} does not exist")
 
 
 def no_change_set(name: str) -> RefusedCallError:
-    """The answer to the name or id of a change set that does not exist."""
+    """Return the error for a name or id of no existing change set."""
     return RefusedCallError("ChangeSetNotFound", f"ChangeSet [{name}] does not exist")

@@ -1,4 +1,4 @@
-"""What the engine asks of whoever creates, changes and deletes resources of a type."""
+"""Define the interface between the engine and the handlers that create, update and delete resources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Properties = dict[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """Which resource of which stack is meant."""
+    """The resource and stack of one action."""
 
     stack_id: str
     stack_name: str
@@ -22,7 +22,7 @@ class Target:
 
 
 class LeftBehindError(ResourceError):
-    """A creation or an update failed after something came to be; `handle` is what must be deleted."""
+    """A creation or an update failed after it created something; `handle` is what must be deleted."""
 
     def __init__(self, message: str, handle: Handle) -> None:
         super().__init__(message)
@@ -33,18 +33,21 @@ class Handler(Protocol):
     """Creates, updates in place and deletes resources. Any exception fails the resource."""
 
     def create(self, target: Target, properties: Properties) -> Handle:
-        """Create the resource and wait until it is usable."""
+        """Create the resource and wait until it is usable; return its handle."""
 
     def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:
-        """Change the resource. A handle with another physical id is a replacement: the engine deletes the old."""
+        """Update the resource; return its handle.
+
+        A handle with another physical id means a replacement: the engine then deletes the old resource.
+        """
 
     def delete(self, target: Target, handle: Handle, properties: Properties) -> None:
-        """Delete the resource and wait until it is gone. One that is gone already is no failure."""
+        """Delete the resource and wait until it is gone. A missing resource is no failure."""
 
 
 @dataclass(frozen=True)
 class MarkerHandle:
-    """A resource that CloudFormation itself makes and that does nothing."""
+    """A resource that CloudFormation itself creates and that does nothing."""
 
     physical_id: str
 
@@ -53,7 +56,7 @@ class MarkerHandle:
 
 
 class Marker:
-    """AWS::CDK::Metadata: CDK's note of which constructs a stack uses."""
+    """AWS::CDK::Metadata: CDK's record of the constructs that a stack uses."""
 
     def create(self, target: Target, properties: Properties) -> Handle:  # noqa: ARG002 - the protocol's shape
         return MarkerHandle(target.logical_id)
@@ -62,4 +65,4 @@ class Marker:
         return handle
 
     def delete(self, target: Target, handle: Handle, properties: Properties) -> None:
-        """Nothing is there to go."""
+        """Do nothing: a marker has no resource behind it."""

@@ -1,4 +1,4 @@
-"""The world outside a template, as the embedded account knows it."""
+"""Look up what templates refer to outside themselves: zones, SSM parameters, secrets, exports."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AccountLookups:
-    """What is the same for every template: resource types, zones, SSM parameters, secrets, exports of other stacks."""
+    """The lookups that are the same for every template: resource types, zones, SSM parameters, secrets, exports of other stacks."""
 
     def __init__(self, account: "Account", store: Store) -> None:
         self._account = account
@@ -32,22 +32,22 @@ class AccountLookups:
         return resource_types(self._account.node_modules)
 
     def ssm_parameter(self, name: str, version: str | None = None) -> str | None:
-        """The value of an SSM parameter; None if there is none."""
+        """Return the value of an SSM parameter, or None."""
         backend = ssm_backends[self._account.account_id][self._account.region]
         found = backend.get_parameter(f"{name}:{version}" if version else name)
         return str(found.value) if found else None
 
     def availability_zones(self, region: str) -> list[str]:
-        """The zones of a region, by name."""
+        """Return the names of a region's zones."""
         zones = ec2_backends[self._account.account_id][region].describe_availability_zones()
         return [zone.name for zone in zones]
 
     def imported(self, export_name: str) -> str:
-        """The value of an export; raises RefusedCallError when nobody exports it."""
+        """Return the value of an export. Raises RefusedCallError if no stack exports it."""
         return self._store.imported(export_name)
 
     def dynamic(self, reference: str) -> str:
-        """The value of `{{resolve:ssm:name:version}}` or `{{resolve:secretsmanager:id:SecretString:key}}`."""
+        """Return the value of `{{resolve:ssm:name:version}}` or `{{resolve:secretsmanager:id:SecretString:key}}`."""
         service, _, rest = reference.strip("{}").removeprefix("resolve:").partition(":")
         value = None
         if service in {"ssm", "ssm-secure"}:
@@ -68,7 +68,7 @@ class AccountLookups:
 
 
 class Surroundings:
-    """One stack's view: its own resources beside what the account knows. Notes which exports were imported."""
+    """The lookups of one stack: its own resources and the account. Records which exports were imported."""
 
     def __init__(self, lookups: AccountLookups, resources: Mapping[str, Resource]) -> None:
         self._lookups = lookups
@@ -94,7 +94,7 @@ class Surroundings:
         return self._lookups.dynamic(reference)
 
     def _existing(self, logical_id: str) -> Resource | None:
-        """Return a resource that exists; None where that cannot be known yet."""
+        """Return an existing resource, or None if it cannot be known yet."""
         resource = self._resources.get(logical_id)
         if resource is None or resource.handle is None:
             raise ResourceError(

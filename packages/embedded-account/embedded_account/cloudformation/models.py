@@ -1,14 +1,13 @@
-"""Resources of the account's own models (services/shared/resource_model.py); moto's are not used.
+"""Handle resources with the account's own models (services/shared/resource_model.py), not with moto's.
 
-moto's drop what they do not know, and their updates change little: a stack would report what did not happen. Beyond
-`ResourceModel` the engine honours:
+moto's models drop properties that they do not know, and their updates change little: a stack would report what did not
+happen. Beyond `ResourceModel` the engine honours:
 
-- `is_created()`: polled after a creation or an update, without any lock, until it is true; raise
-  ResourceError when the resource ends in a failed state. Slow services start their work and return at once.
-- `is_deleted()`: the same after a deletion; a model without it is gone when its deletion returns.
-- `runs_unlocked = True` on the class: its create, update and delete may block (they wait for processes, say)
-  and guard their own state. Everything else runs under one lock, because moto's backends are not made for
-  several threads.
+- `is_created()`: polled without a lock after a creation or an update, until it returns true. It raises ResourceError if
+  the resource ends in a failed state. Slow services start their work and return at once.
+- `is_deleted()`: the same after a deletion. Without it, a resource is gone when its deletion returns.
+- `runs_unlocked = True` on the class: its create, update and delete may block (for example, wait for processes) and
+  guard their own state. All others run under one lock, because moto's backends are not thread-safe.
 """
 
 import copy
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
     from embedded_account.context import Account
 
 POLL_SECONDS = 0.05
-"""Real seconds between two looks at a resource that is not ready yet."""
+"""Real seconds between two polls of a resource that is not ready yet."""
 
 DEPENDENCY_PATIENCE = 300.0
-"""Simulated seconds that a deletion is retried while something still uses the resource, as CloudFormation does."""
+"""How many simulated seconds a deletion is retried while another resource uses this one, as in CloudFormation."""
 
 _DEPENDENCY_POLL = 5.0
 
 
 class ModelHandle:
-    """A resource that a model stands for. `name` is its given or generated name, not its id."""
+    """A resource of a model. `name` is its given or generated name, not its id."""
 
     def __init__(self, target: Target, model: ResourceModel, name: str) -> None:
         self.model = model
@@ -131,7 +130,7 @@ class ModelHandler:
 
 def _model_handle(handle: Handle) -> ModelHandle:
     if not isinstance(handle, ModelHandle):
-        raise TypeError(f"{type(handle).__name__} is no model's handle")
+        raise TypeError(f"{type(handle).__name__} is not the handle of a model")
     return handle
 
 
@@ -145,7 +144,7 @@ def _is_gone(error: Exception) -> bool:
 
 
 def tagged(known: ResourceType | None, properties: Properties, tags: Mapping[str, str]) -> Properties:
-    """Return the properties with the stack's tags added; the resource's own tags win.
+    """Return the properties with the stack's tags added; the resource's own tags take precedence.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
     """

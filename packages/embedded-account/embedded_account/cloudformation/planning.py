@@ -1,4 +1,4 @@
-"""What a change of properties means: nothing, an update in place, or a replacement."""
+"""Decide what a change of properties causes: nothing, an update in place, or a replacement."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _STRENGTH: dict[Replacement, int] = {"no": 0, "maybe": 1, "yes": 2}
 
 @dataclass(frozen=True)
 class PropertyChange:
-    """One changed property, with its values before and after (None where it was or will be absent)."""
+    """One changed property with its values before and after (None if absent)."""
 
     name: str
     before: Any
@@ -23,7 +23,7 @@ class PropertyChange:
 def property_changes(
     resource_type: str, before: Mapping[str, Any], after: Mapping[str, Any], types: ResourceTypes
 ) -> list[PropertyChange]:
-    """Return the changed properties, by name."""
+    """Return the changed properties, sorted by name."""
     return [
         PropertyChange(name, before.get(name), after.get(name), _replacement(resource_type, name, before, after, types))
         for name in sorted(before.keys() | after.keys())
@@ -32,14 +32,17 @@ def property_changes(
 
 
 def replaces(changes: list[PropertyChange]) -> bool:
-    """Whether the engine replaces the resource. "maybe" is updated in place: the model knows better."""
+    """Return whether the engine replaces the resource.
+
+    A "maybe" is updated in place, because the model decides.
+    """
     return any(change.replacement == "yes" for change in changes)
 
 
 def _replacement(
     resource_type: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any], types: ResourceTypes
 ) -> Replacement:
-    # A custom resource decides by the physical id it returns.
+    # A custom resource decides with the physical id that it returns.
     if is_custom(resource_type):
         return "maybe" if name == "ServiceToken" else "no"
     known = types.get(resource_type)
@@ -51,7 +54,7 @@ def _replacement(
 
 
 def _nested(kind: dict[str, Any], before: Any, after: Any, types: ResourceTypes) -> Iterator[Replacement]:
-    """Yield what the changed parts of a nested value cause."""
+    """Yield the effects of the changed parts of a nested value."""
     if before == after:
         return
     if kind["type"] == "ref" and isinstance(before, dict | None) and isinstance(after, dict | None):

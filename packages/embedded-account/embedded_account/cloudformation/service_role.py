@@ -1,6 +1,6 @@
-"""The role that CloudFormation works with in a stack: it must exist and trust CloudFormation.
+"""Check the role that CloudFormation uses for a stack: it must exist and trust CloudFormation.
 
-Only the trust is checked. What the role's policies allow is not: CloudFormation's calls are those of the account's
+Only the trust is checked, not what the role's policies allow: CloudFormation calls with the rights of the account's
 root user.
 """
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 def require_assumable(account: "Account", arn: str | None) -> None:
-    """Raise CloudFormation's error unless it can assume the role; None stands for the caller's own rights."""
+    """Raise CloudFormation's error unless it can assume the role. None means the caller's own rights."""
     if arn and not trusts(account, arn, "cloudformation.amazonaws.com"):
         raise invalid(f"Role {arn} is invalid or cannot be assumed")

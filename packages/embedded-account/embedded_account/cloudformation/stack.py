@@ -14,24 +14,24 @@ STACK_TYPE = "AWS::CloudFormation::Stack"
 
 
 def now() -> datetime:
-    """The moment of an event, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 class Handle(Protocol):
-    """What a resource handler keeps of a resource that exists."""
+    """What a resource handler keeps for an existing resource."""
 
     @property
     def physical_id(self) -> str:
-        """What Ref yields."""
+        """Return what Ref returns."""
 
     def attribute(self, name: str) -> Any:
-        """What Fn::GetAtt yields; raises ResourceError for an attribute that the resource lacks."""
+        """Return what Fn::GetAtt returns. Raises ResourceError if the resource lacks the attribute."""
 
 
 @dataclass
 class Resource:
-    """One resource of a stack. `properties` are resolved; `definition` is the template's own text of it."""
+    """One resource of a stack. `properties` are resolved; `definition` is the resource's text in the template."""
 
     logical_id: str
     type: str
@@ -45,7 +45,7 @@ class Resource:
 
     @property
     def physical_id(self) -> str:
-        """The physical id, empty as long as there is none."""
+        """Return the physical id, or an empty string if there is none yet."""
         return self.handle.physical_id if self.handle else ""
 
 
@@ -67,7 +67,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Output:
-    """One output; `export` is its export's name, if it has one."""
+    """One output of a stack; `export` is the name of its export, if it has one."""
 
     key: str
     value: str
@@ -77,7 +77,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Desired:
-    """What a stack is to be: the input of one create or update, already validated."""
+    """The desired state of a stack: the validated input of one create or update."""
 
     body: str
     template: Template
@@ -89,12 +89,12 @@ class Desired:
 
 
 NOTHING = Desired(body="", template={}, parameters=NO_PARAMETERS, tags={})
-"""What a stack is before its first deployment, and what a deletion makes of it."""
+"""The state of a stack before its first deployment and after its deletion."""
 
 
 @dataclass
 class Stack:
-    """One stack. `desired` is what was last deployed successfully (or is being deployed for the first time)."""
+    """One stack. `desired` was last deployed successfully, or is being deployed for the first time."""
 
     stack_id: str
     name: str
@@ -115,28 +115,28 @@ class Stack:
 
     @property
     def role_arn(self) -> str | None:
-        """The service role of the stack."""
+        """Return the service role of the stack, or None."""
         return self.desired.role_arn
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is going on."""
+        """Return whether an operation is running."""
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     def set_status(self, status: str, reason: str | None = None) -> None:
-        """Give the stack a status, with the event that tells it."""
+        """Set the stack's status, and add its event."""
         with self.lock:
             self.status, self.reason = status, reason
             self._add_event(self.name, self.stack_id, STACK_TYPE, status, reason)
 
     def set_resource_status(self, resource: Resource, status: str, reason: str | None = None) -> None:
-        """Give a resource a status, with the event that tells it."""
+        """Set a resource's status, and add its event."""
         with self.lock:
             resource.status, resource.reason, resource.timestamp = status, reason, now()
             self._add_event(resource.logical_id, resource.physical_id, resource.type, status, reason)
 
     def _add_event(self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None) -> None:
-        # Clients sort events by time, and the API tells milliseconds: no two events of a stack share one.
+        # Clients sort events by time, and the API has milliseconds: no two events of a stack may have the same time.
         moment = now()
         if self.events:
             moment = max(moment, self.events[-1].timestamp + timedelta(milliseconds=1))

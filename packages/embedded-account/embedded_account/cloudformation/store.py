@@ -1,4 +1,4 @@
-"""All stacks of the account, their change sets and the exports between them."""
+"""Store the account's stacks, their change sets and the exports between them."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from embedded_account.cloudformation.stack import Output, Resource, Stack
 
 
 class Export(NamedTuple):
-    """A value that a stack offers to others."""
+    """A value that a stack exports."""
 
     stack_id: str
     name: str
@@ -18,7 +18,7 @@ class Export(NamedTuple):
 
 
 class Store:
-    """The account's stacks. Everything here is guarded by `lock`."""
+    """The account's stacks. `lock` guards all of them."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -26,7 +26,7 @@ class Store:
         self._change_sets: dict[str, ChangeSet] = {}
 
     def clear(self) -> None:
-        """Forget everything (for tests)."""
+        """Remove all stacks and change sets (for tests)."""
         with self.lock:
             self._stacks.clear()
             self._change_sets.clear()
@@ -37,35 +37,35 @@ class Store:
             self._stacks[stack.stack_id] = stack
 
     def forget(self, stack: Stack) -> None:
-        """Remove a stack that never came to be."""
+        """Remove a stack that was never created."""
         with self.lock:
             self._stacks.pop(stack.stack_id)
 
     def stacks(self) -> list[Stack]:
-        """All stacks, deleted ones too, the latest first."""
+        """Return all stacks, deleted ones included, the latest first."""
         with self.lock:
             return list(reversed(self._stacks.values()))
 
     def living(self) -> list[Stack]:
-        """The stacks that are not deleted, the latest first."""
+        """Return the stacks that are not deleted, the latest first."""
         return [stack for stack in self.stacks() if stack.status != "DELETE_COMPLETE"]
 
     def find(self, name_or_id: str) -> Stack | None:
-        """Return a living stack by name, or any stack by its id."""
+        """Return a stack by its id, or one that is not deleted by its name; None if there is none."""
         with self.lock:
             if name_or_id in self._stacks:
                 return self._stacks[name_or_id]
         return next((stack for stack in self.living() if stack.name == name_or_id), None)
 
     def get(self, name_or_id: str) -> Stack:
-        """Like `find`, but raises RefusedCallError when there is none."""
+        """Return a stack as `find` does. Raises RefusedCallError if there is none."""
         stack = self.find(name_or_id)
         if stack is None:
             raise no_stack(name_or_id)
         return stack
 
     def owners(self) -> Iterator[tuple[Stack, Resource]]:
-        """Yield every resource that exists, with its stack."""
+        """Yield every existing resource with its stack."""
         for stack in self.living():
             for resource in list(stack.resources.values()):
                 yield stack, resource
@@ -73,7 +73,7 @@ class Store:
     # --- change sets -------------------------------------------------------------------------------------
 
     def add_change_set(self, change_set: ChangeSet) -> None:
-        """Add a change set; its name must be new within its stack."""
+        """Add a change set. Raises RefusedCallError if its stack has one of the same name."""
         with self.lock:
             if any(known.name == change_set.name for known in self.change_sets(change_set.stack)):
                 raise RefusedCallError(
@@ -83,12 +83,12 @@ class Store:
             self._change_sets[change_set.change_set_id] = change_set
 
     def change_sets(self, stack: Stack) -> list[ChangeSet]:
-        """The change sets of one stack."""
+        """Return the change sets of one stack."""
         with self.lock:
             return [known for known in self._change_sets.values() if known.stack is stack]
 
     def find_change_set(self, name_or_id: str, stack_name: str | None) -> ChangeSet:
-        """Return a change set by its id, or by its name within a stack; raises RefusedCallError when there is none."""
+        """Return a change set by its id, or by its name within a stack. Raises RefusedCallError if there is none."""
         with self.lock:
             if name_or_id in self._change_sets:
                 return self._change_sets[name_or_id]
@@ -113,7 +113,7 @@ class Store:
     # --- exports -----------------------------------------------------------------------------------------
 
     def exports(self) -> list[Export]:
-        """All exports of living stacks, by name."""
+        """Return the exports of all stacks that are not deleted, sorted by name."""
         with self.lock:
             found = [
                 Export(stack.stack_id, output.export, output.value)
@@ -124,18 +124,18 @@ class Store:
         return sorted(found, key=lambda export: export.name)
 
     def importers(self, export_name: str) -> list[str]:
-        """The names of the stacks that import an export."""
+        """Return the names of the stacks that import an export, sorted."""
         return sorted(stack.name for stack in self.living() if export_name in stack.imports)
 
     def imported(self, export_name: str) -> str:
-        """Return an export's value; raises RefusedCallError when nobody exports it."""
+        """Return an export's value. Raises RefusedCallError if no stack exports it."""
         for export in self.exports():
             if export.name == export_name:
                 return export.value
         raise invalid(f"No export named {export_name} found.")
 
     def export_problem(self, stack: Stack, outputs: tuple[Output, ...]) -> str | None:
-        """Return why `stack` cannot have these outputs, in CloudFormation's words; None if it can."""
+        """Return why `stack` cannot have these outputs, in CloudFormation's words, or None if it can."""
         after = {output.export: output.value for output in outputs if output.export}
         for export in self.exports():
             if export.stack_id != stack.stack_id:
@@ -152,7 +152,7 @@ class Store:
         return None
 
     def export_in_use(self, stack: Stack) -> str | None:
-        """Return why `stack` cannot be deleted because of its exports; None if nobody imports them."""
+        """Return why its exports keep `stack` from being deleted, or None if no stack imports them."""
         for export in self.exports():
             if export.stack_id == stack.stack_id:
                 users = [name for name in self.importers(export.name) if name != stack.name]

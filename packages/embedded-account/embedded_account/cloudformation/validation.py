@@ -1,7 +1,7 @@
-"""What CloudFormation checks in a template before it touches anything.
+"""Check templates as CloudFormation does before it changes anything.
 
-CloudFormation finds most of this when it creates the change set, wrong properties of some types only when it
-comes to the resource. Here everything that can be known from the template is refused at once.
+CloudFormation reports most errors when it creates the change set, but invalid properties of some types only when it
+reaches the resource. This module refuses at once whatever can be known from the template.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ _IAM_TYPES = {*_NAMED_IAM_TYPES, "AWS::IAM::AccessKey", "AWS::IAM::Policy", "AWS
 
 
 def check_types(template: Template, types: ResourceTypes) -> None:
-    """Refuse resource types that do not exist, and those the embedded account has no model for."""
+    """Refuse resource types that do not exist, and types for which the embedded account has no model."""
     kinds = {}
     for logical_id, definition in template["Resources"].items():
         kinds[logical_id] = _type_of(logical_id, definition)
@@ -56,7 +56,7 @@ def check_types(template: Template, types: ResourceTypes) -> None:
 
 
 def check_resources(template: Template, intrinsics: Intrinsics, types: ResourceTypes) -> None:
-    """Refuse wrong resources of a template whose types are known: attributes, policies, properties, GetAtts."""
+    """Refuse invalid attributes, policies and properties of resources whose types are known."""
     problems = [
         problem
         for logical_id, definition in template["Resources"].items()
@@ -68,7 +68,7 @@ def check_resources(template: Template, intrinsics: Intrinsics, types: ResourceT
 
 
 def check_references(template: Template, intrinsics: Intrinsics, types: ResourceTypes) -> None:
-    """Refuse Fn::GetAtt of attributes that the type lacks, and outputs that refer to what is not there."""
+    """Refuse Fn::GetAtt of attributes that the type lacks, and references to missing resources."""
     resources = template["Resources"]
     live = {name for name, definition in resources.items() if intrinsics.applies(definition)}
     outputs = {name: item for name, item in template.get("Outputs", {}).items() if intrinsics.applies(item)}
@@ -162,7 +162,7 @@ class _PropertyCheck:
         self._types = types
 
     def object(self, path: str, value: Any, known: Mapping[str, Property]) -> Iterator[tuple[str, str]]:
-        """Check an object's keys: none unknown, none missing, and each one's value."""
+        """Yield unknown and missing keys of an object, and the problems of each value."""
         value = self._chosen(value)
         if not isinstance(value, dict) or function_of(value):
             return
@@ -196,7 +196,7 @@ class _PropertyCheck:
                 yield from self._value(f"{path}/{key}", item, kind["element"])
 
     def _chosen(self, value: Any) -> Any:
-        """Follow Fn::If to the branch that is taken."""
+        """Return the branch of Fn::If that is taken, or the value itself."""
         while function_of(value) == "Fn::If":
             condition, yes, no = value["Fn::If"]
             value = yes if self._intrinsics.condition(condition) else no

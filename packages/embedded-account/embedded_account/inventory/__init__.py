@@ -1,1 +1,1 @@
-"""Everything that exists in the account, and which stack owns it."""
+"""List everything that exists in the account, with the stack that owns it."""

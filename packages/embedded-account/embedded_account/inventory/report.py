@@ -1,7 +1,7 @@
-"""Everything that exists in the account, and whose it is.
+"""List everything that exists in the account, with its owner.
 
-A resource belongs to the stack that made it, to a service that made it behind one's back, to the bootstrap, or to
-nobody. Nothing is there by default: the account starts without a default VPC.
+The owner of a resource is the stack that created it, a service that created it on its own, the bootstrap, or nobody.
+The account starts empty, also without a default VPC.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,25 +12,25 @@ from embedded_account.inventory.sources import PENDING_DELETION, Found, found_in
 
 NOBODY = "nobody"
 EXISTING = "existing"
-"""Owner of what was there before the environment (embedded_account/existing.py)."""
+"""The owner of what existed before the environment (embedded_account/existing.py)."""
 BOOTSTRAP = "bootstrap"
 BOOTSTRAP_STACK = "CDKToolkit"
 KEPT_BY_KMS = "background:kms"
-"""Owner of a deleted key: nobody can delete one at once, KMS keeps it for its pending window, free of charge."""
+"""The owner of a deleted key: KMS deletes no key at once, but keeps it for its waiting period, free of charge."""
 
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 _MADE_BY_CUSTOM_RESOURCES = ("AWS::SageMaker::Cluster", "AWS::IAM::OIDCProvider")
-"""Types that custom resources make, with the resource's name or ARN as their physical id."""
+"""Types that custom resources create, with the resource's name or ARN as their physical id."""
 
 
 @dataclass(frozen=True)
 class Item:
     """One resource.
 
-    `owner` is a stack's name, "background:" and the ARN of the service's resource that made it ("background:kms"
-    for a key that waits for its deletion), "bootstrap", "existing" or "nobody". `type` is CloudFormation's (moto's for
-    services that the project does not use), `id` what `Ref` returns; `note` says what is worth knowing: what lies
-    in a bucket, of what a resource is a part, that its maker is gone.
+    `owner` is a stack's name, "bootstrap", "existing", "nobody", or "background:" with the ARN of the service's
+    resource that created it ("background:kms" for a key that waits for its deletion). `type` is CloudFormation's
+    (moto's for services that the project does not use), `id` what `Ref` returns. `note` holds other facts: a bucket's
+    contents, the resource that it is a part of, that its creator is gone.
     """
 
     service: str
@@ -52,7 +52,7 @@ def collect(account: Account) -> list[Item]:
 
 @dataclass
 class _Owners:
-    """Who made what: by type and id from stacks, by id alone from custom resources and services."""
+    """The creators of resources: by type and id for stacks, by id alone for custom resources and services."""
 
     by_resource: dict[tuple[str, str], str] = field(default_factory=dict)
     by_custom_resource: dict[str, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class _Owners:
         notes = (
             one.note,
             f"part of {one.part_of.rsplit(':', 1)[1]}" if one.part_of else "",
-            "its maker is gone" if gone else "",
+            "its creator is gone" if gone else "",
         )
         return "; ".join(note for note in notes if note)
 
@@ -111,7 +111,7 @@ def _stack_owner(name: str) -> str:
 
 
 def _service(one: Found) -> str:
-    """The service's short name: ec2 of AWS::EC2::VPC, sqs of moto's sqs:queue."""
+    """Return the service's short name: ec2 for AWS::EC2::VPC, sqs for moto's sqs:queue."""
     return (one.type.split("::")[1] if "::" in one.type else one.type.split(":")[0]).lower()
 
 
@@ -121,8 +121,8 @@ def _stacks(account: Account) -> Iterator[Found]:
 
 
 def _of_eks(account: Account) -> Iterator[Found]:
-    """What EKS keeps in a cluster: add-ons, access entries, pod identities."""
-    from embedded_account.services.eks.service import service_of  # noqa: PLC0415 - Kubernetes only where EKS is
+    """Yield what EKS keeps in a cluster: add-ons, access entries, pod identities."""
+    from embedded_account.services.eks.service import service_of  # noqa: PLC0415 - load Kubernetes only with EKS
 
     eks = service_of(account)
     for cluster in list(eks.records.backend.clusters.values()):
@@ -130,7 +130,7 @@ def _of_eks(account: Account) -> Iterator[Found]:
             addon = eks.addons.get(cluster.name, name)
             yield Found("AWS::EKS::Addon", f"{cluster.name}|{name}", addon["addonArn"])
         for entry in eks.entries.all(cluster.name):
-            # EKS and HyperPod make the entries of their nodes' roles themselves.
+            # EKS and HyperPod create the access entries of their nodes' roles on their own.
             part_of = cluster.arn if entry.type in ("EC2_LINUX", "HYPERPOD_LINUX") else ""
             yield Found("AWS::EKS::AccessEntry", f"{entry.principal_arn}|{cluster.name}", entry.arn, part_of=part_of)
         for association in eks.pod_identities.all(cluster.name):

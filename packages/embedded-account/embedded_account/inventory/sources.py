@@ -1,9 +1,9 @@
-"""What exists in moto's backends, service by service, of every region.
+"""List the resources in moto's backends, service by service, in every region.
 
-A source takes one backend (one service, account and region) and yields what exists in it. The type is
-CloudFormation's and the id what `Ref` returns, so that the engine's records can be matched. Parts of a resource
-(routes, rules, associations, versions) are no resources of their own; what AWS itself provides (managed policies,
-managed keys, prefix lists, public images and parameters) is left out.
+A source takes one backend (one service, account and region) and yields its resources. The type is CloudFormation's and
+the id what `Ref` returns, so that the engine's records can be matched. Parts of a resource (routes, rules,
+associations, versions) are not listed on their own. What AWS itself provides (managed policies, managed keys, prefix
+lists, public images and parameters) is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from moto.core.base_backend import BackendDict
 
 
 class Found(NamedTuple):
-    """One resource. `part_of` is the ARN of the resource that it was made with, if it was not made by itself."""
+    """One resource. `part_of` is the ARN of the resource that it was created with, or empty."""
 
     type: str
     id: str
@@ -75,7 +75,7 @@ def _ec2(backend: Any) -> Iterator[Found]:
 
 
 def _other_ec2(backend: Any) -> Iterator[Found]:
-    """Kinds of EC2 that the stacks do not use, by moto's own listing."""
+    """Yield the kinds of EC2 resources that the stacks do not use, from moto's own list."""
     listed = {
         "flow-logs",
         "image",
@@ -193,7 +193,7 @@ def _sagemaker(backend: Any) -> Iterator[Found]:
 
 
 def _tagged(backend: Any) -> Iterator[Found]:
-    """Any other service: what moto lists for the tagging API."""
+    """Yield the resources of any other service, from moto's list for the tagging API."""
     listing = getattr(backend, "iter_tagged_resources", None)
     for tagged in listing() if listing else ():
         yield Found(tagged.resource_type, tagged.arn, tagged.arn)
@@ -206,7 +206,7 @@ def _nothing(_backend: Any) -> Iterator[Found]:
 PENDING_DELETION = "pending deletion"
 
 SOURCES: dict[str, Source] = {
-    "cloudformation": _nothing,  # the engine keeps its stacks itself
+    "cloudformation": _nothing,  # the engine stores its stacks
     "ec2": _ec2,
     "ecr": _ecr,
     "eks": _eks,

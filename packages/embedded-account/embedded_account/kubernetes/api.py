@@ -1,7 +1,7 @@
-"""The Kubernetes API as plain requests: objects in, objects out, and watches as they are.
+"""Call the Kubernetes API with plain requests: JSON objects in and out, and watches.
 
-The official Python client turns every object into classes and takes over a second to import; the rehearsal's
-kubelet and nodes need a handful of paths and the JSON as it stands.
+The official Python client converts every object to classes and takes over a second to import. The rehearsal's kubelet
+and nodes need only a few paths and plain JSON.
 """
 
 import json
@@ -28,7 +28,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """A connection to one API server with a client certificate; safe to use from several threads."""
+    """A connection to one API server with a client certificate. Thread-safe."""
 
     def __init__(self, server: str, *, ca: Path, certificate: Path, key: Path) -> None:
         self.server = server
@@ -38,7 +38,7 @@ class Api:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
-        """Connect as the only user of a kubeconfig that names its certificates by path."""
+        """Return a connection as the only user of a kubeconfig that names its certificates by path."""
         config = yaml.safe_load(path.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         return cls(
@@ -49,29 +49,29 @@ class Api:
         )
 
     def get(self, path: str, **query: str) -> Object:
-        """Return an object or a list. Raises ApiError, with status 404 when there is none."""
+        """Return an object or a list. Raises ApiError, with status 404 if there is none."""
         return self._request("GET", path, query=query)
 
     def create(self, path: str, body: Object) -> Object:
-        """Create an object in a collection (or call a subresource). Raises ApiError, with status 409 when it exists."""
+        """Create an object in a collection (or call a subresource). Raises ApiError, with status 409 if it exists."""
         return self._request("POST", path, body)
 
     def patch(self, path: str, body: Object, content_type: str = MERGE_PATCH) -> Object:
-        """Change an object. Raises ApiError."""
+        """Patch an object; return it. Raises ApiError."""
         return self._request("PATCH", path, body, content_type=content_type)
 
     def delete(self, path: str, options: Object | None = None) -> Object:
-        """Delete an object. Raises ApiError, with status 404 when there is none."""
+        """Delete an object. Raises ApiError, with status 404 if there is none."""
         return self._request("DELETE", path, options or {})
 
     def text(self, path: str) -> str:
-        """Return an answer that is no JSON, like `/readyz`. Raises ApiError."""
+        """Return an answer that is not JSON, for example of `/readyz`. Raises ApiError."""
         return self._send("GET", path).data.decode()
 
     def watch(self, path: str, *, seconds: int, **query: str) -> Iterator[tuple[str, Object]]:
-        """Yield (`ADDED`, `MODIFIED`, `DELETED`; object) until the server closes after `seconds`.
+        """Yield (`ADDED`, `MODIFIED`, `DELETED`; object) until the server closes the watch after `seconds`.
 
-        Raises ApiError, with status 410 when the given resourceVersion is too old.
+        Raises ApiError, with status 410 if the given resourceVersion is too old.
         """
         parameters = query | {"watch": "true", "timeoutSeconds": str(seconds)}
         response = self._send("GET", path, query=parameters, stream=True)

@@ -1,4 +1,4 @@
-"""Who asked for a pod's deletion: a watch shows that a pod ends, the API server's audit log by whose request."""
+"""Find who requested a pod's deletion: a watch shows the deletion, only the API server's audit log shows the user."""
 
 import json
 from collections.abc import Iterator
@@ -21,26 +21,26 @@ POLICY: Final[dict[str, Any]] = {
         {"level": "None"},
     ],
 }
-"""Requests that delete pods, and nothing else."""
+"""Log requests that delete pods, and no others."""
 
 
 POD_DELETIONS: Final = "pod-deletions.jsonl"
-"""Name of the log among those of a control plane."""
+"""The file name of the audit log in a control plane's folder of logs."""
 
 
 @dataclass(frozen=True)
 class DeleteRequest:
-    """A request that the API server granted, at a time in seconds since the epoch."""
+    """A granted request; `at` is in seconds since the epoch."""
 
     at: float
     user: str
     namespace: str
     pod: str
-    """Empty where all pods of the namespace were meant."""
+    """Empty if the request is for all pods of the namespace."""
 
 
 def requests(log: Path) -> Iterator[DeleteRequest]:
-    """The granted requests of an audit log, in its order."""
+    """Yield the granted requests of an audit log, in its order."""
     lines = log.read_text().splitlines() if log.exists() else []
     for event in map(json.loads, lines):
         if event["responseStatus"]["code"] < 300:

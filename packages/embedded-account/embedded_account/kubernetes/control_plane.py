@@ -1,7 +1,7 @@
-"""One real Kubernetes control plane: etcd, API server, controller manager, scheduler, kwok, and our kubelet.
+"""Run one real Kubernetes control plane: etcd, API server, controller manager, scheduler, kwok and our own kubelet.
 
-No root, no container, free ports of 127.0.0.1 only. What is simulated: nodes and most pods (kwok: nothing runs
-in them), service and pod networks, and admission by AWS's webhooks.
+It needs no root and no container, and uses only free ports of 127.0.0.1. Simulated are nodes and most pods (by kwok:
+they run nothing), service and pod networks, and the admission by AWS's webhooks.
 """
 
 import logging
@@ -30,20 +30,20 @@ from embedded_account.machine.processes import Child, ProcessError, ProgramEnded
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 _START_TIMEOUT: Final = 180.0
-# With Go's own settings the API server spends a third of its time on garbage, most of it of KubeRay's megabytes of
-# custom resource definitions. The limit is soft: near it, garbage is collected as often as before.
+# With Go's own settings the API server spends a third of its time on garbage collection, mostly for the megabytes of
+# KubeRay's custom resource definitions. The limit is soft: near it, collection is as frequent as before.
 _GO_MEMORY: Final = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
 _RESTARTED: Final = ("kwok",)
-"""Keeps nothing that its successor does not read from the API server."""
+"""Programs that are restarted: they keep no state that they cannot read from the API server."""
 
 _log = logging.getLogger(__name__)
 
 
 class ControlPlane:
-    """A control plane in a directory of its own. Stopping it wipes its data: it is never started twice.
+    """A control plane in its own directory. Stopping it wipes its data; it cannot be started again.
 
-    `failed` is told, from a thread, when a program has ended by itself: what is left is no control plane any more. kwok
-    is started again instead.
+    `failed` is called from a thread when a program has ended on its own, because the control plane cannot work without
+    it. kwok is restarted instead.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class ControlPlane:
         node_monitor_grace_period: int = 8,
         real_ray: programs.RealRay | None = None,
     ) -> None:
-        """Describe a control plane.
+        """Describe a control plane; `start` starts it.
 
-        Pods with an image that matches one of the patterns `played_elsewhere` are left alone by nodes: whoever gives
-        the patterns reports these pods' status, and ends them.
+        Nodes ignore pods with an image that matches a pattern of `played_elsewhere`: the caller reports these pods'
+        status and ends them.
 
-        `authenticator_url` is asked about every bearer token that is no service account's (a TokenReview
-        webhook, as EKS has for IAM; answers are kept for 5 s). `issuer` is the `iss` of service account
-        tokens. `node_monitor_grace_period` is the time in seconds after which a silent node is lost (40 on
-        EKS, which for a rehearsal is long). With `real_ray` Ray's pods really run.
+        `authenticator_url` is asked about every bearer token that is not a service account's (a TokenReview webhook, as
+        EKS has for IAM; answers are cached for 5 s). `issuer` is the `iss` of service account tokens. After
+        `node_monitor_grace_period` seconds a silent node is lost (40 on EKS, too long for a rehearsal). With
+        `real_ray`, Ray's pods really run.
         """
         self.name = name
         self.failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
@@ -88,37 +88,37 @@ class ControlPlane:
 
     @property
     def endpoint(self) -> str:
-        """`https://localhost:PORT`, once started."""
+        """Return `https://localhost:PORT`, once started."""
         if self._port is None:
             raise ProcessError(f"the control plane {self.name} has not been started")
         return f"https://localhost:{self._port}"
 
     @property
     def ca_pem(self) -> bytes:
-        """The certificate authority of the endpoint's certificate, once started."""
+        """Return the certificate authority of the endpoint's certificate, once started."""
         return self._files.ca.read_bytes()
 
     @cached_property
     def api(self) -> Api:
-        """A connection as cluster administrator, once started; kept, for each new one is a handshake."""
+        """Return a connection as cluster administrator, once started. It is kept: a new one needs a handshake."""
         return Api(
             self.endpoint, ca=self._files.ca, certificate=self._files.admin_certificate, key=self._files.admin_key
         )
 
     @property
     def logs(self) -> Path:
-        """Folder with a log per component, and of pods with a program in `pods/`."""
+        """Return the folder with a log per component, and those of pods with a program in `pods/`."""
         return self.directory / "logs"
 
     @property
     def pod_deletions(self) -> Path:
-        """The API server's audit log, of requests to delete pods (`audit.requests` reads it)."""
+        """Return the path of the API server's audit log of requests to delete pods (`audit.requests` reads it)."""
         return self.logs / audit.POD_DELETIONS
 
     def start(self) -> None:
-        """Start everything; return when pods can be created (4 to 6 s).
+        """Start all components; return when pods can be created (4 to 6 s).
 
-        Raises ProcessError naming the component and its log; nothing is left running then.
+        Raises ProcessError with the component and its log; nothing is left running then.
         """
         self._data.mkdir(parents=True, exist_ok=True)
         self._pki = pki.create(self.directory / "pki", service_ip=pki.SERVICE_IP)
@@ -136,9 +136,9 @@ class ControlPlane:
             raise
 
     def stop(self) -> None:
-        """Kill everything at once and wipe the data; the logs stay.
+        """Kill all components at once and wipe the data; the logs stay.
 
-        Nothing asks the components to end in order: the API server would drain its watches for up to a minute.
+        The components get no time for an orderly end: the API server would drain its watches for up to a minute.
         """
         if self._supervisor:
             self._supervisor.stop_all(gracefully=False)
@@ -146,9 +146,9 @@ class ControlPlane:
         shutil.rmtree(self._data, ignore_errors=True)
 
     def restart_api_server(self, *, down: float) -> None:
-        """Kill the API server and start it again after `down` seconds; return when it answers.
+        """Kill the API server and restart it after `down` seconds; return when it answers.
 
-        Raises ProcessError when it does not come back.
+        Raises ProcessError if it does not restart.
         """
         if self._supervisor is None or self._etcd is None or self._api_server is None:
             raise ProcessError(f"the control plane {self.name} has not been started")
@@ -181,7 +181,7 @@ class ControlPlane:
         return self._run(supervisor, "kube-apiserver", self._api_server_flags(etcd.port), ready=answers)
 
     def _start_controllers(self, supervisor: Supervisor) -> None:
-        """Start what works through the API side by side; ready when pods have a service account to run as."""
+        """Start the programs that use the API in parallel; return when pods have a service account to run as."""
         kubeconfig, grace = self.admin_kubeconfig, self._grace
         controllers = flags.controller_manager(kubeconfig, self._files, grace=grace)
         started = [
@@ -192,7 +192,7 @@ class ControlPlane:
         ]
         api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT, False
         while not ready:
-            # Looked at after the last of them had time to end, too.
+            # Check the programs after this request, too: the last one has had time to end by then.
             ready = _exists(api, "/api/v1/namespaces/default/serviceaccounts/default")
             for child in started:
                 _require_alive(child)
@@ -207,7 +207,7 @@ class ControlPlane:
         return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT)
 
     def _environment(self) -> dict[str, str]:
-        """Nothing of the caller's: no proxy, no kubeconfig, no credentials."""
+        """Return an environment with nothing of the caller's: no proxy, no kubeconfig, no credentials."""
         return {"PATH": search_path(), "HOME": str(self._data), "PYTHONDONTWRITEBYTECODE": "1", **_GO_MEMORY}
 
     def _api_server_flags(self, etcd_port: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The flags of a control plane's components, and why they are not what a cluster of machines would have."""
+"""Set the flags of a control plane's components, and explain where they differ from those of a cluster of machines."""
 
 from pathlib import Path
 from typing import Final
@@ -7,20 +7,20 @@ from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from embedded_account.kubernetes.pki import Pki
 from embedded_account.kubernetes.pods import podserver
 
-# EKS's range for a VPC outside 10.0.0.0/8's upper half; its first address is pki.SERVICE_IP.
+# EKS's service range for a VPC outside the upper half of 10.0.0.0/8; its first address is pki.SERVICE_IP.
 _SERVICES: Final = "10.100.0.0/16"
 _PODS: Final = "10.244.0.1/16"
-# Never used (nothing in the rehearsal has a pod network), but the API server insists on one that is not local;
-# 192.0.2.0/24 is kept for documentation (RFC 5737).
+# Never used (nothing in the rehearsal has a pod network), but the API server requires a non-local address. 192.0.2.0/24
+# is reserved for documentation (RFC 5737).
 _ADVERTISED: Final = "192.0.2.1"
-# Kubernetes' defaults of 20 to 50 requests a second alone would make the start four seconds longer.
+# With Kubernetes' defaults of 20 to 50 requests per second the start would take four seconds longer.
 _REQUEST_RATE: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 
 def etcd(data: Path, files: Pki, *, port: int, peer_port: int) -> list[str]:
-    """One member, in a folder that is thrown away: nothing waits for the disk.
+    """Return etcd's flags: one member that does not sync its disposable data to disk.
 
-    Whoever writes to it writes past the API server's checks: both ports ask for a certificate of etcd's own authority.
+    Writing to etcd bypasses the API server's checks: both ports require a certificate of etcd's own authority.
     """
     client, peer = f"https://127.0.0.1:{port}", f"https://127.0.0.1:{peer_port}"
     return [
@@ -44,7 +44,10 @@ def etcd(data: Path, files: Pki, *, port: int, peer_port: int) -> list[str]:
 
 
 def api_server(files: Pki, *, port: int, etcd_port: int, issuer: str, directory: Path) -> list[str]:
-    """`directory` is for the certificate that it may make itself; `issuer` is the `iss` of service account tokens."""
+    """Return the API server's flags.
+
+    `directory` is for a certificate that it may create itself; `issuer` is the `iss` of service account tokens.
+    """
     return [
         f"--etcd-servers=https://127.0.0.1:{etcd_port}",
         f"--etcd-cafile={files.etcd_ca}",
@@ -72,12 +75,15 @@ def api_server(files: Pki, *, port: int, etcd_port: int, issuer: str, directory:
 
 
 def audit(policy: Path, log: Path) -> list[str]:
-    """Requests that `policy` names are written to `log`."""
+    """Return the flags that log the requests that `policy` names to `log`."""
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
 
 
 def authenticator(config: Path) -> list[str]:
-    """Ask a TokenReview webhook about every bearer token that is no service account's, as EKS does for IAM."""
+    """Return the flags for a TokenReview webhook.
+
+    It is asked about every bearer token that is not a service account's, as EKS does for IAM.
+    """
     return [
         f"--authentication-token-webhook-config-file={config}",
         "--authentication-token-webhook-version=v1",
@@ -86,7 +92,7 @@ def authenticator(config: Path) -> list[str]:
 
 
 def controller_manager(kubeconfig: Path, files: Pki, *, grace: int) -> list[str]:
-    """`grace`: seconds after which a silent node is lost."""
+    """Return the controller manager's flags; after `grace` seconds a silent node is lost."""
     return [
         f"--kubeconfig={kubeconfig}",
         "--leader-elect=false",
@@ -101,16 +107,16 @@ def controller_manager(kubeconfig: Path, files: Pki, *, grace: int) -> list[str]
 
 
 def scheduler(kubeconfig: Path) -> list[str]:
-    """One scheduler, which nobody looks at."""
+    """Return the scheduler's flags; it serves no metrics."""
     return [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0", *_REQUEST_RATE]
 
 
 def kwok(kubeconfig: Path, stages: Path, *, grace: int) -> list[str]:
-    """Play the nodes with the kubelet label, and their pods by `stages`."""
+    """Return kwok's flags: it simulates the nodes with the kubelet label, and their pods by `stages`."""
     return [
         f"--kubeconfig={kubeconfig}",
         f"--manage-nodes-with-label-selector={KUBELET_LABEL}={KUBELET_VALUE}",
-        # kwok renews at a quarter of this: well within the grace period.
+        # kwok renews leases at a quarter of this: well within the grace period.
         f"--node-lease-duration-seconds={grace}",
         f"--cidr={_PODS}",
         f"--node-ip={podserver.ADDRESS}",

@@ -1,4 +1,4 @@
-"""Kubeconfig files."""
+"""Write kubeconfig files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ import yaml
 
 
 def write_kubeconfig(path: Path, name: str, cluster: Mapping[str, str], user: Mapping[str, str]) -> None:
-    """Write a kubeconfig with one cluster, one user and one context, all of one name."""
+    """Write a kubeconfig with one cluster, one user and one context, all with the same name."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""Nodes without machines: Node objects whose heart-beats, leases and pods kwok simulates."""
+"""Create nodes without machines: Node objects whose heartbeats, leases and pods kwok simulates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION
 
 KUBELET_LABEL: Final = "rehearsal/kubelet"
 KUBELET_VALUE: Final = "kwok"
-"""kwok keeps the nodes that carry this label alive, and no others."""
+"""kwok keeps only the nodes with this label alive."""
 
 _PATH: Final = "/api/v1/nodes"
 _REQUESTS_AT_ONCE: Final = 16
@@ -18,7 +18,7 @@ _REQUESTS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """A node as its kubelet would register it; quantities as Kubernetes writes them (`192`, `1900Gi`)."""
+    """A node as its kubelet would register it, with quantities in Kubernetes' form (`192`, `1900Gi`)."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class NodeSpec:
     provider_id: str | None = None
 
     def to_object(self) -> Object:
-        """The Node object."""
+        """Return the Node object."""
         own = {
             "kubernetes.io/hostname": self.name,
             "kubernetes.io/os": "linux",
@@ -58,7 +58,7 @@ class NodeSpec:
 
 
 class Nodes:
-    """The nodes of one control plane. Every method raises ApiError when the API server refuses."""
+    """The nodes of one control plane. Every method raises ApiError if the API server refuses the request."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -92,26 +92,26 @@ class Nodes:
             list(pool.map(lambda spec: self._api.create(_PATH, spec.to_object()), specs))
 
     def remove(self, name: str) -> None:
-        """Delete a node. Its pods go when Kubernetes collects orphans, up to a minute later."""
+        """Delete a node. Kubernetes deletes its orphaned pods up to a minute later."""
         self._api.delete(f"{_PATH}/{name}")
 
     def names(self) -> list[str]:
-        """Names of all nodes, sorted."""
+        """Return the names of all nodes, sorted."""
         return sorted(node["metadata"]["name"] for node in self._api.get(_PATH)["items"])
 
     def is_ready(self, name: str) -> bool:
-        """Whether the node's Ready condition is True (not `Unknown`: lost)."""
+        """Return whether the node's Ready condition is True (`Unknown` means lost)."""
         conditions = self._api.get(f"{_PATH}/{name}").get("status", {}).get("conditions", [])
         return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
     def stop_heartbeat(self, name: str) -> None:
-        """Lose the node: its lease runs out, what runs on it is out of reach, its pods stay as they were."""
+        """Lose the node: its lease expires, its processes are out of reach, and its pods stay as they were."""
         self.set_label(name, KUBELET_LABEL, None)
 
     def resume_heartbeat(self, name: str) -> None:
-        """Bring a lost node back."""
+        """Recover a lost node."""
         self.set_label(name, KUBELET_LABEL, KUBELET_VALUE)
 
     def set_label(self, name: str, key: str, value: str | None) -> None:
-        """Set a label, or take it off with None."""
+        """Set a label, or remove it if `value` is None."""
         self._api.patch(f"{_PATH}/{name}", {"metadata": {"labels": {key: value}}})

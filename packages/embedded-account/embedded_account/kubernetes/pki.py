@@ -1,4 +1,4 @@
-"""The certificates and keys of one control plane, made anew each time and valid for a month."""
+"""Create the certificates and keys of one control plane, new each time and valid for 30 days."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALID_FOR = timedelta(days=30)
 SERVICE_IP: Final = "10.100.0.1"
-"""Address of the `kubernetes` service, which the server's certificate names."""
+"""The address of the `kubernetes` service, which the server's certificate names."""
 
 
 @dataclass(frozen=True)
 class Pki:
-    """Files of a control plane's certificate authorities and what they signed (PEM). etcd's trusts nobody else's."""
+    """The PEM files of a control plane's certificate authorities and certificates. etcd trusts only its own."""
 
     ca: Path
     server_certificate: Path
@@ -35,10 +35,10 @@ class Pki:
 
 
 def create(directory: Path, *, service_ip: str) -> Pki:
-    """Write the API server's and an admin's certificate, etcd's, their authorities, and service accounts' key pair.
+    """Write the certificates of the API server, an administrator and etcd, their authorities, and a key pair.
 
-    `service_ip` is the address of the `kubernetes` service, which the server's certificate must name. The
-    service accounts' key is RSA, as EKS's is: what verifies its tokens expects RS256.
+    `service_ip` is the address of the `kubernetes` service, which the server's certificate must name. The key pair
+    signs service accounts' tokens. It is RSA as on EKS, because verifiers of its tokens expect RS256.
     """
     directory.mkdir(parents=True, exist_ok=True)
     pki = Pki(
@@ -68,7 +68,7 @@ def create(directory: Path, *, service_ip: str) -> Pki:
     authority.issue(_name("rehearsal-admin", "system:masters"), pki.admin_certificate, pki.admin_key)
     etcd = _Authority("rehearsal-etcd-ca", pki.etcd_ca)
     local = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    # A member is a client, too: of its peers, and of itself.
+    # An etcd member is also a client: of its peers and of itself.
     etcd.issue(_name("etcd"), pki.etcd_certificate, pki.etcd_key, local, also_client=True)
     etcd.issue(_name("kube-apiserver-etcd-client"), pki.etcd_client_certificate, pki.etcd_client_key)
     signing_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -82,7 +82,7 @@ def create(directory: Path, *, service_ip: str) -> Pki:
 
 
 class _Authority:
-    """A certificate authority that lives as long as this object: its key is never written."""
+    """A certificate authority that lives as long as this object: its key is never written to disk."""
 
     def __init__(self, name: str, certificate: Path) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -104,7 +104,7 @@ class _Authority:
         *,
         also_client: bool = False,
     ) -> None:
-        """Write a key and a certificate for it; with `names` it is a server's, without a client's."""
+        """Write a key and its certificate: a server's with `names`, otherwise a client's; `also_client` allows both."""
         private = ec.generate_private_key(ec.SECP256R1())
         usage = [ExtendedKeyUsageOID.SERVER_AUTH] if names else []
         usage += [ExtendedKeyUsageOID.CLIENT_AUTH] if also_client or not names else []

@@ -1,4 +1,4 @@
-"""A cluster whose Kubernetes control plane runs, as the account's parts see it."""
+"""Represent a cluster with a running control plane to the account's other parts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,32 +11,32 @@ _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a
 
 
 class Plane(Protocol):
-    """What a cluster needs of its control plane; `embedded_account.kubernetes.control_plane.ControlPlane` is one."""
+    """The control plane that a cluster needs, such as `embedded_account.kubernetes.control_plane.ControlPlane`."""
 
     admin_kubeconfig: Path
 
     @property
     def endpoint(self) -> str:
-        """https://localhost:PORT"""
+        """Return `https://localhost:PORT`."""
 
     @property
     def ca_pem(self) -> bytes:
-        """The certificate authority of the endpoint."""
+        """Return the certificate authority of the endpoint."""
 
     @property
     def api(self) -> Api:
-        """A connection as cluster administrator."""
+        """Return a connection as cluster administrator."""
 
     def start(self) -> None:
-        """Start; return when it can be used."""
+        """Start the control plane; return once it can be used."""
 
     def stop(self) -> None:
-        """End everything and wipe the data."""
+        """End all programs and wipe the data."""
 
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """A cluster whose control plane runs. `issuer` is the URL of its OIDC issuer."""
+    """A cluster with a running control plane. `issuer` is the URL of its OIDC issuer."""
 
     name: str
     issuer: str
@@ -44,7 +44,7 @@ class RunningCluster:
     nodes: Nodes
 
     def user_of_token(self, token: str, audience: str) -> str | None:
-        """Return the user of a service account token that is valid for `audience`, or None when it is not."""
+        """Return the user of a service account token that is valid for `audience`, or None."""
         review = self.control_plane.api.create(
             _TOKEN_REVIEWS,
             {

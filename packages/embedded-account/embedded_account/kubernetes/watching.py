@@ -1,4 +1,4 @@
-"""A local copy of the objects of one collection, kept up to date by a watch."""
+"""Keep a local copy of a collection's objects, updated by a watch."""
 
 import logging
 import threading
@@ -15,14 +15,14 @@ _log = logging.getLogger(__name__)
 
 
 Changed = Callable[[Object | None, Object | None], None]
-"""Told of each change: the object before and after it, None where there is none."""
+"""Called with the object before and after each change; None if it does not exist."""
 
 
 class Watched(threading.Thread):
-    """The objects under a path that a test keeps, by uid; follows the API server until it is stopped.
+    """The objects under a path for which `keep` is true, by uid; follows the API server until it is stopped.
 
-    `changed` is called in the thread that follows, in the order of the API server. What happened while it did not
-    answer is told as one change an object.
+    `changed` is called in the thread that follows, in the order of the API server. Changes during an outage of the API
+    server arrive as one change per object.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class Watched(threading.Thread):
         self._stopped = threading.Event()
 
     def snapshot(self) -> dict[str, Object]:
-        """The objects now. Waits for the first list."""
+        """Return the current objects by uid. Waits for the first list."""
         self._listed.wait()
         with self._lock:
             return dict(self._objects)
 
     def stop(self) -> None:
-        """Follow no longer; a watch under way ends with its server or at its time."""
+        """Stop following; a running watch ends with its server or at its timeout."""
         self._stopped.set()
 
     def run(self) -> None:
-        """List, then follow; start again whenever the server closes, for whatever reason."""
+        """List, then follow; restart whenever the server closes the watch, for any reason."""
         while not self._stopped.is_set():
             try:
                 self._follow(self._list())

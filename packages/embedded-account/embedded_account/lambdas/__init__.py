@@ -1,4 +1,4 @@
-"""Lambda: deployed functions run as local processes, for the account's engine and for moto's Invoke alike."""
+"""Run deployed Lambda functions as local processes, for the CloudFormation engine and for moto's Invoke."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ _MINUTES_BEFORE_RETRY = (1, 2)
 
 
 def install(account: Account) -> None:
-    """Give the account its function runtime and make moto's Lambda use it."""
+    """Set the account's function runtime, and make moto's Lambda use it."""
     runtime = LocalRuntime(account)
     account.functions = runtime
     account.at_end.callback(runtime.close)
@@ -49,7 +49,7 @@ def _replace_invocation(account: Account, runtime: LocalRuntime) -> None:
 
 
 def _run_asynchronously(account: Account, runtime: LocalRuntime, function: Any, event: Any) -> None:
-    """Run an event, again after one and two minutes of simulated time while it fails, as Lambda does."""
+    """Run an event; while it fails, retry it after one and two minutes of simulated time, as Lambda does."""
     configured = [config.config.get("MaximumRetryAttempts") for config in function.event_invoke_config]
     retries = next((int(value) for value in configured if value is not None), _DEFAULT_RETRIES)
     for minutes in (*_MINUTES_BEFORE_RETRY[:retries], None):

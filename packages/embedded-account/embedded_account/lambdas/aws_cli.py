@@ -1,7 +1,7 @@
-"""The AWS CLI of a layer, loaded once: CDK's kubectl handler starts it twice or more in each invocation.
+"""Load the AWS CLI of a layer once, because CDK's kubectl handler calls it at least twice in each invocation.
 
-Loading takes most of the time of a call. So the layer's `aws` is replaced by a small program (aws_client.py) that has
-the call carried out in a fork of a process that has the same CLI loaded (aws_server.py): the layer's code runs.
+Loading takes most of the time of a call. The layer's `aws` is therefore replaced with a small program (aws_client.py).
+A process that has loaded the same CLI (aws_server.py) runs the call in a fork. The code that runs is the layer's own.
 """
 
 import os
@@ -24,7 +24,7 @@ _SOCKET: Final = "aws.socket"
 
 
 def replace_program(opt: Path) -> None:
-    """Put the client in the place of the AWS CLI's program; do nothing where `opt` has no AWS CLI."""
+    """Replace the AWS CLI's program in `opt` with the client; do nothing if `opt` has no AWS CLI."""
     program = opt / _PROGRAM
     if program.exists() and (opt / _DRIVER).exists():
         program.rename(program.with_name(_ORIGINAL))
@@ -33,7 +33,7 @@ def replace_program(opt: Path) -> None:
 
 
 class AwsClis:
-    """The processes that have an AWS CLI loaded, one for each merged set of layers that holds one."""
+    """The processes that have loaded an AWS CLI: one for each merged set of layers that contains one."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -41,14 +41,14 @@ class AwsClis:
         self._servers: dict[Path, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 
     def ensure(self, opt: Path) -> None:
-        """Start the process for `opt` if it holds an AWS CLI; calls wait until it is loaded."""
+        """Start the process for `opt` if `opt` contains an AWS CLI. Calls wait until the CLI is loaded."""
         folder = (opt / _PROGRAM).parent
         with self._lock:
             if folder not in self._servers and (folder / _ORIGINAL).exists():
                 self._servers[folder] = self._start(folder)
 
     def close(self) -> None:
-        """End the processes, and the calls that they carry out."""
+        """End the processes and their running calls."""
         with self._lock:
             for process, orders in self._servers.values():
                 orders.close()
@@ -65,7 +65,8 @@ class AwsClis:
                 stdin=orders.fileno(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # No folder of that name: what is found below it was worked out of the home (aws_server.py).
+                # This folder does not exist: aws_server.py recognises paths below it and replaces them with the
+                # caller's home.
                 env={"PATH": search_path(), "LANG": "en_US.UTF-8", "TZ": ":UTC", "HOME": str(folder / "home")},
                 pass_fds=[listener.fileno()],
                 start_new_session=True,
@@ -76,7 +77,7 @@ class AwsClis:
 def _listening(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    # The address of a socket is at most 108 bytes long; a folder's path may be longer.
+    # A socket address has at most 108 bytes; the folder's path may be longer.
     folder = os.open(path.parent, os.O_PATH)
     try:
         listener.bind(f"/proc/self/fd/{folder}/{path.name}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env -S python3 -I -S
-"""Stands in for a layer's `aws` (aws_cli.py): has the call carried out by the process that has that CLI loaded.
+"""Replace a layer's `aws` (aws_cli.py): pass the call to the process that has loaded that CLI.
 
-The call gets this process's arguments, environment, working directory and standard streams. Where no such process
-listens, the layer's own program runs. Imports are few and low, because this program starts hundreds of times.
+The call gets this process's arguments, environment, working directory and standard streams. If no such process listens,
+the layer's own program runs. Imports are few and basic, because this program starts hundreds of times.
 """
 
 import _socket
@@ -13,11 +13,11 @@ _FOLDER = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib 
 
 
 def main() -> int:
-    """Have the call carried out; return its exit code."""
+    """Pass the call on; return its exit code."""
     server = _socket.socket(_socket.AF_UNIX)
     place = os.open(_FOLDER, os.O_PATH)
     try:
-        # The address of a socket is at most 108 bytes long; a folder's path may be longer.
+        # A socket address has at most 108 bytes; the folder's path may be longer.
         server.connect(f"/proc/self/fd/{place}/aws.socket")
     except OSError:
         os.execvp("python3", ["python3", f"{_FOLDER}/aws.layer", *sys.argv[1:]])  # noqa: S606, S607 - as the layer's line says

@@ -1,9 +1,9 @@
-"""Runs the AWS CLI of a layer: loaded once, then one forked process for each call of `aws` (aws_client.py).
+"""Run the AWS CLI of a layer: load it once, then fork a process for each call of `aws` (aws_client.py).
 
 Usage: python -I -S aws_server.py FOLDER SOCKET
 
-FOLDER is the layer's `awscli`, SOCKET the file descriptor of the listening socket. A call finds in its process what
-the layer's own program would: its arguments, its environment, its working directory and its standard streams.
+FOLDER is the layer's `awscli`, SOCKET the file descriptor of the listening socket. A call sees what it would see in the
+layer's own program: the caller's arguments, environment, working directory and standard streams.
 """
 
 import atexit
@@ -22,17 +22,17 @@ from contextlib import suppress
 from typing import Any
 
 _SERVICES = ("eks", "s3", "sts")
-"""What CDK's handlers call, or sign tokens for."""
+"""The services that CDK's handlers call or sign tokens for."""
 
 
 def main(folder: str, listener_number: str) -> None:
-    """Load the CLI, then serve calls for ever."""
+    """Load the CLI, then serve calls forever."""
     sys.path[0] = folder
     _load()
     paths = _below(_home())
     gc.freeze()
     call = _next_call(socket.socket(fileno=int(listener_number)))
-    # From here on this is the process of one call.
+    # From here on this process is the fork of one call.
     _become(call)
     for variables, name, rest in paths:
         variables[name] = _home() + rest
@@ -48,13 +48,13 @@ def main(folder: str, listener_number: str) -> None:
 
 
 def _load() -> None:
-    """Load the CLI's modules, and what it reads of its own files."""
+    """Load the CLI's modules and the files of its own that it reads."""
     driver = importlib.import_module("awscli.clidriver")
     sessions: Any = importlib.import_module("botocore.session")
-    # Each session makes a loader, which searches and reads the descriptions of services: more than half of a call.
-    # One for each data path serves all sessions; a call with another AWS_DATA_PATH makes its own.
+    # Each session creates a loader, which finds and reads the descriptions of services: more than half of a call. One
+    # loader per data path serves all sessions; a call with another AWS_DATA_PATH creates its own.
     sessions.create_loader = functools.cache(sessions.create_loader)
-    # This loads the plug-ins, too. The driver and its session are thrown away: each call makes its own.
+    # This also loads the plug-ins. The driver and its session are discarded: each call creates its own.
     session = driver.create_clidriver().session
     for service in _SERVICES:
         session.create_client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106 - no call is signed
@@ -65,7 +65,7 @@ def _home() -> str:
 
 
 def _below(home: str) -> list[tuple[dict[str, Any], str, str]]:
-    """Return the variables of modules that were set to a path below this home when they were loaded."""
+    """Return the module variables that contain a path below this home since the modules were loaded."""
     return [
         (vars(module), name, value[len(home) :])
         for module in [*sys.modules.values()]
@@ -75,11 +75,11 @@ def _below(home: str) -> list[tuple[dict[str, Any], str, str]]:
 
 
 def _next_call(listener: socket.socket) -> socket.socket:
-    """Serve calls; return only in a forked process, with the connection of its call."""
+    """Serve calls. Return only in a forked process, with the connection of its call."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     connections: dict[int, tuple[int, socket.socket]] = {}
-    """For each running call, by its process's descriptor: process id and connection."""
+    """Each running call: pidfd of its process → process id and connection."""
     while True:
         for ready, _ in poll.poll():
             if ready == listener.fileno():
@@ -91,11 +91,11 @@ def _next_call(listener: socket.socket) -> socket.socket:
                 process = os.pidfd_open(pid)
                 connections[process] = pid, connection
                 poll.register(process, select.POLLIN)
-                poll.register(connection, 0)  # a hang-up is reported all the same
+                poll.register(connection, 0)  # poll always reports a hang-up
             elif ready in connections:
                 pid, connection = connections.pop(ready)
                 _, status = os.waitpid(pid, 0)
-                with suppress(OSError):  # the caller has gone
+                with suppress(OSError):  # the caller has ended
                     connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
                 for done in (ready, connection.fileno()):
                     with suppress(KeyError):
@@ -110,7 +110,7 @@ def _next_call(listener: socket.socket) -> socket.socket:
 
 
 def _become(connection: socket.socket) -> None:
-    """Make this process what the caller's would be."""
+    """Give this process the caller's streams, environment, directory and arguments."""
     with connection:
         head, streams, _, _ = socket.recv_fds(connection, 4, 3)
         with connection.makefile("rb") as body:
@@ -129,7 +129,7 @@ def _become(connection: socket.socket) -> None:
 
 
 def _exit(code: int) -> None:
-    """End this process without taking down what it was forked with, which takes as long as the call itself."""
+    """End this process without destroying its objects, which would take as long as the call itself."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

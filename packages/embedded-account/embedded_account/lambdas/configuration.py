@@ -1,4 +1,4 @@
-"""What an execution environment of a function is made of: command, folder and environment variables."""
+"""Build the command, folder and environment variables of a function's execution environment."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from embedded_account.machine.isolation import child_environment, search_path
 
 _HERE = Path(__file__).parent
 _LAYER_PROGRAMS = ("bin", "kubectl", "helm", "awscli")
-"""Folders of /opt whose programs a function finds: Lambda's own is `bin`, the others are CDK's layers'."""
+"""The folders of /opt whose programs a function finds: Lambda's own is `bin`, the others are from CDK's layers."""
 
 _OWN: Final = ("HOME", "TMPDIR", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_EC2_METADATA_DISABLED")
 _ISOLATED: Final = (*_OWN, "AWS_ENDPOINT_URL", "NO_PROXY")
@@ -23,16 +23,16 @@ _ISOLATED: Final = (*_OWN, "AWS_ENDPOINT_URL", "NO_PROXY")
 
 @dataclass(frozen=True)
 class Configuration:
-    """A function as it is deployed now. An environment serves invocations as long as this stays equal."""
+    """The current deployment of a function. An environment serves invocations while this stays equal."""
 
     function: Any
-    """moto's LambdaFunction: each deployment makes another one."""
+    """moto's LambdaFunction: each deployment creates another one."""
     package: Package
     timeout: float
     command: tuple[str, ...]
-    """The runtime's command line; CHANNEL stands for the number of its socket."""
+    """The runtime's command line. CHANNEL is replaced with the descriptor of the runtime's socket."""
     variables: Mapping[str, str]
-    """The variables that all environments of the function share, credentials included."""
+    """The variables of all environments of the function, credentials included."""
 
     @property
     def name(self) -> str:
@@ -45,9 +45,9 @@ CHANNEL: Final = "CHANNEL"
 def configuration_of(
     account: Account, function: Any, package: Package, credentials: Mapping[str, str], compiled: Path
 ) -> Configuration:
-    """Return a function's configuration; Node.js keeps compiled code in `compiled`.
+    """Return a function's configuration; Node.js caches compiled code in `compiled`.
 
-    Raises ValueError for a runtime that is neither Python nor Node.js.
+    Raises ValueError for a runtime other than Python or Node.js.
     """
     programs = [package.opt / name for name in _LAYER_PROGRAMS]
     variables = {
@@ -76,7 +76,7 @@ def configuration_of(
 def environment_variables(
     account: Account, configuration: Configuration, folder: Path, log_stream: str
 ) -> dict[str, str]:
-    """Return all variables of one environment, whose home and /tmp lie in `folder`."""
+    """Return all variables of one environment, whose home and /tmp are in `folder`."""
     isolated = child_environment(
         folder, endpoint=account.endpoint, region=account.region, account_id=account.account_id
     )
@@ -96,7 +96,7 @@ def _command(function: Any, package: Package) -> tuple[str, ...]:
         packages = sysconfig.get_path("purelib")
         return sys.executable, "-u", "-S", str(_HERE / "run_python.py"), CHANNEL, packages, module, name
     if runtime.startswith("nodejs"):
-        # A Node.js handler may be an object's member: what follows the last slash splits at its first dot.
+        # A Node.js handler may be an object's member: the part after the last slash splits at its first dot.
         folder, _, member = function.handler.rpartition("/")
         module, _, name = member.partition(".")
         module = f"{folder}/{module}" if folder else module

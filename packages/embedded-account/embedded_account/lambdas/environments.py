@@ -1,7 +1,7 @@
-"""Execution environments of functions, as on Lambda: one process for one invocation at a time, kept for the next one.
+"""Keep the execution environments of functions: one process per running invocation, reused for the next, as on Lambda.
 
-An environment goes with its function's code and configuration, with its credentials, after a crash or a time-out, and
-when it was idle for long. Between invocations it is frozen, with all that it started.
+An environment ends when its function's code or configuration changes, when its credentials are renewed, after a crash
+or a timeout, and after a long idle time. Between invocations it is frozen, with all processes that it started.
 """
 
 import json
@@ -26,23 +26,25 @@ from embedded_account.lambdas import keeper
 from embedded_account.lambdas.configuration import CHANNEL, Configuration, environment_variables
 
 IDLE_SECONDS: Final = 120.0
-"""Lambda says no number; some minutes are seen."""
+"""Lambda documents no number; some minutes have been observed."""
 
 _INIT_SECONDS: Final = 10.0
-"""Time that Lambda gives the loading of a function's code, before the function's own time-out counts."""
+"""The seconds that Lambda gives a function's code to load, before the function's own timeout counts."""
 
 PATIENCE_SECONDS: Final = 0.5
-"""Time without any of a function's environments coming free, after which one more than there are cores is made, where
-a core was idle for at least half of it."""
+"""Seconds without a free environment after which a function gets more environments than there are cores.
+
+It applies if a core was idle for at least half of that time.
+"""
 
 BUSY_PATIENCE_SECONDS: Final = 5.0
-"""The same where no core was: what runs may still wait for this very invocation."""
+"""The same if no core was idle: the running invocations may wait for this one."""
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class EnvironmentEndedError(Exception):
-    """The environment's process ended by itself: `exit_code` says how, negative for a signal."""
+    """The environment's process ended on its own. `exit_code` is negative for a signal."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(f"exit code {exit_code}")
@@ -50,7 +52,7 @@ class EnvironmentEndedError(Exception):
 
 
 class Environment:
-    """The process that runs one function, its folder and its log stream. Used by one thread at a time."""
+    """The process of one function, its folder and its log stream. Used by one thread at a time."""
 
     def __init__(self, account: Account, configuration: Configuration, folder: Path) -> None:
         self.configuration = configuration
@@ -80,13 +82,13 @@ class Environment:
 
     @property
     def usable(self) -> bool:
-        """Whether the next invocation can have it."""
+        """Return whether the next invocation can use the environment."""
         return not self._has_ended and self._keeper.poll() is None
 
     def initialize(self) -> dict[str, Any]:
         """Wait until the function's code is loaded; return the runtime's report.
 
-        Raises TimeoutError and EnvironmentEndedError; the environment has ended then.
+        Raises TimeoutError and EnvironmentEndedError; the environment has then ended.
         """
         self._channel.settimeout(_INIT_SECONDS + self.configuration.timeout)
         report = self._report()
@@ -96,7 +98,7 @@ class Environment:
     def invoke(self, invocation: Mapping[str, Any]) -> dict[str, Any]:
         """Return the runtime's report of one invocation.
 
-        Raises TimeoutError and EnvironmentEndedError; the environment has ended then.
+        Raises TimeoutError and EnvironmentEndedError; the environment has then ended.
         """
         self._channel.settimeout(self.configuration.timeout)
         try:
@@ -128,28 +130,28 @@ class Environment:
         return text.decode(errors="replace").splitlines()
 
     def freeze(self) -> None:
-        """Stop everything that runs in the environment."""
+        """Stop all processes of the environment."""
         self._order(keeper.STOP)
 
     def thaw(self) -> None:
-        """Let everything continue."""
+        """Let all processes of the environment continue."""
         self._order(keeper.CONTINUE)
 
     def kill(self) -> int:
-        """Kill everything that runs in the environment; return its process's exit code."""
+        """Kill all processes of the environment; return the exit code of its main process."""
         self._has_ended = True
         self._orders.close()
         return self._keeper.wait()
 
     def end(self) -> None:
-        """Kill everything that runs in the environment and remove its folder."""
+        """Kill all processes of the environment and remove its folder."""
         self.kill()
         self._answers.close()
         self._channel.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _order(self, order: bytes) -> None:
-        with suppress(OSError):  # it has ended, which the next invocation will find
+        with suppress(OSError):  # it has ended, and the next invocation will notice
             self._orders.sendall(order)
 
 
@@ -158,37 +160,38 @@ class _Fleet:
     """The environments of one function."""
 
     idle: list[Environment] = field(default_factory=list)
-    """The one used last comes last, and is used again first."""
+    """The one used last comes last, and is reused first."""
     busy: set[Environment] = field(default_factory=set)
     moved_at: float = 0.0
-    """When one was made or came free last."""
+    """When the last environment was created or became free."""
     spare_then: float = 0.0
-    """`spare_seconds` of that moment."""
+    """`spare_seconds` at `moved_at`."""
 
     def note_move(self) -> None:
-        """Say that one was made or came free."""
+        """Record that an environment was created or became free."""
         self.moved_at, self.spare_then = time.monotonic(), spare_seconds()
 
     @property
     def is_stuck(self) -> bool:
-        """Whether those that are busy seem to wait for something else than a core."""
+        """Return whether the busy environments seem to wait for something other than a core."""
         waited = time.monotonic() - self.moved_at
         has_idle_core = spare_seconds() - self.spare_then >= waited / 2
         return waited >= (PATIENCE_SECONDS if has_idle_core else BUSY_PATIENCE_SECONDS)
 
     def take_idle(self, is_taken: Callable[[Environment], bool]) -> list[Environment]:
-        """Remove and return the idle environments for which `is_taken` holds."""
+        """Remove and return the idle environments for which `is_taken` is true."""
         taken = [each for each in self.idle if is_taken(each)]
         self.idle = [each for each in self.idle if each not in taken]
         return taken
 
 
 class Environments:
-    """All environments of the account, at most as many of a function at once as it makes sense to run.
+    """All environments of the account, with a limit per function.
 
-    Where a function has as many environments as there are cores, all busy, an invocation waits for one of them: making
-    another would only slow those down. If none comes free while a core is idle (they wait for something, perhaps for
-    this very invocation), another is made; on a busy machine in the end, too, so that nothing waits for ever.
+    If a function has as many environments as there are cores, and all are busy, an invocation waits for one of them:
+    another environment would only slow them down. If none becomes free while a core is idle, they wait for something,
+    perhaps for this invocation, and another environment is created. On a busy machine it is created later, so that no
+    invocation waits forever.
     """
 
     def __init__(self, account: Account, folder: Path, idle_seconds: float) -> None:
@@ -198,13 +201,13 @@ class Environments:
         self._cores = os.cpu_count() or 1
         self._fleets: defaultdict[str, _Fleet] = defaultdict(_Fleet)
         self.changed = threading.Condition()
-        """Notified when an environment came free."""
+        """Notified when an environment becomes free."""
         self._closed = False
         threading.Thread(target=self._end_idle_ones, name="idle-functions", daemon=True).start()
 
     @contextmanager
     def borrowed(self, configuration: Configuration) -> Iterator[Environment]:
-        """Give an environment of this configuration for one invocation."""
+        """Yield an environment of this configuration for one invocation."""
         environment = self._acquire(configuration)
         try:
             environment.thaw()
@@ -213,7 +216,7 @@ class Environments:
             self._release(environment)
 
     def close(self) -> None:
-        """End all environments, also under an invocation; none is made afterwards."""
+        """End all environments, also those that run an invocation; no environment can be created afterwards."""
         with self.changed:
             self._closed = True
             idle = [each for fleet in self._fleets.values() for each in fleet.idle]
@@ -221,7 +224,7 @@ class Environments:
             self._fleets.clear()
             self.changed.notify_all()
         for environment in busy:
-            environment.kill()  # whoever uses it finds that and ends it
+            environment.kill()  # the thread that uses it notices and ends it
         for environment in idle:
             environment.end()
 
@@ -231,7 +234,7 @@ class Environments:
             fleet = self._fleets[configuration.name]
             while True:
                 if self._closed:
-                    raise RuntimeError("the account is ending: no function starts any more")
+                    raise RuntimeError("the account is stopping: it starts no more functions")
                 outdated += fleet.take_idle(lambda each: each.configuration != configuration or not each.usable)
                 if fleet.idle:
                     environment = fleet.idle.pop()
@@ -276,8 +279,8 @@ class Environments:
 
 
 def spare_seconds() -> float:
-    """Return the time that cores had nothing to do, of all cores together, since the machine started."""
-    with open("/proc/stat", "rb") as file:  # noqa: PTH123 - as quick as it is often asked
+    """Return the idle seconds of all cores together since the machine started."""
+    with open("/proc/stat", "rb") as file:  # noqa: PTH123 - called often, so it must be fast
         return int(file.readline().split()[4]) / _TICKS
 
 

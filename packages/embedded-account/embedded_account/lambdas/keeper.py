@@ -1,11 +1,11 @@
-"""Runs one program, and ends it with everything that it has started: whatever happens, nothing outlives the account.
+"""Run one program, and end it with everything that it started, so that nothing outlives the account.
 
 Usage: python -I -S keeper.py PROGRAM [ARGUMENT …]
 
-Who started the keeper holds the other end of its stdin. When that end closes (on purpose, or because its process was
-killed), or when a signal asks the keeper to end, it kills the program and all its descendants, also those in sessions
-of their own; when it is killed itself, the kernel kills the program. A byte on stdin stops the program's process group
-or lets it continue. The exit status is the program's.
+The process that started the keeper holds the other end of its stdin. The keeper kills the program and all its
+descendants, also those in other sessions, when that end closes (on purpose, or because its process was killed) or when
+a signal asks the keeper to end. If the keeper itself is killed, the kernel kills the program. A byte on stdin stops the
+program's process group or lets it continue. The exit status is the program's.
 """
 
 import ctypes
@@ -27,9 +27,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(program: list[str]) -> int:
-    """Run the program in a session of its own; return its exit code, negative for a signal."""
+    """Run the program in a new session; return its exit code, negative for a signal."""
     libc = ctypes.CDLL(None)
-    # Orphans become the keeper's own children: a descendant that left the session is found by that.
+    # Orphans become the keeper's own children: this finds descendants that left the session.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     told_to_end, telling = os.pipe()
     pid = _start(program, libc)
@@ -47,7 +47,7 @@ def main(program: list[str]) -> int:
             os.killpg(pid, _SIGNALS[command])
     exit_code = _end_all(pid)
     if exit_code < 0:
-        # The caller sees the program's signal; a core dump would be the keeper's, not the program's.
+        # The caller sees the program's signal. A core dump would be the keeper's, not the program's.
         libc.prctl(_PR_SET_DUMPABLE, 0)
         with suppress(OSError):  # SIGKILL and SIGSTOP have no handler to restore
             signal.signal(-exit_code, signal.SIG_DFL)
@@ -56,7 +56,7 @@ def main(program: list[str]) -> int:
 
 
 def _start(program: list[str], libc: ctypes.CDLL) -> int:
-    """Start the program in a session of its own, without input; it ends with the keeper. Return its id."""
+    """Start the program in a new session, without input; it ends with the keeper. Return its process id."""
     pid = os.fork()
     if pid:
         return pid
@@ -64,13 +64,13 @@ def _start(program: list[str], libc: ctypes.CDLL) -> int:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), _STDIN)
-        os.execv(program[0], program)  # noqa: S606 - there is no shell to be wanted
+        os.execv(program[0], program)  # noqa: S606 - no shell is wanted
     finally:
         os._exit(127)
 
 
 def _end_all(program: int) -> int:
-    """Kill every child until none comes up any more; return the program's exit code."""
+    """Kill all children until none is left; return the program's exit code."""
     status = 0
     while True:
         for child in _children():

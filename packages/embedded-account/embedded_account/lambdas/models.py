@@ -1,7 +1,7 @@
-"""CloudFormation's Lambda resources: functions, layers, permissions, settings of asynchronous invocation.
+"""Define CloudFormation's Lambda resources: functions, layers, permissions, settings of asynchronous invocation.
 
-They replace moto's, which drop layers and tags, keep removed settings on an update, overwrite a function of the
-same name, and cannot delete permissions and layers.
+They replace moto's, which drop layers and tags, keep removed settings on an update, overwrite a function of the same
+name, and cannot delete permissions and layers.
 """
 
 import base64
@@ -29,7 +29,7 @@ _VPC_ACTION = "ec2:CreateNetworkInterface"
 
 
 def install(account: Account) -> None:
-    """Let the models act on the account."""
+    """Make the models use the account."""
     serve(account)
 
 
@@ -69,7 +69,7 @@ class FunctionResource(ResourceModel):
 
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
-        # A generated name keeps its random end: CloudFormation cuts what is before it.
+        # CloudFormation cuts the start of a long generated name and keeps its random suffix.
         name = declaration.properties.get("FunctionName") or _shortened(declaration.name, 64)
         backend = _backend(declaration.account)
         if name in backend._lambdas._functions:
@@ -85,7 +85,7 @@ class FunctionResource(ResourceModel):
         return resource
 
     def update(self, declaration: Declaration) -> None:
-        """Put a function made from the new properties in the place of the old one."""
+        """Replace the function with one made from the new properties."""
         old, new = self._function, self._from(declaration)
         new.policy.statements = old.policy.statements
         new.event_invoke_config = old.event_invoke_config
@@ -121,7 +121,7 @@ class FunctionResource(ResourceModel):
         return function
 
     def _attach_interfaces(self, function: Any) -> None:
-        """Lambda's interfaces in the function's subnets. On AWS functions of equal settings share them."""
+        """Create Lambda's interfaces in the function's subnets. On AWS functions with equal settings share them."""
         config = function._vpc_config or {}
         for subnet in config.get("SubnetIds", []):
             self.account.background.network_interface(
@@ -163,7 +163,7 @@ def _check(account: Account, properties: dict[str, Any]) -> None:
 
 
 def _code(properties: dict[str, Any]) -> dict[str, Any]:
-    """The code as moto takes it: inline text becomes a zip with the one file that Lambda makes of it."""
+    """Return the code in moto's form: inline text becomes a zip with the one file that Lambda makes of it."""
     code = dict(properties["Code"])
     if "ZipFile" in code:
         code["ZipFile"] = base64.b64encode(_inline_zip(code["ZipFile"], properties["Runtime"])).decode()
@@ -246,7 +246,7 @@ class PermissionResource(ResourceModel):
 
 @cloudformation_model("AWS::Lambda::EventInvokeConfig")
 class EventInvokeConfigResource(ResourceModel):
-    """How often and how long a function is tried again when it is invoked asynchronously."""
+    """The retries and the maximum event age of a function's asynchronous invocations."""
 
     MUTABLE = frozenset({"MaximumEventAgeInSeconds", "MaximumRetryAttempts"})
     KNOWN = MUTABLE | {"DestinationConfig", "FunctionName", "Qualifier"}

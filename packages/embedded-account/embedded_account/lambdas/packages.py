@@ -1,9 +1,9 @@
-"""Deployed zips and layers, unpacked where a function can run from them.
+"""Unpack deployed zips and layers into folders from which a function can run.
 
-Lambda shows a function its code at /var/task and its layers, merged, at /opt. Both are absolute paths that
-only root could make here, and CDK's handlers use /opt literally: BucketDeployment's calls /opt/awscli/aws, the
-kubectl handler puts /opt/kubectl on PATH, the AWS CLI of its layer starts with /var/lang/bin/python. So the
-merged layers get a folder of their own, and these literals are rewritten to it when a function is unpacked.
+Lambda provides a function's code at /var/task, and its merged layers at /opt. Only root could create these absolute
+paths here, and CDK's handlers contain /opt literally: BucketDeployment's calls /opt/awscli/aws, the kubectl handler
+puts /opt/kubectl on PATH, the AWS CLI of its layer starts with /var/lang/bin/python. The merged layers therefore get
+their own folder, and unpacking a function rewrites these literals to it.
 """
 
 import functools
@@ -27,21 +27,21 @@ _ANY_PYTHON = b"#!/usr/bin/env python3"
 
 @dataclass(frozen=True)
 class Package:
-    """A function on disk: `task` stands for /var/task, `opt` for /opt."""
+    """A function on disk: `task` replaces /var/task, `opt` replaces /opt."""
 
     task: Path
     opt: Path
 
 
 class PackageStore:
-    """Unpacks packages below one directory, each content once. Safe to use from several threads."""
+    """Unpacks packages below one directory, each content once. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = threading.Lock()
 
     def unpack(self, code: bytes, layers: Sequence[bytes]) -> Package:
-        """Return the unpacked function; later layers win where two hold the same file."""
+        """Return the unpacked function; if two layers contain the same file, the later layer's is used."""
         digests = [_digest(layer) for layer in layers]
         with self._lock:
             opt = self._directory / "opt" / (_digest("".join(digests).encode()) if digests else "none")
@@ -66,7 +66,7 @@ def _digest(content: bytes) -> str:
 
 
 def _make(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a folder under another name first: one that exists under its own name is complete."""
+    """Fill a folder under another name, then rename it: a folder with its final name is complete."""
     unfinished = folder.with_name(folder.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -75,7 +75,7 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _extract(content: bytes, folder: Path) -> list[Path]:
-    """Extract with mode bits, which `zipfile` alone drops; everything is readable by its owner."""
+    """Extract files with mode bits, which `zipfile` drops; return their paths. All are readable by their owner."""
     files = []
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():

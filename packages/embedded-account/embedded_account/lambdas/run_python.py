@@ -1,11 +1,11 @@
-"""Serves the invocations of one execution environment of a Python function, as Lambda's own Python runtime would.
+"""Serve the invocations of one execution environment of a Python function, as Lambda's own Python runtime does.
 
 Usage: python -u -S run_python.py CHANNEL PACKAGES MODULE FUNCTION
 
-CHANNEL is the file descriptor of a socket. Each line is JSON: first this process reports how loading the module went,
-then it gets an invocation and reports its outcome, until the other end closes. A report has `error`, `payload`, and
-`ended` when it is the process's last. PACKAGES is the folder with boto3. The Python is the rehearsal's own, whatever
-version the function asks for.
+CHANNEL is the file descriptor of a socket. Each line is JSON. First this process reports how loading the module went.
+Then it receives an invocation and reports its outcome, until the other end closes. A report has `error`, `payload`, and
+`ended` if it is the process's last. PACKAGES is the folder with boto3. The Python is the rehearsal's own, whatever
+version the function requests.
 """
 
 import importlib
@@ -24,7 +24,7 @@ Handler = Callable[[Any, SimpleNamespace], Any]
 
 
 class InitError(Exception):
-    """The module or its handler cannot be loaded; `kind` is Lambda's name of the error."""
+    """The module or its handler cannot be loaded; `kind` is Lambda's name for the error."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -35,8 +35,8 @@ def main(channel_number: str, packages: str, module: str, function: str) -> None
     """Load the handler once, then call it for each invocation."""
     channel = socket.socket(fileno=int(channel_number))
     channel.set_inheritable(False)
-    # The folder of this script is not part of a function's search path. Packages come last and without `site`,
-    # whose .pth files would bring this repository's own modules.
+    # A function's search path does not include the folder of this script. Packages come last and without `site`, whose
+    # .pth files would add this repository's own modules.
     sys.path.pop(0)
     sys.path.append(packages)
     logging.basicConfig(stream=sys.stdout, format="[%(levelname)s]\t%(message)s")

@@ -1,10 +1,10 @@
-"""Lambda functions as local processes: the deployed zip, its layers, the role's credentials, the time-out.
+"""Run Lambda functions as local processes: the deployed zip, its layers, the role's credentials, the timeout.
 
-Execution environments are reused as on Lambda (environments.py). Simulated, and different from Lambda: a function of
-any Python version runs under the rehearsal's own Python (with boto3 from its environment), one of any Node.js version
-under the rehearsal's Node.js (with the SDK clients of package.json); memory is not limited; permissions of the role are
-not enforced; a layer's AWS CLI is loaded once for all its calls (aws_cli.py). A function in a VPC reaches the
-services that its subnets have a way to (vpc_calls.py), and the Kubernetes API like any other.
+Execution environments are reused as on Lambda (environments.py). Differences from Lambda: functions of every Python
+version run under the rehearsal's own Python (with boto3 from its environment), and those of every Node.js version under
+the rehearsal's Node.js (with the SDK clients of package.json). Memory is not limited, and the role's permissions are
+not enforced. A layer's AWS CLI is loaded once for all its calls (aws_cli.py). A function in a VPC reaches the services
+to which its subnets have a route (vpc_calls.py), and the Kubernetes API like any other function.
 """
 
 import json
@@ -30,7 +30,7 @@ from embedded_account.services.iam.role_sessions import RoleSessions
 
 @dataclass
 class InvokeResult:
-    """What an invocation returned: its JSON payload, whether it is an error, and what it printed."""
+    """The outcome of an invocation: its JSON payload, whether that is an error, and the printed lines."""
 
     payload: bytes
     error: bool
@@ -49,21 +49,21 @@ class LocalRuntime:
         self._aws_clis = AwsClis(account.directory / "logs" / "aws-cli.log")
 
     def close(self) -> None:
-        """End every process; a function that still runs is cut off."""
+        """End all processes, also those of running functions."""
         self.environments.close()
         self._aws_clis.close()
 
     def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvokeResult:
-        """Run the function named by its ARN and wait for it.
+        """Run the function with this ARN and wait for it.
 
-        An error that the function raises, a time-out and a crash are results with `error` set; a function that
-        does not exist is moto's UnknownFunctionException.
+        An error that the function raises, a timeout and a crash are results with `error` set. A missing function raises
+        moto's UnknownFunctionException.
         """
         backend = lambda_backends[self._account.account_id][self._account.region]
         return self.run(backend.get_function(function_arn), event)
 
     def run(self, function: Any, event: Any) -> InvokeResult:
-        """Run one of moto's LambdaFunctions with any JSON value as its event."""
+        """Run one of moto's LambdaFunctions with any JSON value as its event; return the result."""
         began = self._account.clock.now()
         if why := self._cannot_answer(function, event):
             return InvokeResult(json.dumps({"errorType": vpc_calls.CODE, "errorMessage": why}).encode(), True, "")
@@ -89,7 +89,7 @@ class LocalRuntime:
         return InvokeResult(json.dumps(payload).encode(), is_error, "\n".join(lines) + "\n")
 
     def _cannot_answer(self, function: Any, event: Any) -> str:
-        """CloudFormation takes answers in a bucket of S3: why a function in a VPC cannot give one, or ""."""
+        """Return why a function in a VPC cannot answer CloudFormation, whose answers go to an S3 bucket, or ""."""
         if not (isinstance(event, Mapping) and "ResponseURL" in event):
             return ""
         return vpc_calls.why_unreachable(self._account, function, "s3")
@@ -105,10 +105,10 @@ class LocalRuntime:
         return configuration_of(self._account, function, package, credentials, self._folder / "compiled")
 
     def _save_logs(self, function: Any, stream: str, lines: Sequence[str]) -> None:
-        """Write an invocation's lines to its log group, which Lambda makes when it is missing.
+        """Write an invocation's lines to its log group, which Lambda creates if it is missing.
 
-        A function that answered CloudFormation and was deleted before it ended makes no group any more: minutes lie
-        between the two on AWS, milliseconds here.
+        A function may answer CloudFormation and be deleted before it ends. It then creates no log group: on AWS there
+        are minutes between the two, here milliseconds.
         """
         if not self._exists(function):
             return
@@ -126,7 +126,7 @@ class LocalRuntime:
 
 
 def _execute(environment: Environment, request_id: str, event: Any) -> tuple[dict[str, Any], list[str]]:
-    """Run one invocation; return its outcome and what the loading of the code printed."""
+    """Run one invocation; return its outcome and the lines that loading the code printed."""
     function = environment.configuration.function
     lines: list[str] = []
     try:
@@ -160,7 +160,7 @@ def _ending(exit_code: int) -> str:
 
 
 def _failure(request_id: str, kind: str, message: str) -> dict[str, Any]:
-    """An error that Lambda reports in the place of the function."""
+    """Return an error that Lambda reports instead of the function."""
     payload = {"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {message}"}
     return {"error": True, "payload": payload}
 

@@ -1,6 +1,6 @@
-"""Calls of functions in a VPC: refused when their subnets have no way to the service.
+"""Refuse calls of functions in a VPC if their subnets have no route to the service.
 
-Simulated: on AWS such a call hangs until the function's time is over; here it is refused at once, and says why.
+Simulated: on AWS such a call hangs until the function times out. Here it is refused at once, with the reason.
 """
 
 import re
@@ -20,16 +20,16 @@ from embedded_account.services.ec2.reach import Place, unreachable
 CODE: Final = "RehearsalNoRoute"
 _CREDENTIAL: Final = re.compile(r"(\w+)/\d{8}/[a-z0-9-]+/([a-z0-9-]+)/aws4_request")
 _ENDPOINTS: Final = {"ecr": "ecr.api", "sagemaker": "sagemaker.api"}
-"""Services whose endpoint is not called as requests are signed."""
+"""Services whose endpoint name differs from the name in signed requests."""
 
 
 def guarded(account: Account, application: WSGIApplication) -> WSGIApplication:
-    """Return `application` with the refusal before it."""
+    """Return `application` behind this check."""
     return error_responses.guarded(application, partial(_refusal, account))
 
 
 def why_unreachable(account: Account, function: Any, service: str) -> str:
-    """Return why a function (moto's) cannot reach the service from one of its subnets, else ""."""
+    """Return why one of a function's subnets has no route to the service, or "". `function` is moto's."""
     config = function._vpc_config or {}
     groups = tuple(config.get("SecurityGroupIds", ()))
     ec2 = ec2_backends[account.account_id][account.region]
@@ -38,7 +38,7 @@ def why_unreachable(account: Account, function: Any, service: str) -> str:
 
 
 def refused_since(account: Account, function: Any, since: float) -> str:
-    """Return the reason of the last refusal of a function's call since a time (seconds since the epoch), or ""."""
+    """Return the reason of the last refused call of a function since a time (seconds since the epoch), or ""."""
     reasons = [
         entry["no_route"]
         for entry in account.journal.entries(kind="lambda")
@@ -60,7 +60,7 @@ def _refusal(account: Account, request: Request) -> Response | None:
 
 
 def _function_of(account: Account, access_key: str) -> Any:
-    """The function in a VPC that these credentials of its role were given to (credentials.py), or None."""
+    """Return the function in a VPC that received these credentials of its role (credentials.py), or None."""
     session = sts_backends[account.account_id]["aws"].get_assumed_role_from_access_key(access_key)
     if session is None:
         return None

@@ -1,4 +1,4 @@
-"""Folders of `.rehearsal/cache`, named by hashes: held while they are used, removed when nothing names them."""
+"""Lock and prune the folders of `.rehearsal/cache`, which are named after hashes."""
 
 import fcntl
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 _BEING_REMOVED: Final = ".removed-"
-# Folder → file descriptor, open until the process ends: then the kernel lets go of its lock.
+# Folder → open file descriptor. The kernel releases the folder's lock when the process ends.
 _held: dict[Path, int] = {}
 
 
 def hold(directory: Path) -> None:
-    """Keep `prune` from a folder until this process ends, however it ends; an absent folder is made."""
+    """Keep `prune` from removing a folder until this process ends, however it ends. Create a missing folder."""
     while directory not in _held or not _is_at(directory, _held[directory]):
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
@@ -23,13 +23,16 @@ def hold(directory: Path) -> None:
 
 
 def prune(cache: Path, named: Collection[str]) -> list[str]:
-    """Remove the folders that are neither `named` nor held by any process; return their names, sorted."""
+    """Remove the folders that are neither `named` nor held by a process; return their names, sorted."""
     return [each.name for each in sorted(cache.iterdir()) if each.is_dir() and each.name not in named and _remove(each)]
 
 
 @contextmanager
 def only_builder(directory: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Be the one builder of a folder; `waiting` is called once if another one is at work. The kernel keeps the lock."""
+    """Hold the builder's lock of a folder. Call `waiting` once if another builder holds it.
+
+    The lock is the kernel's: it is released when the process ends.
+    """
     with (directory / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,7 +43,7 @@ def only_builder(directory: Path, waiting: Callable[[], None]) -> Iterator[None]
 
 
 def _is_at(directory: Path, descriptor: int) -> bool:
-    """Whether the open folder still has this name: it may have been removed before the lock was taken."""
+    """Return whether the open folder still has this name: it may have been removed before the lock was taken."""
     try:
         return os.path.samestat(directory.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -48,7 +51,10 @@ def _is_at(directory: Path, descriptor: int) -> bool:
 
 
 def _remove(directory: Path) -> bool:
-    """Remove a folder that nobody holds, under another name: nobody can find half of it under its own."""
+    """Remove a folder that no process holds, and return whether it was removed.
+
+    Rename it first, so that nobody finds a half-removed folder under the old name.
+    """
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""The environment of every process that a rehearsal starts.
+"""Build the environment of every process that a rehearsal starts.
 
-Nothing of the caller's AWS, Kubernetes, Helm, CDK or npm configuration reaches a child: the environment is
-built from nothing, and every home and configuration file points below the rehearsal's own directory.
+A child receives nothing of the caller's AWS, Kubernetes, Helm, CDK or npm configuration. Its environment is built from
+scratch, and every home directory and configuration file is below the rehearsal's own directory.
 """
 
 import os
@@ -9,16 +9,19 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# What a program needs to run at all and that says nothing about an account.
+# Variables that programs need to run at all and that contain nothing about an account.
 _INHERITED = ("LANG", "LC_ALL", "TERM", "COLUMNS", "NO_COLOR")
 
 DUMMY_ACCESS_KEY = "AKIAREHEARSAL0000000"
-DUMMY_SECRET_KEY = "rehearsal-only-not-a-secret"  # noqa: S105 - opens nothing
-"""For children that call no account, and for moto inside of one process. The embedded account accepts its run's own."""
+DUMMY_SECRET_KEY = "rehearsal-only-not-a-secret"  # noqa: S105 - grants nothing
+"""For children that call no account, and for moto inside one process.
+
+The embedded account accepts only the keys of its run.
+"""
 
 
 def search_path() -> str:
-    """PATH with this Python's own programs first (Node comes from the same place), then the system's."""
+    """Return a PATH with this Python's own programs and Node (from the same place) first, then the system's."""
     node = Path(sys.prefix, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}")
     return os.pathsep.join(
         [
@@ -39,9 +42,9 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the complete environment of a child process.
 
-    `directory` receives the child's home and configuration files. With `endpoint` every AWS SDK and the CDK
-    CLI talk to it; without one the unusable address of a closed port is set, so that a forgotten endpoint
-    fails at once instead of reaching a real account.
+    `directory` receives the child's home and configuration files. With `endpoint`, every AWS SDK and the CDK CLI call
+    it. Without it they get the address of a closed port, so that a forgotten endpoint fails at once and reaches no real
+    account.
     """
     home = directory / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,8 @@ def child_environment(
 def enter(environment: Mapping[str, str]) -> None:
     """Make `environment` this process's own.
 
-    Its AWS and Kubernetes clients would read the caller's profile, its calls to localhost take the caller's proxy.
+    Otherwise its AWS and Kubernetes clients would read the caller's profile, and its calls to localhost would use the
+    caller's proxy.
     """
     os.environ.clear()
     os.environ.update(environment)

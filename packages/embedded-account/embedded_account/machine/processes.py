@@ -1,4 +1,4 @@
-"""Child processes of a rehearsal: each has a log, a pid file, and ends with whoever started it."""
+"""Start and watch the child processes of a rehearsal: each has a log and a pid file, and ends with its parent."""
 
 import ctypes
 import logging
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Final
 
 LOG_LINES: Final = 12
-"""So many last lines of a program's log are shown."""
+"""How many last lines of a program's log are shown."""
 _WATCH_SECONDS: Final = 0.1
 _MOST_RESTARTS: Final = 3
-"""A program that ends more often is broken, and restarting it would hide that."""
+"""A program that ends more often is broken; more restarts would hide that."""
 _HOME: Final = b"HOME="
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
-# The kernel's parent-death signal means the parent *thread*: children started by a request's thread would end
-# with it. One thread that lives as long as the interpreter starts them all.
+# The kernel sends the parent-death signal when the parent *thread* ends: a child that a request's thread started would
+# end with that thread. One thread that lives as long as the interpreter therefore starts all children.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="process-starter")
 
 
@@ -32,15 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 class ProcessError(Exception):
-    """A child did not start; the message names it and its log."""
+    """A child did not start; the message names the child and its log."""
 
 
 class ProgramEndedError(Exception):
-    """A program that a run needs has ended by itself; the message names it and its log."""
+    """A program that a run needs ended on its own; the message names the program and its log."""
 
 
 def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that is free now."""
+    """Return a free TCP port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -52,7 +52,7 @@ def end_with_parent() -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -60,10 +60,10 @@ def is_alive(pid: int) -> bool:
 
 
 class Child:
-    """A started process with its log."""
+    """A child process with its log."""
 
     def __init__(self, name: str, spawn: Callable[[], subprocess.Popen[bytes]], log: Path) -> None:
-        """`spawn` starts the process, now and at each restart."""
+        """Start the process with `spawn`, which also restarts it."""
         self.name = name
         self.log = log
         self.is_watched = False
@@ -80,27 +80,27 @@ class Child:
         return self._popen.poll()
 
     def restart(self) -> None:
-        """Start it again after its end."""
+        """Start the ended process again."""
         self.restarts += 1
         self._popen = self._spawn()
 
     def wait(self) -> int:
-        """Wait until it has ended by itself; return its exit code."""
+        """Wait until the process has ended on its own; return its exit code."""
         return self._popen.wait()
 
     def tail(self, lines: int = LOG_LINES) -> str:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
     def account_of_end(self, lines: int = LOG_LINES) -> str:
-        """How it ended, where its log is, and the log's last lines."""
+        """Return how the process ended, where its log is, and the log's last lines."""
         code = self._popen.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         return f"{self.name} {how}; its log: {self.log}\n{self.tail(lines)}"
 
     def stop(self, grace: float = 5.0, *, gracefully: bool = True) -> None:
-        """End the process and its group: SIGTERM, after `grace` seconds (or at once) SIGKILL."""
+        """End the process and its group: SIGTERM, and SIGKILL after `grace` seconds (or SIGKILL at once)."""
         if self._popen.poll() is not None:
             return
         if gracefully:
@@ -119,7 +119,7 @@ class Child:
 
 
 class Supervisor:
-    """Starts children with logs in `directory`/logs and pid files in `directory`/run; stops them in reverse."""
+    """Starts children with logs in `directory`/logs and pid files in `directory`/run; stops them in reverse order."""
 
     def __init__(self, directory: Path) -> None:
         self.logs = directory / "logs"
@@ -137,10 +137,10 @@ class Supervisor:
         restarted: Collection[str] = (),
         lines: int = LOG_LINES,
     ) -> None:
-        """From now on, notice each child that ends by itself, those to come included.
+        """From now on, notice each child that ends on its own, also children that start later.
 
-        Those named in `restarted` are started again, up to three times; `failed` is told of every other end, once,
-        from a thread, with so many lines of the log.
+        Children named in `restarted` are restarted, up to three times. For every other end, `failed` is called once,
+        from a thread, with the last `lines` lines of the log.
         """
         threading.Thread(target=self._watch, args=(failed, restarted, lines), name="watch", daemon=True).start()
 
@@ -156,11 +156,11 @@ class Supervisor:
         ends_by_itself: bool = False,
         cwd: Path | None = None,
     ) -> Child:
-        """Start `argv`; with `ready`, return once it is true.
+        """Start `argv` and return the child; with `ready`, wait until it returns true.
 
-        A program that `ends_by_itself` is not watched: whoever waits for it looks at its exit code. Raises
-        ProcessFailure when the program is missing, ends before it is ready, or is not ready in `timeout` seconds; the
-        process is gone then.
+        A program that `ends_by_itself` is not watched: the caller waits for it and reads its exit code. Raises
+        ProcessError if the program is missing, ends before it is ready, or is not ready after `timeout` seconds; the
+        process has then been ended.
         """
         log = self.logs / f"{name}.log"
 
@@ -174,7 +174,7 @@ class Supervisor:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C reaches the rehearsal alone, which ends its children in order
+                    start_new_session=True,  # Ctrl-C reaches only the rehearsal, which ends its children in order
                     preexec_fn=None if survives_parent else end_with_parent,
                 ).result()
             (self.run / f"{name}.pid").write_text(f"{popen.pid}\n")
@@ -183,7 +183,7 @@ class Supervisor:
         try:
             child = Child(name, spawn, log)
         except OSError as error:
-            raise ProcessError(f"{name}: {argv[0]} could not be started: {error.strerror}") from error
+            raise ProcessError(f"{name}: {argv[0]} cannot run: {error.strerror}. Fix: `make setup`") from error
         with self._lock:
             self.children.append(child)
         if ready:
@@ -199,7 +199,7 @@ class Supervisor:
         (self.run / f"{child.name}.pid").unlink(missing_ok=True)
 
     def stop_all(self, *, grace: float = 5.0, gracefully: bool = True) -> None:
-        """End all children, the last started first, and watch no longer."""
+        """End all children, the last started first, and stop watching."""
         self._stopped.set()
         for child in reversed(list(self.children)):
             self.stop(child, grace=grace, gracefully=gracefully)
@@ -212,10 +212,10 @@ class Supervisor:
                     failed(ProgramEndedError(child.account_of_end(lines)))
 
     def _restart(self, child: Child, restarted: Collection[str]) -> bool:
-        """Start an ended child again where that is wanted; return whether nobody needs to be told of its end."""
+        """Restart an ended child if its name is in `restarted`; return whether its end needs no report."""
         with self._lock:
             if child not in self.children:
-                return True  # it was stopped meanwhile
+                return True  # it was stopped in the meantime
             if child.name not in restarted or child.restarts == _MOST_RESTARTS:
                 return False
             _log.warning("%s", child.account_of_end())
@@ -238,8 +238,8 @@ class Supervisor:
 def stop_recorded(run: Path, *, grace: float = 10.0) -> list[str]:
     """End the processes whose pid files an earlier rehearsal left in `run`; return their names.
 
-    A pid is only signalled if the process still is the leader of the session that the supervisor made for it:
-    a number that the system has given to another program since is left alone.
+    A pid is signalled only if its process still leads the session that the supervisor created for it. A pid that the
+    system has since given to another program is left alone.
     """
     ended = []
     for pid_file in sorted(run.glob("*.pid"), reverse=True):
@@ -257,15 +257,15 @@ def stop_recorded(run: Path, *, grace: float = 10.0) -> list[str]:
 
 
 def living(directory: Path) -> dict[int, str]:
-    """Names of the processes of a run by pid: those whose home is below its folder (machine/isolation.py).
+    """Return the processes of a run, pid → name: those whose home is below its folder (machine/isolation.py).
 
-    A shell into which somebody pasted what a kept rehearsal prints has a home of its own.
+    A shell into which someone pasted the commands of a kept rehearsal keeps its own home.
     """
     home = _HOME + os.fsencode(directory)
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            with suppress(OSError):  # ended while it was looked at, or somebody else's
+            with suppress(OSError):  # ended meanwhile, or belongs to another user
                 variables = (entry / "environ").read_bytes().split(b"\0")
                 if any(each == home or each.startswith(home + b"/") for each in variables):
                     found[int(entry.name)] = _name((entry / "cmdline").read_bytes())
@@ -273,7 +273,7 @@ def living(directory: Path) -> dict[int, str]:
 
 
 def _name(command: bytes) -> str:
-    """A program's name; of Python's programs, the module's or the file's."""
+    """Return a program's name; for Python, the name of its module or file."""
     program, *words = [Path(os.fsdecode(word)).name for word in command.split(b"\0") if word] or ["?"]
     if program.startswith("python"):
         return next((word for word in words if not word.startswith("-")), program)

@@ -58,7 +58,7 @@ def test_signed_request_on_an_own_host_is_answered(account: Account) -> None:
 def test_foreign_host_is_refused(account: Account, host: str) -> None:
     foreign = host.format(port=account.port)
     answer = ask(account, signed(account, host=foreign))
-    assert (answer.status_code, answer.text) == (403, f"{foreign!r} is no host of the embedded account\n")
+    assert (answer.status_code, answer.text) == (403, f"{foreign!r} is not a host of the embedded account\n")
     headers = {**account.keys.control_headers, "Host": foreign}
     assert requests.get(account.endpoint + CONTROL, headers=headers, timeout=PATIENCE).status_code == 403
 

@@ -136,7 +136,7 @@ def test_wrong_resource_attributes_are_refused(stacks: Stacks, attributes: dict[
         ("{'Resources': {'A': ", "not well-formed"),
         (json.dumps({"Resources": {"A-b": topic()}}), "Resource name A-b is non alphanumeric"),
         (json.dumps({"Resources": {"A": topic()}, "Outputz": {}}), "Invalid template property or properties [Outputz]"),
-        (json.dumps({"Resources": {"A": topic()}, "Transform": "AWS::Serverless"}), "does not run the transform"),
+        (json.dumps({"Resources": {"A": topic()}, "Transform": "AWS::Serverless"}), "does not support the transform"),
         (json.dumps({"Resources": {"A": {"Properties": {}}}}), "must contain a Type member"),
     ],
 )

@@ -257,7 +257,7 @@ def test_log_group_whose_maker_is_gone_says_so(account: Account) -> None:
     maker = "arn:aws:lambda:us-west-2:111122223333:function:gone"
     account.background.log_group(maker_arn=maker, name="/aws/lambda/gone")
     item = of_type(account, "AWS::Logs::LogGroup")[0]
-    assert (item.owner, item.note) == (f"background:{maker}", "its maker is gone")
+    assert (item.owner, item.note) == (f"background:{maker}", "its creator is gone")
 
 
 def test_route_serves_the_inventory(account: Account, clients: Clients) -> None:

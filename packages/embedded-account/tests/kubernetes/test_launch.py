@@ -82,7 +82,7 @@ def test_mount_paths_become_folders_in_words_and_variables_once(tmp_path: Path) 
 
 def test_source_that_is_not_simulated_is_refused(tmp_path: Path) -> None:
     for source in ({"resourceFieldRef": {"resource": "limits.cpu"}}, {"fieldRef": {"fieldPath": "status.hostIP"}}):
-        with pytest.raises(ContainerConfigError, match="the rehearsal does not know"):
+        with pytest.raises(ContainerConfigError, match="the rehearsal does not support"):
             launch(tmp_path, env=[{"name": "X", "valueFrom": source}])
 
 

@@ -91,7 +91,7 @@ def test_liveness_probe_that_fails_restarts_the_program(namespace: Kubectl) -> N
 @pytest.mark.parametrize(
     ("name", "container", "message"),
     [
-        ("unknown-command", {"command": ["/bin/other"]}, "no /bin/other (the rehearsal knows: /manager)"),
+        ("unknown-command", {"command": ["/bin/other"]}, "no /bin/other in the rehearsal. Allowed: /manager"),
         ("unknown-port", {"readinessProbe": {"httpGet": {"port": 9}}}, "the program opens [8080, 8082] only"),
         ("other-probe", {"livenessProbe": {"exec": {"command": ["true"]}}}, "httpGet probes only"),
     ],

@@ -31,7 +31,7 @@ def said(name: str = "existing-vpc", **fsx: Any) -> list[str]:
         {"existing": EXISTING, "capacity_gib": 3600},
     ],
 )
-def test_what_fsx_and_the_driver_take_is_silent(fsx: dict[str, Any]) -> None:
+def test_settings_that_fsx_and_the_driver_accept_give_no_finding(fsx: dict[str, Any]) -> None:
     assert said(**fsx) == []
 
 

@@ -28,7 +28,7 @@ def said() -> list[str]:
     return [finding.reason for finding in lifecycle_scripts.lifecycle_scripts(DEV)]
 
 
-def test_a_whole_folder_is_silent(folder: Path) -> None:
+def test_a_complete_folder_gives_no_finding(folder: Path) -> None:
     assert said() == []
 
 

@@ -20,11 +20,11 @@ def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_the_project_s_own_file_is_silent() -> None:
+def test_the_project_s_own_file_gives_no_finding() -> None:
     assert list(image.locked_requirements(DEV)) == []
 
 
-def test_what_a_lock_tool_writes_is_silent(requirements: Path) -> None:
+def test_the_output_of_a_lock_tool_gives_no_finding(requirements: Path) -> None:
     requirements.write_text(
         f"# a comment\ntorch==2.6.0 \\\n    {HASH} \\\n    {HASH}\n    # via ray\n\n"
         f"ray[default,train]==2.42.1 {HASH}\n"
@@ -59,7 +59,7 @@ def test_a_line_that_is_not_locked_is_named_with_its_own_file_and_line(
     assert (finding.file, finding.line, finding.key, finding.reason) == (requirements, 3, name, reason)
 
 
-def test_an_image_that_exists_needs_no_requirements(requirements: Path) -> None:
+def test_an_existing_image_needs_no_requirements(requirements: Path) -> None:
     requirements.write_text("torch\n")
     existing = DEV.image.model_copy(update={"uri": "example.com/ray:2.42.1", "repository": None})
     assert list(image.locked_requirements(DEV.model_copy(update={"image": existing}))) == []

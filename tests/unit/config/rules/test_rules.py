@@ -181,7 +181,7 @@ def test_an_error_cannot_be_accepted(id: str, dev: Any) -> None:
     assert_whole(replace(said, file=Path("x"), line=1))
 
 
-def test_findings_of_rules_stand_beside_values_of_a_wrong_kind(dev: Any, tmp_path: Path) -> None:
+def test_findings_of_rules_are_reported_beside_values_of_a_wrong_type(dev: Any, tmp_path: Path) -> None:
     broken = changed(
         dev,
         {

@@ -49,7 +49,7 @@ def test_a_shared_name_is_an_error(update: dict[str, Any], finding: str) -> None
     assert beside(**update) == [finding]
 
 
-def test_names_are_one_s_own_in_an_account_and_region_only() -> None:
+def test_names_must_be_unique_only_within_an_account_and_region() -> None:
     assert beside(hyperpod={"cluster_name": "ml-cluster"}, account="444455556666") == []
     assert beside(hyperpod={"cluster_name": "ml-cluster"}, region="us-east-1") == []
 

@@ -119,7 +119,7 @@ def test_the_new_job_is_the_deployed_ones_manifest_and_belongs_to_it(failed: Api
     }
 
 
-def test_a_repeated_build_that_failed_is_repeated_again_under_the_deployed_jobs_name(failed: Apis) -> None:
+def test_a_failed_repetition_is_repeated_under_the_deployed_jobs_name(failed: Apis) -> None:
     failed.kubernetes[JOBS] = jobs(
         job(DEPLOYED, "2026-11-01T10:00:00Z", **FAILED), job(AGAIN, "2026-11-01T11:00:00Z", **FAILED)
     )
@@ -131,7 +131,7 @@ def test_a_repeated_build_that_failed_is_repeated_again_under_the_deployed_jobs_
 def test_a_dry_run_asks_the_api_server_and_follows_nothing(failed: Apis) -> None:
     done = build("--dry-run")
     assert done.exit_code == 0
-    assert done.stdout.endswith("dry run: the cluster would take the Job; none was made\n")
+    assert done.stdout.endswith("dry run: the API server accepts the Job; none was created\n")
     assert "Job has reached the specified backoff limit" in done.stdout
     assert "building" not in done.stdout
 
@@ -149,12 +149,12 @@ def test_json_is_one_object_on_stdout(failed: Apis) -> None:
 
 
 @pytest.mark.parametrize("status", [RUNNING, {}])
-def test_a_build_that_has_not_ended_is_not_repeated(failed: Apis, status: dict[str, Any]) -> None:
+def test_a_running_build_is_not_repeated(failed: Apis, status: dict[str, Any]) -> None:
     failed.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", **status))
     done = build()
     assert (done.exit_code, failed.changes) == (1, [])
-    assert f"Job image-build/{DEPLOYED} has not ended" in done.stderr
-    assert "since 10:00 UTC: `ops wait --env dev` shows how far it is" in done.stderr
+    assert f"Job image-build/{DEPLOYED}, created at 10:00 UTC, has not ended" in done.stderr
+    assert "`ops wait --env dev` shows its progress" in done.stderr
 
 
 def test_an_image_that_the_registry_has_is_not_built_again(failed: Apis) -> None:
@@ -170,11 +170,12 @@ def test_a_complete_build_whose_tag_is_gone_is_repeated(failed: Apis) -> None:
     assert len(failed.changes) == 1
 
 
-def test_a_checkout_that_makes_another_image_is_sent_to_the_deployment(failed: Apis) -> None:
+def test_a_checkout_with_another_image_is_told_to_deploy(failed: Apis) -> None:
     failed.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", tag="0123456789abcdef", **FAILED))
     done = build()
     assert (done.exit_code, failed.changes) == (1, [])
-    assert f"makes tag 0123456789abcdef, and this checkout's files make {TAG}: deploy the ray stack" in done.stderr
+    told = f"produces tag 0123456789abcdef, but this checkout's files produce {TAG}: deploy the ray stack"
+    assert told in done.stderr
 
 
 def test_without_a_job_there_is_nothing_to_repeat(failed: Apis) -> None:
@@ -188,7 +189,7 @@ def test_two_people_start_one_build(failed: Apis) -> None:
     failed.kubernetes[f"POST {JOBS}"] = (409, {"kind": "Status", "message": "already exists"})
     done = build()
     assert done.exit_code == 1
-    assert f"somebody else has just started Job {AGAIN}" in done.stderr
+    assert f"Job {AGAIN} was just started by another run" in done.stderr
 
 
 def test_a_refusal_of_the_api_ends_with_2_and_its_reason(failed: Apis) -> None:
@@ -210,18 +211,18 @@ def test_a_build_that_does_not_end_in_time_continues(failed: Apis) -> None:
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = job(AGAIN, "2026-11-01T11:00:00Z", **RUNNING)
     done = build("--timeout", "0")
     assert done.exit_code == 1
-    assert f"Job {AGAIN} has not ended after 0 s: building; it continues" in done.stderr
+    assert f"Job {AGAIN} has not ended after 0 s: building. It continues: " in done.stderr
 
 
-def test_a_look_that_gets_no_answer_is_repeated(failed: Apis) -> None:
+def test_a_check_without_an_answer_is_repeated(failed: Apis) -> None:
     looks = failed.kubernetes[f"{JOBS}/{AGAIN}"]
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [(503, {"kind": "Status", "message": "too busy"}), *looks]
     done = build()
     assert done.exit_code == 0, done.output
-    assert "── 0 s: no answer, trying again: the Kubernetes API answers 503" in done.stdout
+    assert "── 0 s: no answer, retrying: the Kubernetes API answers 503" in done.stdout
 
 
-def test_a_silent_build_says_now_and_then_how_long_it_takes(failed: Apis) -> None:
+def test_a_silent_build_regularly_reports_its_elapsed_time(failed: Apis) -> None:
     running = job(AGAIN, "2026-11-01T11:00:00Z", **RUNNING)
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [*[running] * 100, job(AGAIN, "2026-11-01T11:00:00Z", **COMPLETE)]
     failed.kubernetes[BUILD_PODS] = {"items": []}
@@ -229,7 +230,7 @@ def test_a_silent_build_says_now_and_then_how_long_it_takes(failed: Apis) -> Non
     assert said == ["── 0 s: building", "── 1 min 00 s: building", "── 2 min 00 s: building", "── 3 min 00 s: building"]
 
 
-def test_what_is_shown_once_is_not_shown_again_when_the_stream_ends_early(failed: Apis) -> None:
+def test_lines_are_shown_once_when_the_stream_ends_early(failed: Apis) -> None:
     """A silent stream is cut, and the next check reads the log from its first line again."""
     running, complete = ({"startedAt": "2026-11-01T11:00:00Z"}, {"exitCode": 0})
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = [
@@ -244,19 +245,19 @@ def test_what_is_shown_once_is_not_shown_again_when_the_stream_ends_early(failed
     assert [line for line in done.stdout.splitlines() if line.startswith("#")] == ["#1 first", "#2 second", "#3 third"]
 
 
-def test_a_simulated_build_is_told_as_such_once(failed: Apis) -> None:
+def test_a_simulated_build_is_reported_as_such_once(failed: Apis) -> None:
     failed.kubernetes[LOG] = (400, f"container build of {SIMULATED}\n")
     done = build()
     assert done.exit_code == 0, done.output
     assert done.stdout.count(f"── container build of {SIMULATED}\n") == 1
 
 
-def test_an_image_that_exists_is_bad_input(failed: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_image_is_bad_input(failed: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
     existing = DEV.image.model_copy(update={"repository": None, "uri": "example.invalid/ray:1"})
     monkeypatch.setattr("ops.commands.image.load", lambda _: DEV.model_copy(update={"image": existing}))
     done = build()
     assert (done.exit_code, failed.changes) == (2, [])
-    assert "image.uri of dev is example.invalid/ray:1: an image that exists is not built" in done.stderr
+    assert "image.uri of dev is example.invalid/ray:1: there is nothing to build" in done.stderr
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7200, "120 min 00 s")])

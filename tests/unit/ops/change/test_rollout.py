@@ -86,23 +86,23 @@ def test_every_pod_is_replaced_by_suspending_and_resuming(changed: Apis) -> None
     assert result.exit_code == 0, result.output
     assert changed.changes == [SUSPEND, RESUME]
     assert [line.strip() for line in result.stdout.splitlines()] == [
-        "RayCluster ray/rayml: 5 pods of an old template",
-        "RayCluster ray/rayml: suspend until its 5 pods are gone, resume: jobs that run there end",
+        "RayCluster ray/rayml: 5 pods with an old template",
+        "RayCluster ray/rayml: suspend until its 5 pods are gone, then resume; its jobs end",
         "RayCluster ray/rayml: suspended",
-        "1 pod still ending",
-        "its operator has not seen yet that all pods are gone",
+        "1 pod still terminating",
+        "KubeRay's operator has not yet noticed that all pods are gone",
         "RayCluster ray/rayml: resumed",
         "0 of 5 pods are ready",
         "RayCluster ray/rayml: every pod is ready and has the current template",
     ]
 
 
-def test_without_a_name_every_ray_cluster_of_the_environment_is_looked_at(changed: Apis) -> None:
+def test_without_a_name_every_ray_cluster_of_the_environment_is_checked(changed: Apis) -> None:
     assert run("--yes").exit_code == 0
     assert changed.changes == [SUSPEND, RESUME]
 
 
-def test_pods_from_before_there_were_labels_are_old(apis: Apis, clients: Clients) -> None:
+def test_pods_from_before_the_labels_are_outdated(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": pods(None, None)}}
     [made] = rollouts.look(config.load("dev"), clients.kubernetes, "rayml")
     assert len(made.outdated.old) == 5
@@ -119,24 +119,24 @@ def test_a_second_rollout_has_nothing_to_do(apis: Apis) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": NEW}}
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
-    assert "no pod has an old template, none a group that is gone" in result.stdout
+    assert "no pod has an old template or a removed group" in result.stdout
     assert apis.changes == []
 
 
-def test_a_dry_run_tells_everything_and_changes_nothing(changed: Apis) -> None:
+def test_a_dry_run_shows_everything_and_changes_nothing(changed: Apis) -> None:
     result = run("rayml", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "suspend until its 5 pods are gone, resume" in result.stdout
+    assert "suspend until its 5 pods are gone, then resume" in result.stdout
     assert "dry run: nothing was changed" in result.stdout
     assert changed.changes == []
 
 
-def test_without_a_yes_nothing_is_changed(changed: Apis) -> None:
+def test_without_confirmation_nothing_is_changed(changed: Apis) -> None:
     assert run("rayml", input="n\n").exit_code == 1
     assert changed.changes == []
 
 
-def test_an_unknown_ray_cluster_is_refused_with_those_that_there_are(changed: Apis) -> None:
+def test_an_unknown_ray_cluster_is_refused_with_the_existing_ones(changed: Apis) -> None:
     result = run("nobody", "--yes")
     assert result.exit_code == 1
     assert "dev has no RayCluster nobody; it has rayml" in result.stderr
@@ -154,11 +154,11 @@ def test_a_running_job_is_named_and_nothing_is_changed(changed: Apis) -> None:
     changed.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("rayml", "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml runs RayJob train" in result.stderr
     assert changed.changes == []
 
 
-def test_a_head_that_does_not_say_what_runs_is_reason_enough(changed: Apis) -> None:
+def test_a_head_that_does_not_list_its_jobs_is_a_reason_to_refuse(changed: Apis) -> None:
     changed.kubernetes[PODS] = listed([pod("head", "head1", "headgroup")])
     result = run("rayml", "--yes")
     assert result.exit_code == 1
@@ -166,15 +166,15 @@ def test_a_head_that_does_not_say_what_runs_is_reason_enough(changed: Apis) -> N
     assert changed.changes == []
 
 
-def test_running_pods_are_not_given_up_for_an_image_that_is_not_built_yet(changed: Apis) -> None:
+def test_running_pods_are_kept_until_the_new_image_is_built(changed: Apis) -> None:
     changed.kubernetes[JOBS] = {"items": [job(active=1)]}
     result = run("rayml", "--yes")
     assert result.exit_code == 1
-    assert "the Ray image aws-ray-custom is not there (building), and new pods could not start" in result.stderr
+    assert "the Ray image aws-ray-custom is missing (building): new pods could not start" in result.stderr
     assert changed.changes == []
 
 
-def test_a_suspended_ray_cluster_is_resumed_whatever_becomes_of_the_image(changed: Apis) -> None:
+def test_a_suspended_ray_cluster_is_resumed_even_without_its_image(changed: Apis) -> None:
     changed.kubernetes[JOBS] = {"items": [job(active=1)]}
     suspended = ray_cluster("suspended", suspend=True)
     changed.kubernetes[RAY_CLUSTER] = [suspended, suspended, ray_cluster("suspended")]
@@ -183,7 +183,7 @@ def test_a_suspended_ray_cluster_is_resumed_whatever_becomes_of_the_image(change
     assert changed.changes[-1] == RESUME
 
 
-def test_an_api_server_that_is_away_when_it_is_to_be_resumed_is_asked_again(changed: Apis) -> None:
+def test_resuming_is_retried_while_the_api_server_is_away(changed: Apis) -> None:
     accepted, away = (200, {"metadata": {"name": "rayml"}}), (503, {"kind": "Status", "message": "etcd leader changed"})
     changed.kubernetes[PATCH] = [accepted, away, accepted]
     changed.kubernetes[RAY_CLUSTER].insert(2, changed.kubernetes[RAY_CLUSTER][2])
@@ -193,7 +193,7 @@ def test_an_api_server_that_is_away_when_it_is_to_be_resumed_is_asked_again(chan
     assert changed.changes == [SUSPEND, RESUME, RESUME]
 
 
-def test_force_goes_on_whatever_runs(changed: Apis) -> None:
+def test_force_continues_whatever_runs(changed: Apis) -> None:
     job = {"metadata": {"name": "train"}, "status": {"rayClusterName": "rayml", "jobStatus": "RUNNING"}}
     changed.kubernetes[RAY_JOBS] = {"items": [job]}
     del changed.kubernetes[PODS][1]
@@ -207,11 +207,11 @@ def test_what_an_interrupted_run_left_suspended_is_resumed(changed: Apis) -> Non
     changed.kubernetes[RAY_CLUSTER].insert(0, changed.kubernetes[RAY_CLUSTER][0])
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
-    assert "is suspended; it will be resumed" in result.stdout
+    assert "is suspended and will be resumed" in result.stdout
     assert changed.changes[-1] == RESUME
 
 
-def test_an_interruption_says_that_it_may_be_suspended_and_how_to_go_on(
+def test_an_interruption_warns_of_a_suspended_cluster_and_says_how_to_resume(
     changed: Apis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_: float) -> None:
@@ -220,8 +220,8 @@ def test_an_interruption_says_that_it_may_be_suspended_and_how_to_go_on(
     monkeypatch.setattr("time.sleep", interrupt)
     result = run("rayml", "--yes")
     assert result.exit_code == 130
-    assert "RayCluster ray/rayml may be suspended now" in result.stdout
-    assert "interrupted; `ops rollout rayml --env dev` goes on where this stopped" in result.stderr
+    assert "RayCluster ray/rayml may still be suspended" in result.stdout
+    assert "interrupted; rerun `ops rollout rayml --env dev` to resume" in result.stderr
     assert changed.changes == [SUSPEND]
 
 
@@ -229,7 +229,8 @@ def test_pods_that_do_not_end_in_time_are_counted_and_it_is_not_resumed(changed:
     changed.kubernetes[PODS] = listed(OLD, NO_HEAD, ENDING)
     result = run("rayml", "--yes", "--timeout", "0")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml: 1 pod still ending; does KubeRay's operator run?" in result.stderr
+    told = "RayCluster ray/rayml: 1 pod still terminating. Fix: check that KubeRay's operator is running"
+    assert told in result.stderr
     assert changed.changes == [SUSPEND]
 
 
@@ -238,7 +239,7 @@ def test_pods_that_are_not_ready_in_time_are_counted(changed: Apis) -> None:
     changed.kubernetes[RAY_CLUSTER] = [ray_cluster(), ray_cluster("suspended", suspend=True), ray_cluster("suspended")]
     result = run("rayml", "--yes", "--timeout", "0")
     assert result.exit_code == 1
-    assert "0 of 5 pods are ready, which needs nothing more of this command: `ops wait`" in result.stderr
+    assert "0 of 5 pods are ready. The rollout needs no further command: `ops wait`" in result.stderr
     assert changed.changes == [SUSPEND, RESUME]
 
 
@@ -247,20 +248,20 @@ def test_an_api_server_that_does_not_answer_for_a_while_is_asked_again(changed: 
     changed.kubernetes[PODS][2:2] = [gone]
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
-    assert "no answer, trying again" in result.stdout
+    assert "no answer, retrying" in result.stdout
     assert changed.changes == [SUSPEND, RESUME]
 
 
-def test_orphans_alone_are_deleted_and_nothing_is_suspended(apis: Apis) -> None:
+def test_without_outdated_pods_only_orphans_are_deleted_and_nothing_is_suspended(apis: Apis) -> None:
     apis.kubernetes |= {RAY_JOBS: {"items": []}, RAY_CLUSTER: ray_cluster(available=6)}
     apis.kubernetes[PODS] = listed([*NEW, *ORPHANS], NO_HEAD, [*NEW, ORPHANS[0]], NEW)
     result = run("rayml", "--yes")
     assert result.exit_code == 0, result.output
     assert [what for what, _ in apis.changes] == [f"DELETE {PODS}/orphan-{n}" for n in range(2)]
-    assert "1 pod of a group that is gone still ending" in result.stdout
+    assert "1 pod of a removed group still terminating" in result.stdout
 
 
-def test_an_orphan_that_went_by_itself_is_no_error(apis: Apis) -> None:
+def test_an_orphan_that_is_gone_already_is_no_error(apis: Apis) -> None:
     apis.kubernetes |= {RAY_JOBS: {"items": []}, RAY_CLUSTER: ray_cluster(available=6)}
     apis.kubernetes[f"DELETE {PODS}/orphan-0"] = (404, {"kind": "Status", "message": "not found"})
     apis.kubernetes[PODS] = listed([*NEW, *ORPHANS], NO_HEAD, NEW)
@@ -277,11 +278,11 @@ def rayml(clients: Clients, require: Require = Require.ALL) -> Item:
     return next(item for item in observe(config.load("dev"), clients, require) if item.kind == "RayCluster")
 
 
-def test_status_counts_old_pods_and_names_the_command_that_replaces_them(apis: Apis, clients: Clients) -> None:
+def test_status_counts_outdated_pods_and_names_the_command_that_replaces_them(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": pods("worker1")}}
     item = rayml(clients)
     assert item.state is State.READY, "the cluster works: `ops wait` must not wait for a rollout"
-    told = "ready, 4 of 4 workers; 4 pods of an old template: `ops rollout rayml --env dev`"
+    told = "ready, 4 of 4 workers; 4 pods with an old template: `ops rollout rayml --env dev`"
     assert item.detail == told
 
 
@@ -290,7 +291,7 @@ def test_status_counts_no_orphan_as_a_worker_and_names_its_group(apis: Apis, cli
     item = rayml(clients)
     assert item.state is State.READY
     assert item.detail == (
-        "ready, 4 of 4 workers; 2 pods of a group that is gone (removed-group): `ops rollout rayml --env dev`"
+        "ready, 4 of 4 workers; 2 pods of a removed group (removed-group): `ops rollout rayml --env dev`"
     )
 
 
@@ -310,6 +311,6 @@ def test_a_resumed_ray_cluster_is_starting_until_its_pods_are_ready(apis: Apis, 
     assert rayml(clients).detail == "starting, 1 of 4 workers"
 
 
-def test_pods_that_are_about_to_end_are_neither_old_nor_orphans(apis: Apis, clients: Clients) -> None:
+def test_terminating_pods_are_neither_outdated_nor_orphans(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": [*NEW, *ENDING]}}
     assert rayml(clients).detail == "ready, 4 of 4 workers"

@@ -113,7 +113,7 @@ def test_nodes_leave_in_order_drain_replicas_delete(running: Apis) -> None:
     }
 
 
-def test_replicas_go_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis) -> None:
+def test_replicas_are_removed_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis) -> None:
     run("scale", WORKERS, "2", "--env", "dev", "--yes")
     steps = [body for what, body in running.changes if what == RAYML]
     changed = [
@@ -127,14 +127,14 @@ def test_replicas_go_one_by_one_each_with_a_pod_that_runs_nowhere(running: Apis)
     assert tested == [["gpu-group", 4], ["gpu-group", 3]]
 
 
-def test_replicas_whose_pods_found_room_stay(running: Apis) -> None:
+def test_replicas_whose_pods_found_room_are_kept(running: Apis) -> None:
     running.kubernetes[RAY_PODS] = [{"items": []}, {"items": [ray_pod(f"worker-{n}", n) for n in range(1, 5)]}]
     result = run("scale", WORKERS, "2", "--yes")
-    assert "gpu-group: 4 replicas stay, their pods found room" in result.stdout
+    assert "gpu-group: keeps 4 replicas: all their pods found a node" in result.stdout
     assert RAYML not in dict(running.changes)
 
 
-def test_an_autoscaled_group_gets_an_upper_bound_and_fewest_replicas_follow(running: Apis) -> None:
+def test_an_autoscaled_group_gets_an_upper_bound_and_min_replicas_follow(running: Apis) -> None:
     spec = running.kubernetes[RAY_CLUSTERS]["items"][0]["spec"]
     spec["enableInTreeAutoscaling"] = True
     spec["workerGroupSpecs"][0]["minReplicas"] = 4
@@ -147,7 +147,7 @@ def test_a_ray_cluster_that_somebody_else_changes_is_left_alone(running: Apis) -
     running.kubernetes[RAYML] = (422, {"kind": "Status", "message": "testing value failed"})
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml, gpu-group was changed meanwhile" in result.stderr
+    assert "RayCluster ray/rayml, gpu-group was changed by somebody else meanwhile" in result.stderr
     assert "BatchDeleteClusterNodes" not in dict(running.changes)
 
 
@@ -160,16 +160,16 @@ def test_the_lines_to_change_are_printed_and_the_count_that_hyperpod_has_now(run
         assert f"dev.yaml, line {number}: `{key}: 4` becomes `{key}: 2`" in printed
 
 
-def test_a_dry_run_tells_everything_and_changes_nothing(running: Apis) -> None:
+def test_a_dry_run_shows_everything_and_changes_nothing(running: Apis) -> None:
     result = run("scale", WORKERS, "2", "--env", "dev", "--dry-run")
     assert result.exit_code == 0, result.output
     assert running.changes == []
-    assert "RayCluster ray/rayml, gpu-group: 4 replicas become 2" in result.stdout
+    assert "RayCluster ray/rayml, gpu-group: from 4 to 2 replicas" in result.stdout
     assert f"node hyperpod-i-{4:017}: cordon, drain, delete (worker worker-4)" in result.stdout
     assert "dry run: nothing was changed" in result.stdout
 
 
-def test_without_a_yes_nothing_is_changed(running: Apis) -> None:
+def test_without_confirmation_nothing_is_changed(running: Apis) -> None:
     result = CliRunner().invoke(app, ["scale", WORKERS, "2"], input="n\n")
     assert result.exit_code == 1
     assert running.changes == []
@@ -180,12 +180,12 @@ def test_a_running_ray_job_is_named_and_nothing_is_changed(running: Apis) -> Non
     running.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml runs RayJob train" in result.stderr
     assert "--force" in result.stderr
     assert running.changes == []
 
 
-def test_a_head_that_does_not_say_what_runs_is_reason_enough(running: Apis) -> None:
+def test_a_head_that_does_not_list_its_jobs_is_a_reason_to_refuse(running: Apis) -> None:
     running.kubernetes[RAY_PODS] = {"items": [ray_pod("rayml-head", 0, "head")]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
@@ -193,7 +193,7 @@ def test_a_head_that_does_not_say_what_runs_is_reason_enough(running: Apis) -> N
     assert running.changes == []
 
 
-def test_force_goes_on_whatever_runs(running: Apis) -> None:
+def test_force_continues_whatever_runs(running: Apis) -> None:
     job = {"metadata": {"name": "train"}, "status": {"rayClusterName": "rayml", "jobStatus": "RUNNING"}}
     running.kubernetes[RAY_JOBS] = {"items": [job]}
     del running.kubernetes[RAY_PODS][0]
@@ -207,7 +207,7 @@ def test_a_disruption_budget_is_waited_for(running: Apis) -> None:
     running.kubernetes[ALL_PODS][2:2] = [running.kubernetes[ALL_PODS][1]]
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 0, result.output
-    assert "ray/worker-4 is held by a PodDisruptionBudget" in result.stdout
+    assert "ray/worker-4 is protected by a PodDisruptionBudget" in result.stdout
     assert [what for what, _ in running.changes].count(worker) == 2
 
 
@@ -224,10 +224,10 @@ def test_a_node_that_hyperpod_does_not_delete_is_named_with_its_reason(running: 
     running.aws["BatchDeleteClusterNodes"] = {"Failed": [failed]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "HyperPod does not delete i-3: InvalidNodeStatus: The node is SystemUpdating" in result.stderr
+    assert "HyperPod refuses to delete i-3: InvalidNodeStatus: The node is SystemUpdating" in result.stderr
 
 
-def test_nothing_is_left_to_do_when_hyperpod_has_the_count_but_the_file_has_not(running: Apis) -> None:
+def test_only_the_file_must_change_when_hyperpod_already_has_the_count(running: Apis) -> None:
     running.aws["DescribeCluster"] = running.aws["DescribeCluster"][1]
     running.aws["ListClusterNodes"] = {"ClusterNodeSummaries": [instance(1), instance(2)]}
     running.kubernetes[ALL_PODS] = {"items": [ray_pod("worker-1", 1), ray_pod("worker-2", 2)]}
@@ -246,11 +246,13 @@ def test_many_nodes_are_deleted_in_slices_that_the_api_takes(running: Apis, monk
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((WORKERS, "5"), "worker-group-1 has 4 nodes: to have more is the deployment's. Raise its count in"),
+        ((WORKERS, "5"), "worker-group-1 has 4 nodes, fewer than 5. To add nodes, raise `count` in"),
         (("nobody", "1"), "dev has no instance group nobody; it has head-group, worker-group-1"),
     ],
 )
-def test_what_is_not_its_own_is_refused_with_advice(running: Apis, arguments: tuple[str, str], told: str) -> None:
+def test_requests_that_scale_cannot_fulfil_are_refused_with_advice(
+    running: Apis, arguments: tuple[str, str], told: str
+) -> None:
     result = run("scale", *arguments)
     assert result.exit_code == 1
     assert told in result.stderr
@@ -260,11 +262,11 @@ def test_nodes_without_which_a_head_could_run_nowhere_stay(running: Apis) -> Non
     running.kubernetes[ALL_PODS] = {"items": [ray_pod("rayml-head", 0, "head")]}
     result = run("scale", HEAD, "0", "--yes", "--force")
     assert result.exit_code == 1
-    assert "head-group runs rayml-head, and a head could run nowhere else" in result.stderr
+    assert "head-group runs rayml-head, and these heads could run nowhere else" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("scale", WORKERS, "2"), ("update-software",)])
-def test_nothing_is_begun_while_nodes_are_in_deep_health_checks(running: Apis, command: tuple[str, ...]) -> None:
+def test_nothing_starts_while_nodes_are_in_deep_health_checks(running: Apis, command: tuple[str, ...]) -> None:
     checked = instance(1, status="DeepHealthCheckInProgress")
     running.aws["ListClusterNodes"] = {"ClusterNodeSummaries": [checked]}
     result = run(*command, "--yes", "--force")
@@ -274,7 +276,7 @@ def test_nothing_is_begun_while_nodes_are_in_deep_health_checks(running: Apis, c
 
 
 @pytest.mark.parametrize("command", [("scale", WORKERS, "2"), ("update-software",)])
-def test_a_cluster_in_another_change_is_left_alone(running: Apis, command: tuple[str, ...]) -> None:
+def test_a_cluster_that_is_being_changed_is_left_alone(running: Apis, command: tuple[str, ...]) -> None:
     running.aws["DescribeCluster"] = running.aws["DescribeCluster"][0] | {"ClusterStatus": "Updating"}
     result = run(*command, "--yes", "--force")
     assert result.exit_code == 1
@@ -289,14 +291,14 @@ def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> No
         scaling.look(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
 
 
-def test_a_software_update_is_begun_for_the_groups_that_are_named(running: Apis) -> None:
+def test_a_software_update_starts_for_the_named_groups(running: Apis) -> None:
     running.aws["UpdateClusterSoftware"] = {"ClusterArn": "arn"}
     result = run("update-software", "--group", HEAD, "--yes", "--force")
     assert result.exit_code == 0, result.output
     groups = [{"InstanceGroupName": HEAD}]
     assert running.changes == [("UpdateClusterSoftware", {"ClusterName": "ml-cluster", "InstanceGroups": groups})]
     assert "1 nodes of head-group in ml-cluster" in result.stdout
-    assert "`ops wait --env dev` follows it" in result.stdout
+    assert "`ops wait --env dev` shows its progress" in result.stdout
 
 
 def test_a_software_update_is_refused_while_a_ray_job_runs_on_its_nodes(running: Apis) -> None:
@@ -308,7 +310,7 @@ def test_a_software_update_is_refused_while_a_ray_job_runs_on_its_nodes(running:
     assert running.changes == []
 
 
-def test_a_software_update_of_an_unknown_group_names_those_that_there_are(running: Apis) -> None:
+def test_a_software_update_of_an_unknown_group_names_the_existing_ones(running: Apis) -> None:
     result = run("update-software", "--group", "nobody", "--yes")
     assert result.exit_code == 1
     assert "no instance group nobody; it has head-group, worker-group-1" in result.stderr

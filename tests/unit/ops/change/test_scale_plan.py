@@ -73,18 +73,18 @@ def test_nodes_that_an_interrupted_run_chose_go_first() -> None:
     assert leaving(made) == ["i-1"]
 
 
-def test_uncordoning_a_node_takes_the_choice_back() -> None:
+def test_uncordoning_a_node_cancels_the_choice() -> None:
     nodes = [node(1), node(2), node(3)]
     made = planned(2, nodes, [pod("a", 1)], kubernetes_nodes=[kubernetes_node(1, cordoned=False)])
     assert leaving(made) == ["i-3"]
 
 
-def test_nodes_that_are_going_anyway_and_other_groups_do_not_count() -> None:
+def test_nodes_that_are_being_deleted_and_other_groups_do_not_count() -> None:
     nodes = [node(1), node(2, "ShuttingDown"), node(3, "Failure"), node(4, group="head-group")]
     assert leaving(planned(1, nodes, [], target=1)) == []
 
 
-def test_replicas_go_down_by_the_pods_on_the_nodes_that_go() -> None:
+def test_replicas_are_lowered_by_the_pods_on_the_removed_nodes() -> None:
     nodes = [node(1), node(2), node(3), node(4)]
     pods = [pod("a", 1), pod("b", 2), pod("c", 3), pod("d", 4)]
     made = planned(2, nodes, pods, ray_cluster(workers(4)))
@@ -107,7 +107,7 @@ def test_worker_groups_elsewhere_are_left_alone() -> None:
     assert (change.index, change.group) == (1, "gpu-group")
 
 
-def test_nodes_that_were_never_launched_are_the_deployment_s() -> None:
+def test_nodes_that_were_never_launched_are_left_to_the_deployment() -> None:
     pods = [pod("a", 1), pod("b", 2), pod("c", None), pod("d", None)]
     made = planned(2, [node(1), node(2)], pods, ray_cluster(workers(4)), target=4)
     (change,) = made.replicas
@@ -116,7 +116,7 @@ def test_nodes_that_were_never_launched_are_the_deployment_s() -> None:
     assert change.after == 2
 
 
-def test_a_run_that_is_gone_on_with_lowers_what_the_interrupted_one_did_not() -> None:
+def test_a_resumed_run_lowers_only_what_the_interrupted_one_did_not() -> None:
     """The first node is drained and its replica removed, the second is drained, and on the third a worker is ending."""
     nodes = [node(1), node(2), node(3), node(4)]
     pods = [pod("a", 1), pod("b", None), pod("c", 4, ending=True)]
@@ -127,7 +127,7 @@ def test_a_run_that_is_gone_on_with_lowers_what_the_interrupted_one_did_not() ->
     assert (change.before, change.after) == (3, 1)
 
 
-def test_a_run_that_is_gone_on_with_lowers_no_replicas_twice() -> None:
+def test_a_resumed_run_lowers_no_replicas_twice() -> None:
     nodes = [node(1), node(2)]
     made = planned(1, nodes, [pod("a", 1)], ray_cluster(workers(1)), kubernetes_nodes=[kubernetes_node(2)])
     assert leaving(made) == ["i-2"]

@@ -51,20 +51,20 @@ def test_check_shows_what_dev_will_be() -> None:
     assert f"On-demand prices of us-west-2 as of {costs.prices()['date']}" in " ".join(lines)
 
 
-def test_numbers_stand_below_each_other() -> None:
+def test_numbers_are_aligned() -> None:
     lines = run("check", "--env", "dev").stdout.splitlines()
     rows = [line for line in lines if line.startswith(("head-group: ", "worker-group-1: ", "together"))]
     assert len({len(row.rstrip()) for row in rows}) == 1
 
 
-def test_an_unknown_price_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_price_is_not_shown_as_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     prices = costs.prices()
     monkeypatch.setattr(costs, "prices", lambda: prices | {"instances": {}})
     assert "no price" in run("check", "--env", "small").stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_environment_that_does_not_exist_names_those_that_do(command: str) -> None:
+def test_an_unknown_environment_names_the_existing_ones(command: str) -> None:
     result = run(command, "--env", "staging")
     assert result.exit_code == 2
     said = "environments/staging.yaml: environment 'staging' is invalid: there is no such file. Allowed: "
@@ -82,7 +82,7 @@ def test_broken_yaml_is_named_with_its_line(command: str, environments: Path) ->
     assert "Traceback" not in result.output
 
 
-def test_all_findings_of_an_environment_come_at_once(environments: Path) -> None:
+def test_all_findings_of_an_environment_are_reported_at_once(environments: Path) -> None:
     (environments / "empty.yaml").write_text("project: rayhp\nzone: [bold]\n")
     result = run("check", "--env", "empty")
     assert result.exit_code == 2
@@ -90,7 +90,7 @@ def test_all_findings_of_an_environment_come_at_once(environments: Path) -> None
         assert f"empty.yaml:{key} is invalid: " in result.stderr
 
 
-def test_a_message_is_printed_as_it_is_brackets_included(environments: Path) -> None:
+def test_a_message_is_printed_unchanged_including_brackets(environments: Path) -> None:
     (environments / "odd.yaml").write_text('region: "[bold]west[/]"\n')
     assert "region: '[bold]west[/]' is invalid" in run("check", "--env", "odd").stderr
 
@@ -120,14 +120,14 @@ def test_check_does_not_load_the_aws_sdk() -> None:
     assert result.stdout == "set()\n"
 
 
-def test_what_exists_costs_nothing_and_is_named() -> None:
+def test_existing_resources_cost_nothing_and_are_named() -> None:
     output = run("check", "--env", "existing-eks").stdout
     assert "vpc-0e5c1a7f93d24b680 (10.216.0.0/16), which exists" in output
     assert "EKS control plane" not in output
     assert "NAT gateways" not in output
 
 
-def test_an_accepted_warning_stands_with_its_reason() -> None:
+def test_an_accepted_warning_is_shown_with_its_reason() -> None:
     lines = " ".join(run("check", "--env", "dev").stdout.split())
     for rule, reason in config.load("dev").accepted_warnings.items():
         assert f"[{rule}]: {reason}" in lines
@@ -147,7 +147,7 @@ def test_a_copied_environment_names_the_pair_on_stderr(environments: Path) -> No
     assert run("check").stderr.splitlines()[-1] == lines[-1]
 
 
-def test_one_broken_file_hides_nothing_of_the_others(environments: Path) -> None:
+def test_one_broken_file_does_not_hide_the_others(environments: Path) -> None:
     text = (DIRECTORY / "small.yaml").read_text()
     (environments / "a.yaml").write_text("project: [\n")
     (environments / "b.yaml").write_text(text.replace("count: 2", "count: two"))
@@ -162,7 +162,7 @@ def test_one_broken_file_hides_nothing_of_the_others(environments: Path) -> None
 
 
 @pytest.mark.parametrize("given", ["small", "small.yaml", "small.yml", "environments/small.yaml"])
-def test_an_environment_is_named_by_its_file_too(given: str) -> None:
+def test_an_environment_can_be_named_by_its_file(given: str) -> None:
     result = run("check", "--env", given)
     assert result.exit_code == 0, result.output
     assert "small: account " in result.stdout
@@ -170,14 +170,16 @@ def test_an_environment_is_named_by_its_file_too(given: str) -> None:
 
 
 @pytest.mark.parametrize("name", config.examples())
-def test_an_example_is_valid_and_taken_by_its_name_where_the_user_has_none(environments: Path, name: str) -> None:
+def test_an_example_is_valid_and_used_unless_the_user_has_an_environment_of_its_name(
+    environments: Path, name: str
+) -> None:
     result = run("check", "--env", name)
     assert result.exit_code == 0, result.output
     assert f"{name}: account " in result.stdout
     assert config.load(name, environments).name == name
 
 
-def test_an_environment_goes_before_the_example_of_its_name(environments: Path) -> None:
+def test_an_environment_overrides_the_example_of_its_name(environments: Path) -> None:
     text = (DIRECTORY / "small.yaml").read_text()
     (environments / "small.yaml").write_text(text.replace("ml-cluster-small", "my-own-cluster"))
     assert config.load("small", environments).hyperpod.cluster_name == "my-own-cluster"
@@ -215,12 +217,12 @@ def test_a_yml_file_is_named(environments: Path) -> None:
     assert "trial.yml: file 'trial.yml' is invalid: only .yaml files are read. " in result.stderr
 
 
-def test_a_misspelt_environment_is_guessed() -> None:
+def test_a_misspelt_environment_gets_a_suggestion() -> None:
     assert "Fix: did you mean 'small'?" in run("check", "--env", "smal").stderr
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
-def test_nothing_is_cut_in_a_narrow_place(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_nothing_is_cut_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """Rich assumes 80 columns for a pipe, and the window's width for a terminal."""
     monkeypatch.setattr(cli.console, "_width", width)
     for terminal in (False, True):
@@ -241,7 +243,7 @@ def test_explain_says_what_why_source_and_example() -> None:
     assert run("explain", "V56").stdout.splitlines()[-1] == "To accept it: accepted_warnings: {V56: REASON}"
 
 
-def test_explain_lists_all_rules_and_guesses() -> None:
+def test_explain_lists_all_rules_and_suggests_one() -> None:
     lines = run("explain").stdout.splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(ALL_RULES)
     result = run("explain", "V555")
@@ -250,7 +252,7 @@ def test_explain_lists_all_rules_and_guesses() -> None:
     assert "Fix: did you mean 'V55'?" in result.stderr
 
 
-def test_every_rule_stands_on_the_page_of_rules() -> None:
+def test_every_rule_is_on_the_page_of_rules() -> None:
     text = schema.RULES.read_text()
     for rule in ALL_RULES.values():
         assert f"## {rule.id}\n\n{rule.severity.value.capitalize()}. {rule.explanation.what}\n" in text

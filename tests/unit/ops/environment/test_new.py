@@ -75,7 +75,7 @@ def test_a_new_environment_is_valid_once_its_placeholders_are_filled_in(environm
     assert config.load("trial", environments).hyperpod.cluster_name == "ml-cluster-trial"
 
 
-def test_what_was_not_given_is_a_named_placeholder(environments: Path) -> None:
+def test_a_missing_value_is_a_named_placeholder(environments: Path) -> None:
     result = run("new", "trial", "--region", "eu-west-1")
     assert "fill in: ${ACCOUNT_ID}, ${YOUR_NETWORK}, ${ZONE_ID_1}, ${ZONE_ID_2}" in result.stdout
 
@@ -89,7 +89,7 @@ def test_two_new_environments_share_no_name_and_no_address(environments: Path) -
         assert values[0] != values[1]
 
 
-def test_an_environment_that_exists_is_not_overwritten(environments: Path) -> None:
+def test_an_existing_environment_is_not_overwritten(environments: Path) -> None:
     (environments / "trial.yaml").write_text("mine")
     result = run("new", "trial")
     assert result.exit_code == 2
@@ -135,7 +135,7 @@ def test_a_copy_in_another_region_has_placeholders_for_its_zones(environments: P
     assert "fill in: ${ZONE_ID_1}, ${ZONE_ID_2}" in run("new", "a", "--like", "small", "--region", "eu-west-1").stdout
 
 
-def test_an_example_that_does_not_exist_names_those_that_do(environments: Path) -> None:
+def test_an_unknown_example_names_the_existing_ones(environments: Path) -> None:
     said = run("new", "trial", "--like", "close").stderr
     allowed = "closed, existing-eks, existing-vpc, small"
     assert (
@@ -144,7 +144,7 @@ def test_an_example_that_does_not_exist_names_those_that_do(environments: Path) 
     assert not list(environments.iterdir())
 
 
-def test_zones_of_a_vpc_that_exists_are_edited_in_the_file(environments: Path) -> None:
+def test_zones_of_an_existing_vpc_are_edited_in_the_file(environments: Path) -> None:
     result = run("new", "trial", "--like", "existing-vpc", "--zone", "usw2-az1")
     assert result.exit_code == 2
     assert "--zone is invalid: existing-vpc has an existing VPC. Fix: edit network.existing" in result.stderr
@@ -240,7 +240,7 @@ def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
         ('[{"InstanceGroupName": "g", "InstanceType": "x", "InstanceCount": []}]', "InstanceGroups.0.InstanceCount"),
     ],
 )
-def test_a_file_that_is_none_is_refused_in_one_message(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_cluster_file_is_refused_in_one_message(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "file.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(NewError) as refusal:

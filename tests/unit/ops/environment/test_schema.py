@@ -46,7 +46,7 @@ def _keys(document: Any, path: str = "") -> set[str]:
     return {path}
 
 
-def test_every_key_of_prod_stands_on_the_page() -> None:
+def test_every_key_of_prod_is_on_the_page() -> None:
     text = schema.reference()
     document = YAML(typ="safe", pure=True).load(DIRECTORY / "prod.yaml")
     # The page lists a free mapping as one key.
@@ -78,5 +78,5 @@ def test_links_lead_to_sections() -> None:
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors
 
 
-def test_files_lie_where_people_and_editors_look() -> None:
+def test_files_are_where_users_and_editors_look() -> None:
     assert Path("environments", "schema.json") == schema.SCHEMA.relative_to(REPOSITORY)

@@ -73,8 +73,8 @@ def test_all_as_it_must_be_ends_with_0_and_leaves_nothing(apis: Apis) -> None:
     answer(apis, as_it_must_be)
     done = check()
     assert (done.exit_code, made_and_deleted(apis)) == (0, (4, 4))
-    assert "dev is isolated: 14 connections are as they must be" in done.stdout
-    assert "the pods are removed" in done.stdout
+    assert "dev is isolated: 14 connections are as expected" in done.stdout
+    assert "probe pods removed" in done.stdout
 
 
 def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:
@@ -85,10 +85,10 @@ def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:
     answer(apis, leaky)
     done = check()
     assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
-    assert "error: pod-elsewhere → rayml-head:8265 is open, and must be closed\n" in done.stderr
+    assert "error: pod-elsewhere → rayml-head:8265 is open, but must be closed\n" in done.stderr
 
 
-def test_policies_that_nothing_enforces_are_told_as_such_with_what_the_cni_says(apis: Apis) -> None:
+def test_unenforced_policies_are_reported_with_the_cni_s_state(apis: Apis) -> None:
     answer(apis, lambda _: probe.CONNECTED)
     agent = {"name": "aws-eks-nodeagent", "args": ["--enable-network-policy=false"]}
     spec = {"selector": {}, "template": {"spec": {"containers": [agent]}}}
@@ -96,14 +96,14 @@ def test_policies_that_nothing_enforces_are_told_as_such_with_what_the_cni_says(
     done = check()
     assert done.exit_code == 1
     assert 'give the add-on vpc-cni {"enableNetworkPolicy": "true"}' in done.stdout
-    assert "nothing enforces the NetworkPolicies" in done.stderr
+    assert "the NetworkPolicies are not enforced" in done.stderr
 
 
-def test_a_probe_that_breaks_is_no_answer(apis: Apis) -> None:
+def test_a_probe_that_fails_is_no_answer(apis: Apis) -> None:
     answer(apis, lambda connection: 1 if connection.port == 6379 else as_it_must_be(connection))
     done = check()
     assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
-    assert "the probe rayml-head-6379 of submitter ended with code 1" in done.stderr
+    assert "the probe rayml-head-6379 of submitter ended with exit code 1" in done.stderr
 
 
 def test_without_a_ready_head_nothing_is_tried(apis: Apis) -> None:
@@ -138,7 +138,7 @@ def test_only_the_submitter_carries_a_label_that_a_policy_knows() -> None:
     }
 
 
-def test_containers_are_told_apart_by_what_they_try() -> None:
+def test_containers_are_named_by_what_they_try() -> None:
     for origin in ORIGINS:
         names = [connection.container for connection in origin.connections]
         assert len(set(names)) == len(names)
@@ -175,11 +175,11 @@ def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
     assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}
 
 
-def test_policies_that_nothing_enforces_are_told_beside_what_may_be_open_or_is_missing() -> None:
+def test_unenforced_policies_are_recognised_although_one_port_is_refused() -> None:
     origins = with_aws_ray(hang_detection=True, metrics=True)
     connections = [connection for origin in origins for connection in origin.connections]
     outcomes = [Outcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
-    assert verdict(outcomes) == ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
+    assert verdict(outcomes) == ["the NetworkPolicies are not enforced: every connection that they forbid is open"]
 
 
 class TestProbe:
@@ -197,7 +197,9 @@ class TestProbe:
             (OSError(113, "No route to host"), probe.NO_WAY),
         ],
     )
-    def test_what_hinders_it_is_told_apart(self, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int) -> None:
+    def test_causes_of_a_failed_connection_are_distinguished(
+        self, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int
+    ) -> None:
         def fail(*_: object, **__: object) -> None:
             raise error
 

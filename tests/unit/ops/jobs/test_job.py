@@ -88,7 +88,7 @@ class TestPackage:
         script.write_text("changed")
         assert pack(script.parent, ()).name != first.name
 
-    def test_what_is_excluded_and_what_never_belongs_to_a_job_stays_here(self, script: Path) -> None:
+    def test_excluded_files_and_files_that_never_belong_to_a_job_are_not_packed(self, script: Path) -> None:
         for name in (".git/config", "__pycache__/x.pyc", "data/big.parquet", "data/small.txt", "logs/a.txt"):
             (script.parent / name).parent.mkdir(exist_ok=True)
             (script.parent / name).write_text("")
@@ -99,7 +99,7 @@ class TestPackage:
             "train.py",
         ]
 
-    def test_folder_that_is_too_large_is_refused_with_what_makes_it_so(
+    def test_folder_that_is_too_large_is_refused_with_its_largest_files(
         self, script: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(job_package, "LARGEST", 1000)
@@ -124,7 +124,7 @@ class TestEntry:
         made = entry("resume", [], None, ())
         assert made.command == "python resume.py"
 
-    def test_command_takes_nothing_along_unless_told(self, script: Path) -> None:
+    def test_command_packs_nothing_unless_told(self, script: Path) -> None:
         assert entry(None, ["python", "/fsx/ray/train.py"], None, ()).package is None
         assert entry(None, ["python", "train.py"], script.parent, ()).package is not None
 
@@ -141,18 +141,18 @@ class TestEntry:
             (None, ["python", "train.py"], "train.py: there is no such file in a job without --working-dir"),
         ],
     )
-    def test_wrong_entry_point_is_told(self, job: str | None, words: list[str], message: str) -> None:
+    def test_wrong_entry_point_is_reported(self, job: str | None, words: list[str], message: str) -> None:
         with pytest.raises(EntryError, match=message):
             entry(job, words, None, ())
 
-    def test_script_outside_of_the_working_directory_is_told(self, script: Path, tmp_path: Path) -> None:
+    def test_script_outside_of_the_working_directory_is_reported(self, script: Path, tmp_path: Path) -> None:
         other = tmp_path / "other"
         other.mkdir()
         with pytest.raises(EntryError, match="is not in --working-dir"):
             entry(str(script), [], other, ())
 
-    def test_script_that_is_excluded_is_told(self, script: Path) -> None:
-        with pytest.raises(EntryError, match=r"leaves train\.py itself out"):
+    def test_script_that_is_excluded_is_reported(self, script: Path) -> None:
+        with pytest.raises(EntryError, match=r"--exclude matches train\.py itself"):
             entry(str(script), [], None, ["*.py"])
 
 
@@ -179,22 +179,22 @@ def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(
         (
             {RAY_CLUSTERS: {"items": [{"metadata": {"name": name}} for name in ("b", "a")]}},
             (),
-            "there are several RayClusters, choose one: --cluster a | b",
+            "there are several RayClusters. Fix: choose one with --cluster a | b",
         ),
-        ({}, ("--cluster", "other"), "there is no RayCluster other in namespace ray; there: rayml"),
+        ({}, ("--cluster", "other"), "namespace ray has no RayCluster other. Allowed: rayml"),
         ({TEMPLATE: (404, {})}, (), "the environment has no job supervisor: deploy the ray stack, or use --direct"),
         ({f"{JOBS}/train": a_run("train")}, (), "the run train is in use (starting): `ops job logs train` shows it"),
         (
             {f"{JOBS}/train": a_run("train", condition="Failed")},
             (),
-            "the run train is over (failed): --again goes on with it, or choose another --name",
+            "the run train has ended (failed): resume it with --again, or choose another --name",
         ),
         ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use: choose another with --name"),
-        ({}, ("--in-head",), "RayCluster rayml has no head that runs; `ops status` shows why"),
-        ({}, ("--direct",), "RayCluster rayml has no head that runs; `ops status` shows why"),
+        ({}, ("--in-head",), "RayCluster rayml has no running head; `ops status` shows why"),
+        ({}, ("--direct",), "RayCluster rayml has no running head; `ops status` shows why"),
     ],
 )
-def test_what_keeps_a_run_from_being_submitted_is_one_message_and_nothing_is_made(
+def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
     cluster: Apis, script: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
 ) -> None:
     cluster.kubernetes |= change
@@ -209,8 +209,8 @@ def test_what_keeps_a_run_from_being_submitted_is_one_message_and_nothing_is_mad
             ("nothing.py",),
             "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
         ),
-        (("--name", "Train", "--", "true"), "--name Train: small letters, digits and dashes"),
-        (("--direct", "--in-head", "--", "true"), "--direct and --in-head are two ways: choose one"),
+        (("--name", "Train", "--", "true"), "--name Train is invalid. Allowed: 1 to 52 of a-z, 0-9 and -"),
+        (("--direct", "--in-head", "--", "true"), "--direct and --in-head exclude each other: choose one"),
         (("--working-dir", "/nowhere", "--", "true"), "--working-dir /nowhere: there is no such folder"),
         (("--env", "nowhere", "--", "true"), "nowhere"),
     ],
@@ -222,20 +222,18 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
     assert cluster.tokens == []
 
 
-def test_role_that_may_not_submit_is_told_where_it_belongs(cluster: Apis, script: Path) -> None:
+def test_role_that_may_not_submit_is_told_the_key_that_must_list_it(cluster: Apis, script: Path) -> None:
     cluster.refuse(403, "rayclusters is forbidden")
-    assert "your IAM role must be under access.submitters" in refused("submit", str(script), code=2)
+    assert "list your IAM role under access.submitters" in refused("submit", str(script), code=2)
 
 
-def test_ctrl_c_ends_the_looking_and_says_how_to_come_back(
-    cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_detaches_and_says_how_to_return(cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(follow, "follow", interrupted)
     message = refused("submit", str(script), "--name", "train", code=130)
-    assert "the job goes on" in message
+    assert "the job keeps running" in message
     assert "`ops job logs train --env dev`" in message
     assert not [change for change, _ in cluster.changes if change.startswith(("DELETE", "PATCH"))]
 
@@ -273,7 +271,7 @@ def test_runs_are_listed_with_what_their_supervisors_say(cluster: Apis) -> None:
         assert word in line
 
 
-def test_stop_is_a_wish_that_the_supervisor_reads(cluster: Apis) -> None:
+def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train"), f"{LEASES}/train": a_lease("train")}
     assert ops("stop", "train").exit_code == 0
     [(change, body)] = cluster.changes
@@ -282,16 +280,16 @@ def test_stop_is_a_wish_that_the_supervisor_reads(cluster: Apis) -> None:
 
 
 @pytest.mark.parametrize("command", ["logs", "stop"])
-def test_run_that_is_not_there_is_told(cluster: Apis, command: str) -> None:
-    assert "there is no run nothing in namespace ray" in refused(command, "nothing", code=1)
+def test_unknown_run_is_reported(cluster: Apis, command: str) -> None:
+    assert "namespace ray has no run nothing" in refused(command, "nothing", code=1)
 
 
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
-    assert refused("stop", "train", code=1) == "the run train is over"
+    assert refused("stop", "train", code=1) == "the run train has already ended"
 
 
-def test_a_misspelt_job_is_guessed_among_the_jobs_alone() -> None:
+def test_a_misspelt_job_gets_a_suggestion_among_the_jobs_only() -> None:
     """Modules that jobs import are no jobs, so they are not suggested."""
     said = refused("submit", "fsdp_finetun", code=2)
     assert "Allowed: batch_inference, fsdp_finetune, pytorch_ddp. Fix: did you mean 'fsdp_finetune'?" in said

@@ -48,14 +48,14 @@ def test_every_part_that_is_not_listed_is_named_with_what_shows_it(kubeflow: Api
     name = "EKS cluster shared-platform has"
     assert found(clients) == [
         f"{name} namespace kubeflow",
-        f"{name} namespace mpi-operator, kind mpijobs.kubeflow.org",
-        f"{name} kind tfjobs.kubeflow.org",
+        f"{name} namespace mpi-operator, CRD mpijobs.kubeflow.org",
+        f"{name} CRD tfjobs.kubeflow.org",
     ]
-    assert found(clients, "namespace", "mpi-operator") == [f"{name} kind tfjobs.kubeflow.org"]
+    assert found(clients, "namespace", "mpi-operator") == [f"{name} CRD tfjobs.kubeflow.org"]
     assert found(clients, "namespace", "mpi-operator", "training-operator") == []
 
 
-def test_what_our_own_release_brought_is_nobody_elses(apis: Apis, clients: Clients) -> None:
+def test_parts_of_our_own_release_are_not_reported(apis: Apis, clients: Clients) -> None:
     apis.kubernetes[NAMESPACES] = items("kubeflow", "mpi-operator", **OURS)
     own, unmarked = items("mpijobs.kubeflow.org", **OURS), items("pytorchjobs.kubeflow.org")
     apis.kubernetes[KINDS] = {"items": own["items"] + unmarked["items"]}

@@ -175,7 +175,7 @@ def test_a_shortage_that_is_over_is_not_shown(look: Look, apis: Apis) -> None:
     assert look()["instance group", WORKERS].detail == expected
 
 
-def test_min_is_content_with_the_group_s_least_number_of_nodes(look: Look, apis: Apis) -> None:
+def test_min_accepts_the_group_s_minimum_of_nodes(look: Look, apis: Apis) -> None:
     workers(apis, node(WORKERS), current=1)
     apis.aws["ListClusterEvents"] = {"Events": []}
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(usable_node())]
@@ -203,7 +203,7 @@ def test_min_asks_for_min_count_nodes(apis: Apis, clients: Clients) -> None:
     assert states["Kubernetes nodes", WORKERS] is State.READY
 
 
-def test_min_is_not_content_without_a_head(look: Look, apis: Apis) -> None:
+def test_min_still_requires_a_head(look: Look, apis: Apis) -> None:
     apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 1}}
     assert look(Require.MIN)["RayCluster", "ray/rayml"].state is State.WAITING
 
@@ -264,11 +264,12 @@ def test_a_lost_node_says_who_replaces_it_and_by_which_command(look: Look, apis:
     lost = usable_node(ready=False)
     apis.kubernetes[NODES] = [nodes(lost), nodes(*[usable_node()] * 3, lost)]
     items = look()
-    replace = "batch-replace-cluster-nodes --cluster-name ml-cluster --node-ids i-0123456789abcdef0`"
+    replace = "batch-replace-cluster-nodes --cluster-name ml-cluster --node-ids i-0123456789abcdef0"
+    now = f"to replace it now: `aws sagemaker {replace}`"
     said = {name: items["Kubernetes nodes", name].detail.split("; ")[1:] for name in (HEAD, WORKERS)}
     assert said == {
-        HEAD: ["1 not Ready", f"HyperPod does not replace it by itself: `aws sagemaker {replace}"],
-        WORKERS: ["1 not Ready", f"HyperPod replaces it by itself, or at once: `aws sagemaker {replace}"],
+        HEAD: ["1 not Ready", "HyperPod does not replace it automatically", now],
+        WORKERS: ["1 not Ready", "HyperPod replaces it automatically", now],
     }
 
 
@@ -279,7 +280,7 @@ def test_a_running_image_build_is_waited_for(look: Look, apis: Apis) -> None:
     apis.kubernetes[JOBS] = {"items": [job(active=1, failed=1)]}
     item = look()["Ray image", "aws-ray-custom"]
     assert item.state is State.WAITING
-    assert item.detail.startswith("building; 1 failed before, see `kubectl logs -n image-build job/ray-image-1")
+    assert item.detail.startswith("building; failed attempts: 1, see `kubectl logs -n image-build job/ray-image-1")
 
 
 def test_a_failed_image_build_shows_the_job_s_message_and_the_end_of_its_log(look: Look, apis: Apis) -> None:
@@ -320,7 +321,7 @@ def test_a_build_is_ready_only_when_the_registry_has_its_tag(look: Look, apis: A
     assert item.detail == f"{gone}; `ops image build --env dev` builds it again"
 
 
-def test_a_stand_in_of_the_rehearsal_is_called_one(look: Look, apis: Apis) -> None:
+def test_a_stand_in_of_the_rehearsal_is_named_as_such(look: Look, apis: Apis) -> None:
     apis.aws["DescribeImages"] = {"imageDetails": [{"imageManifestMediaType": STAND_IN_IMAGE}]}
     item = look()["Ray image", "aws-ray-custom"]
     assert (item.state, item.detail) == (State.READY, "the rehearsal's stand-in of tag")
@@ -350,7 +351,7 @@ def test_a_directory_whose_job_waits_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[DIRECTORY_PODS] = {"items": [claim_unbound("ray-directory-1-x")]}
     item = look()["directory", "/fsx/ray"]
     assert item.state is State.WAITING
-    assert item.detail == "its Job runs; ray-directory-1-x: pod has unbound immediate PersistentVolumeClaims"
+    assert item.detail == "its Job is running; ray-directory-1-x: pod has unbound immediate PersistentVolumeClaims"
 
 
 def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:
@@ -424,7 +425,9 @@ def test_a_ray_cluster_that_just_began_is_waited_for(look: Look, apis: Apis) -> 
         ),
     ],
 )
-def test_a_short_ray_cluster_tells_what_keeps_a_pod(look: Look, apis: Apis, status: dict[str, Any], told: str) -> None:
+def test_a_ray_cluster_without_all_pods_says_what_hinders_one(
+    look: Look, apis: Apis, status: dict[str, Any], told: str
+) -> None:
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 3}}
     for key in ("containerStatuses", "initContainerStatuses"):
         for container in status.get(key, []):
@@ -454,7 +457,7 @@ def test_with_autoscaling_the_autoscalers_number_of_workers_counts(
     assert (item.state, item.detail) == (state, f"ready, {available} of 2 workers")
 
 
-def test_an_image_that_exists_is_not_built(clients: Clients) -> None:
+def test_an_existing_image_is_not_built(clients: Clients) -> None:
     uri = "111122223333.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
     image = DEV.image.model_copy(update={"repository": None, "uri": uri})
     items = {(item.kind, item.name): item for item in observe(DEV.model_copy(update={"image": image}), clients)}

@@ -85,17 +85,18 @@ def test_without_a_terminal_a_long_silence_is_broken(monkeypatch: pytest.MonkeyP
 def test_on_a_terminal_the_table_is_redrawn_in_place() -> None:
     _, printed = waited([PENDING], [READY], terminal=True)
     assert "\x1b[1A" in printed
-    assert "Ctrl-C ends" in printed
+    assert "Ctrl-C" in printed
+    assert "stops only this wait" in printed
 
 
-def test_a_look_without_an_answer_is_told_once_and_repeated() -> None:
+def test_a_check_without_an_answer_is_reported_once_and_repeated() -> None:
     nothing = NoAnswerError("the Kubernetes API does not answer")
     items, printed = waited([PENDING], nothing, nothing, [READY])
     assert items == [READY]
-    assert printed.count("no answer, trying again: the Kubernetes API does not answer") == 1
+    assert printed.count("no answer, retrying: the Kubernetes API does not answer") == 1
 
 
-def test_a_first_look_without_an_answer_ends_the_wait() -> None:
+def test_a_first_check_without_an_answer_ends_the_wait() -> None:
     with pytest.raises(NoAnswerError):
         waited(NoAnswerError("AWS does not answer"), [READY])
 
@@ -132,17 +133,17 @@ def test_wait_exits_with_3_when_something_failed_and_names_it(apis: Apis) -> Non
     result = run("wait", "--env", "dev")
     assert result.exit_code == 3
     assert result.stderr.startswith(
-        "error: dev does not become ready: Ray image aws-ray-custom: Deadline exceeded; see "
+        "error: dev failed, waiting will not help: Ray image aws-ray-custom: Deadline exceeded; see "
     )
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_wait_exits_with_1_at_the_timeout_and_says_how_to_go_on(apis: Apis) -> None:
+def test_wait_exits_with_1_at_the_timeout_and_says_how_to_resume(apis: Apis) -> None:
     apis.kubernetes[JOBS] = {"items": [job(active=1)]}
     result = run("wait", "--env", "dev", "--timeout", "0")
     assert result.exit_code == 1
     missing = "Ray image aws-ray-custom"
-    message = f"error: dev is not ready after 0 minutes: {missing}; `ops wait --env dev` goes on where this stopped\n"
+    message = f"error: dev is not ready after 0 minutes: {missing}; rerun `ops wait --env dev` to resume\n"
     assert result.stderr == message
 
 
@@ -170,14 +171,14 @@ def test_wait_for_nothing_reports_once_and_exits_with_0(apis: Apis) -> None:
     assert "8 of 10 ready" in result.stdout
 
 
-def test_an_interrupted_wait_says_how_to_go_on(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_says_how_to_resume(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> list[Item]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ops.readiness.wait.wait", interrupt)
     result = run("wait", "--env", "dev")
     assert result.exit_code == 130
-    assert result.stderr == "error: interrupted; `ops wait --env dev` goes on where this stopped\n"
+    assert result.stderr == "error: interrupted; rerun `ops wait --env dev` to resume\n"
 
 
 def test_status_shows_the_table_once(apis: Apis) -> None:

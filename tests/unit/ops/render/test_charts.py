@@ -58,13 +58,13 @@ def test_a_chart_comes_from_the_mirror_once(cache: Path, lock: Callable[..., Non
     assert fetch().stdout == "kuberay-operator 1.2.0: in the cache, verified\n"
 
 
-def test_an_altered_chart_is_not_taken(cache: Path, lock: Callable[..., None], mirror: Path) -> None:
+def test_an_altered_chart_is_refused(cache: Path, lock: Callable[..., None], mirror: Path) -> None:
     lock(CHART)
     (mirror / "releases" / "kuberay-operator-1.2.0.tgz").write_bytes(b"something else")
     result = fetch("--mirror", mirror.as_uri())
     assert result.exit_code == 2
     other = hashlib.sha256(b"something else").hexdigest()
-    says = f"kuberay-operator: what the host sent is {other}, and the lock says {CHART.sha256}: not taken\n"
+    says = f"kuberay-operator: the download has digest {other}, but the lock says {CHART.sha256}: rejected\n"
     assert result.stderr.endswith(says)
     assert list(cache.iterdir()) == []
 
@@ -94,8 +94,8 @@ def test_without_a_network_the_host_and_the_way_out_are_named(
     result = fetch()
     assert result.exit_code == 2
     assert result.stderr.endswith(
-        f"kuberay-operator: cannot fetch it from charts.example.com ({CHART.url}): {reason}; "
-        "give a mirror with --mirror, or try again with a network\n"
+        f"kuberay-operator: cannot fetch it from charts.example.com ({CHART.url}): {reason}. "
+        "Fix: give a mirror with --mirror, or retry with a network\n"
     )
     assert len(result.stderr.splitlines()) == 1
     assert list(cache.iterdir()) == []
@@ -149,7 +149,7 @@ def test_a_chart_of_a_repository_is_taken_at_its_commit(
     assert (cache / chart.file_name / "Chart.yaml").read_text() == "name: chart\n"
 
 
-def test_a_commit_that_the_repository_lacks_is_told_in_git_s_words(
+def test_a_missing_commit_is_reported_in_git_s_words(
     cache: Path, lock: Callable[..., None], published: tuple[Path, GitFolder]
 ) -> None:
     base, chart = published

@@ -177,7 +177,7 @@ def test_what_is_dropped_is_what_the_lock_records(
         charts_lock.unpack("folder", tmp_path)
 
 
-def test_fetching_tells_what_packing_drops(publishers: Publishers) -> None:
+def test_fetching_reports_what_packing_drops(publishers: Publishers) -> None:
     for said in ("fetched and verified", "in the cache, verified"):
         lines = list(charts.fetch(publishers.mirror))
         assert lines[-1] == f"folder 1.0.0: {said}; packed without unwanted, charts/own-1.0.0.tgz"
@@ -190,7 +190,7 @@ def test_unpacking_twice_gives_the_same_files(cache: Path, tmp_path: Path, name:
     assert charts_lock.git_tree(first) == charts_lock.git_tree(second)
 
 
-def test_missing_chart_names_the_command_that_brings_it(publishers: Publishers, tmp_path: Path) -> None:
+def test_missing_chart_names_the_command_that_fetches_it(publishers: Publishers, tmp_path: Path) -> None:
     with pytest.raises(ChartError, match=r"alone: .*does not exist; run `ops charts fetch`"):
         charts_lock.unpack("alone", tmp_path)
 
@@ -221,9 +221,9 @@ def test_a_mode_that_changed_is_an_altered_chart(cache: Path, publishers: Publis
         charts_lock.unpack("folder", tmp_path)
 
 
-def test_another_content_from_the_host_is_not_taken(publishers: Publishers) -> None:
+def test_other_content_from_the_host_is_refused(publishers: Publishers) -> None:
     publishers.path("alone").write_bytes(archive_of("other"))
-    with pytest.raises(ChartError, match=r"alone: what the host sent is .* and the lock says .*: not taken"):
+    with pytest.raises(ChartError, match=r"alone: the download has digest .*, but the lock says .*: rejected"):
         list(charts.fetch(publishers.mirror))
     assert list(charts_lock.cache_directory().iterdir()) == []
 
@@ -231,7 +231,7 @@ def test_another_content_from_the_host_is_not_taken(publishers: Publishers) -> N
 @pytest.mark.parametrize("gone", ["charts", "owner"])
 def test_unreachable_host_is_named(publishers: Publishers, gone: str) -> None:
     (publishers.root / gone).rename(publishers.root / "away")
-    with pytest.raises(ChartError, match=r"cannot fetch it from .*; give a mirror with --mirror"):
+    with pytest.raises(ChartError, match=r"cannot fetch it from .*\. Fix: give a mirror with --mirror"):
         list(charts.fetch(publishers.mirror))
 
 

@@ -51,7 +51,7 @@ def test_images_are_those_of_the_locked_charts() -> None:
     assert set(CHARTS) == {(c.name, c.commit if isinstance(c, GitFolder) else c.version) for c in locked}
 
 
-def test_values_of_a_release_name_the_copies_beside_what_they_said() -> None:
+def test_values_of_a_release_name_the_copies_and_keep_their_other_keys() -> None:
     values = {"nvidia-device-plugin": {"devicePlugin": {"enabled": True}}}
     release = HelmRelease(chart="HyperPodHelmChart", name="r", namespace="n", values=values)
     copied = with_copies(release, REGISTRY).values

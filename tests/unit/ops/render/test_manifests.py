@@ -52,7 +52,7 @@ def test_a_file_that_the_code_does_not_render_is_removed(rendered: Path) -> None
     assert not surplus.exists()
 
 
-def test_files_of_an_environment_that_is_gone_are_stale_and_removed(
+def test_files_of_a_removed_environment_are_stale_and_removed(
     rendered: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     environments = tmp_path_factory.mktemp("environments")

@@ -80,7 +80,7 @@ def run(base: Checkout, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["review", str(base.root), *arguments])
 
 
-def test_changed_new_and_removed_stacks_are_told(base: Checkout, head: Checkout) -> None:
+def test_changed_new_and_removed_stacks_are_reported(base: Checkout, head: Checkout) -> None:
     base.environment("dev", network={"a": 1}, storage={"a": 1}, old={"a": 1})
     head.environment("dev", network={"a": 2}, storage={"a": 1}, new={"a": 1})
     result = run(base)
@@ -100,14 +100,14 @@ def hyperpod(**counts: int) -> dict[str, Any]:
     return {"Resources": {"Cluster": {"Type": "Custom::HyperPodCluster", "Properties": {"InstanceGroups": groups}}}}
 
 
-def test_fewer_nodes_are_warned_of_with_the_command_that_drains_them(base: Checkout, head: Checkout) -> None:
+def test_removing_nodes_is_warned_of_with_the_command_that_drains_them(base: Checkout, head: Checkout) -> None:
     base.environment("dev", hyperpod=hyperpod(head=1, workers=4, spare=2))
     head.environment("dev", hyperpod=hyperpod(head=1, workers=2))
     text = run(base).stdout
     assert "> [!WARNING]\n> **Instance group workers goes from 4 to 2 nodes.**" in text
-    assert "`ops scale workers 2 --env dev` first" in text
-    assert "nodes, raised outside the stack, the deployment is refused" in text
-    assert "**Instance group spare goes, with its 2 nodes**" in text
+    assert "first run `ops scale workers 2 --env dev`" in text
+    assert "nodes outside the stack, the deployment is refused" in text
+    assert "**Instance group spare is removed with its 2 nodes**" in text
     assert text.count("[!WARNING]") == 2
 
 
@@ -134,11 +134,11 @@ def test_a_file_system_that_would_be_replaced_is_warned_of_with_what_replaces_it
     head.environment("dev", storage=storage(throughput=500))
     text = run(base).stdout
     assert "> [!WARNING]\n> **File system Shared is replaced** (PerUnitStorageThroughput)" in text
-    assert "refuses that while the ray stack uses the old one" in text
+    assert "refuses this while the ray stack uses the old file system" in text
     assert text.count("[!WARNING]") == 1
 
 
-def test_efa_of_a_file_system_that_exists_is_warned_of(base: Checkout, head: Checkout) -> None:
+def test_efa_of_an_existing_file_system_is_warned_of(base: Checkout, head: Checkout) -> None:
     base.environment("dev", storage=storage())
     head.environment("dev", storage=storage(EfaEnabled=True))
     text = run(base).stdout
@@ -165,7 +165,7 @@ def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> 
     assert "-kind: Job" in text
 
 
-def test_environments_that_come_and_go_are_told(base: Checkout, head: Checkout) -> None:
+def test_added_and_removed_environments_are_reported(base: Checkout, head: Checkout) -> None:
     base.environment("old", network={})
     head.environment("new", network={})
     text = run(base).stdout
@@ -190,7 +190,7 @@ def test_an_environment_without_a_changed_input_is_not_synthesised(base: Checkou
     head.write("environments/prod.yaml", "# another")
     result = run(base)
     assert base.synthesised().keys() == head.synthesised().keys() == {"prod"}
-    assert "### dev\n\n**CloudFormation**: Unchanged, like every input of its synthesis.\n" in result.stdout
+    assert "### dev\n\n**CloudFormation**: Unchanged: no input of its synthesis changed.\n" in result.stdout
     assert "### prod\n\n**CloudFormation**: No stack changes.\n" in result.stdout
 
 
@@ -259,13 +259,13 @@ def test_a_checkout_that_was_not_set_up_is_named(base: Checkout, head: Checkout)
     (base.root / "node_modules/aws-cdk/bin/cdk").unlink()
     result = run(base)
     assert result.exit_code == 2
-    assert result.stderr == f"error: {base.root} has no CDK CLI: run `./setup.sh runtime` there first\n"
+    assert result.stderr == f"error: {base.root} has no CDK CLI. Fix: run `./setup.sh runtime` there\n"
 
 
 def test_a_directory_that_is_no_checkout_is_refused(head: Checkout, tmp_path: Path) -> None:
     result = run(Checkout(tmp_path / "empty"))
     assert result.exit_code == 2
-    assert result.stderr == f"error: {tmp_path / 'empty'} is no checkout of the project: it has no environments/\n"
+    assert result.stderr == f"error: {tmp_path / 'empty'} is not a checkout of the project: it has no environments/\n"
 
 
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_what_happens_to_a_file_counts_like_its_content(
     assert changed(*sides) == ["a", "b"]
 
 
-def test_what_a_link_to_a_folder_leads_to_counts(sides: tuple[Path, Path]) -> None:
+def test_the_target_of_a_link_to_a_folder_counts(sides: tuple[Path, Path]) -> None:
     for side in sides:
         write(side, "docs/scripts/on_create.sh", side.name)
         (side / "lifecycle_scripts" / "own").symlink_to("../docs/scripts")
@@ -137,7 +137,7 @@ NOT_READ = (
 
 
 @pytest.mark.parametrize("path", NOT_READ)
-def test_what_no_synthesis_reads_counts_for_none(sides: tuple[Path, Path], path: str) -> None:
+def test_files_that_no_synthesis_reads_do_not_count(sides: tuple[Path, Path], path: str) -> None:
     write(sides[1], path, "changed")
     assert changed(*sides) == []
 

@@ -1,1 +1,1 @@
-"""CloudFormation's API: requests, answers and error codes."""
+"""Answer CloudFormation's API: requests, answers and error codes."""

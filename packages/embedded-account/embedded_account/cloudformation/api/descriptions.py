@@ -1,4 +1,4 @@
-"""How stacks, resources, events and change sets look in the answers of CloudFormation's API."""
+"""Describe stacks, resources, events and change sets in the shapes of CloudFormation's API."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def _without_none(answer: Answer) -> Answer:
 
 
 def stack(item: Stack) -> Answer:
-    """An entry of DescribeStacks."""
+    """Return an entry of DescribeStacks."""
     desired = item.desired
     return _without_none(
         {
@@ -55,7 +55,7 @@ def _output(output: Output) -> Answer:
 
 
 def stack_summary(item: Stack) -> Answer:
-    """An entry of ListStacks."""
+    """Return an entry of ListStacks."""
     return _without_none(
         {
             "StackId": item.stack_id,
@@ -72,7 +72,7 @@ def stack_summary(item: Stack) -> Answer:
 
 
 def event(item: Event) -> Answer:
-    """An entry of DescribeStackEvents."""
+    """Return an entry of DescribeStackEvents."""
     return _without_none(
         {
             "StackId": item.stack_id,
@@ -90,12 +90,12 @@ def event(item: Event) -> Answer:
 
 
 def operation_event(item: Event) -> Answer:
-    """An entry of DescribeEvents."""
+    """Return an entry of DescribeEvents."""
     return {**event(item), "EventType": "STACK_EVENT", "StartTime": item.timestamp}
 
 
 def resource(owner: Stack, item: Resource) -> Answer:
-    """An entry of DescribeStackResources."""
+    """Return an entry of DescribeStackResources."""
     return {
         "StackId": owner.stack_id,
         "StackName": owner.name,
@@ -105,7 +105,7 @@ def resource(owner: Stack, item: Resource) -> Answer:
 
 
 def resource_detail(owner: Stack, item: Resource) -> Answer:
-    """The answer of DescribeStackResource."""
+    """Return the answer of DescribeStackResource."""
     return {
         "StackId": owner.stack_id,
         "StackName": owner.name,
@@ -115,7 +115,7 @@ def resource_detail(owner: Stack, item: Resource) -> Answer:
 
 
 def resource_summary(item: Resource) -> Answer:
-    """An entry of ListStackResources."""
+    """Return an entry of ListStackResources."""
     return {"LastUpdatedTimestamp": item.timestamp, **_resource_status(item)}
 
 
@@ -133,7 +133,7 @@ def _resource_status(item: Resource) -> Answer:
 
 
 def change_set_summary(item: ChangeSet) -> Answer:
-    """An entry of ListChangeSets."""
+    """Return an entry of ListChangeSets."""
     return _without_none(
         {
             "StackId": item.stack.stack_id,
@@ -150,7 +150,7 @@ def change_set_summary(item: ChangeSet) -> Answer:
 
 
 def change_set(item: ChangeSet, *, with_values: bool) -> Answer:
-    """The answer of DescribeChangeSet, on one page."""
+    """Return the answer of DescribeChangeSet, on one page."""
     desired = item.desired
     changes = item.changes if with_values else [without_values(change) for change in item.changes]
     return {
@@ -166,7 +166,7 @@ def change_set(item: ChangeSet, *, with_values: bool) -> Answer:
 
 
 def template_summary(template: Template) -> Answer:
-    """The answer of GetTemplateSummary."""
+    """Return the answer of GetTemplateSummary."""
     return _without_none(
         {
             "Description": template.get("Description"),
@@ -186,7 +186,7 @@ def template_summary(template: Template) -> Answer:
 
 
 def validated_template(template: Template) -> Answer:
-    """The answer of ValidateTemplate."""
+    """Return the answer of ValidateTemplate."""
     return _without_none(
         {
             "Description": template.get("Description"),

@@ -1,4 +1,4 @@
-"""CloudFormation's API: requests in, engine calls, answers in the shapes of AWS's service model."""
+"""Answer CloudFormation's API: call the engine, and return answers in the shapes of AWS's service model."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ EVENTS_PER_PAGE = 100
 
 
 class Api:
-    """One method per operation, named as in the API but in snake case."""
+    """CloudFormation's operations: one method each, named as in the API but in snake case."""
 
     def __init__(self, account: "Account", engine: Engine) -> None:
         self._account = account
@@ -100,7 +100,7 @@ class Api:
         return _page("StackEvents", [descriptions.event(event) for event in reversed(stack.events)], request)
 
     def describe_events(self, request: Request) -> Answer:
-        """The newer form of DescribeStackEvents; the CDK CLI asks it about failed change sets."""
+        """Return the newer form of DescribeStackEvents; the CDK CLI calls it for failed change sets."""
         if request.get("ChangeSetName"):
             return {"OperationEvents": []}
         stack = self._store.get(request["StackName"])
@@ -193,12 +193,12 @@ class Api:
                 f"[{change_set.status}]",
             )
         self._engine.deploy(change_set.stack, change_set.desired, _options(request))
-        # An executed change set cannot be run again, and the others of its stack are out of date.
+        # An executed change set cannot be executed again, and the other change sets of its stack are outdated.
         self._store.drop_change_sets(change_set.stack)
         return {}
 
     def delete_change_set(self, request: Request) -> Answer:
-        with suppress(RefusedCallError):  # deleting what is not there succeeds
+        with suppress(RefusedCallError):  # deleting a missing change set succeeds
             self._store.drop_change_set(self._change_set(request))
         return {}
 
@@ -207,7 +207,7 @@ class Api:
         return {"Summaries": [descriptions.change_set_summary(item) for item in self._store.change_sets(stack)]}
 
     def list_hook_results(self, _request: Request) -> Answer:
-        """The embedded account has no hooks."""
+        """Return no results: the embedded account has no hooks."""
         return {"HookResults": []}
 
     # --- exports -----------------------------------------------------------------------------------------

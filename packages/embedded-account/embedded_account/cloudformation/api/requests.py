@@ -1,4 +1,4 @@
-"""From an API request to a validated desired state."""
+"""Turn an API request into a validated desired state."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ Request = Mapping[str, Any]
 
 
 def template_body(account: "Account", request: Request, stack: Stack | None = None) -> str:
-    """Return the template of a request: its body, the object its URL names, or the stack's present one."""
+    """Return the template of a request: its body, the object at its URL, or the stack's current template."""
     body, url = request.get("TemplateBody"), request.get("TemplateURL")
     if request.get("UsePreviousTemplate"):
         if body or url or stack is None:
@@ -39,7 +39,7 @@ def template_body(account: "Account", request: Request, stack: Stack | None = No
 
 
 def desired_state(account: "Account", request: Request, stack: Stack, lookups: AccountLookups) -> Desired:
-    """Return what a request wants of `stack`, checked as far as it can be without touching anything.
+    """Return the desired state of `stack` in a request, checked as far as possible without changing anything.
 
     Raises RefusedCallError with CloudFormation's text.
     """
@@ -55,7 +55,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
         body=body,
         template=template,
         parameters=parameters.resolve(template, texts, lookups),
-        # Without Tags a stack keeps those it has.
+        # Without Tags a stack keeps its tags.
         tags=stack.desired.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
         capabilities=capabilities,
         role_arn=request.get("RoleARN") or stack.desired.role_arn,
@@ -73,7 +73,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
 
 
 def _from_s3(account: "Account", url: str) -> str:
-    """Read a template from a path-style or virtual-host-style address."""
+    """Return the template at a path-style or virtual-host-style URL."""
     parts = urlsplit(url)
     host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
     bucket = host.split(".s3.")[0] if ".s3." in host else ""
@@ -81,7 +81,7 @@ def _from_s3(account: "Account", url: str) -> str:
         bucket, _, path = path.partition("/")
     try:
         key = s3_backends[account.account_id]["aws"].get_object(bucket, path)
-    except Exception:  # noqa: BLE001 - a missing bucket and a missing key are the same to the caller
+    except Exception:  # noqa: BLE001 - the caller treats a missing bucket as a missing key
         key = None
     if key is None:
         raise invalid(f"S3 error: The specified key does not exist: {url}")
@@ -89,7 +89,7 @@ def _from_s3(account: "Account", url: str) -> str:
 
 
 def _check_rules(template: Template, intrinsics: Intrinsics) -> None:
-    """Evaluate the Rules section: assertions about parameters (CDK checks the bootstrap version so)."""
+    """Evaluate the Rules section: assertions about parameters. CDK uses one to check the bootstrap version."""
     for name, rule in template.get("Rules", {}).items():
         condition = rule.get("RuleCondition")
         if condition is not None and not intrinsics.holds(condition):
@@ -114,8 +114,8 @@ def _check_types_stay(stack: Stack, live: Mapping[str, Any]) -> None:
 def refuse_imports(request: Request) -> None:
     """Refuse to import resources into a stack.
 
-    ImportExistingResources, which `cdk bootstrap` always sets, is accepted: nothing is imported, so that a
-    resource of the same name which exists already fails the creation of the stack's own.
+    ImportExistingResources, which `cdk bootstrap` always sets, is accepted, but nothing is imported: an existing
+    resource of the same name makes the creation fail.
     """
     if request.get("ChangeSetType") == "IMPORT" or request.get("ResourcesToImport"):
         raise invalid("The embedded account does not support importing resources")

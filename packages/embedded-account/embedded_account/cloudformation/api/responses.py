@@ -1,4 +1,4 @@
-"""The engine behind moto's HTTP server: moto parses requests and writes answers by AWS's service model."""
+"""Put the engine behind moto's HTTP server: moto parses requests and writes answers by AWS's service model."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class _Response(BaseResponse):  # type: ignore[misc]  # moto publishes no types
         self.automated_parameter_parsing = True
 
     def call_action(self) -> Any:
-        """Answer operations that the account does not offer with an error; moto would fail with a 500."""
+        """Answer unsupported operations with an error; moto would fail with a 500."""
         name = self._get_action()
         if hasattr(type(self), camelcase_to_underscores(name)):
             return super().call_action()
@@ -34,7 +34,7 @@ class _Response(BaseResponse):  # type: ignore[misc]  # moto publishes no types
 
 
 def response_class(api: Api) -> Any:
-    """Return moto's kind of request handler, with one method for each operation of `api`."""
+    """Return a request handler class for moto with one method for each operation of `api`."""
     return type("CloudFormationResponse", (_Response,), {n: _method(op) for n, op in api.operations().items()})
 
 
@@ -45,7 +45,7 @@ def _method(operation: Callable[[Request], Answer]) -> Callable[[_Response], Any
         except RefusedCallError as refusal:
             raise CloudFormationError(refusal.code, str(refusal)) from refusal
         except Exception as error:
-            # A plain 500 would be retried for half a minute, and its text lost.
+            # Clients would retry after a plain 500 for half a minute, and its text would be lost.
             _log.exception("CloudFormation %s", operation.__name__)
             raise CloudFormationError("InternalFailure", reason_of(error)) from error
 

@@ -1,1 +1,1 @@
-"""Reading and validating templates: syntax, intrinsic functions, parameters, resource types."""
+"""Read and validate templates: syntax, intrinsic functions, parameters, resource types."""

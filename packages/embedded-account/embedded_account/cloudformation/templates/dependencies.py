@@ -1,4 +1,4 @@
-"""The order of a stack's resources: what refers to what, and doing things along that order in parallel."""
+"""Order the resources of a stack by their references, and run actions in that order in parallel."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -11,14 +11,14 @@ from embedded_account.cloudformation.templates.intrinsics import Intrinsics
 Key = TypeVar("Key", bound=Hashable)
 
 AT_ONCE = 12
-"""How many resources of one stack are worked on at the same time."""
+"""How many resources of one stack are worked on at once."""
 
 
 def dependencies(resources: Mapping[str, dict[str, Any]], intrinsics: Intrinsics) -> dict[str, frozenset[str]]:
     """Return for each resource the resources that must exist before it.
 
-    `resources` are the live ones. Raises RefusedCallError for references to resources that are not among them and for
-    circles.
+    `resources` are the resources whose conditions hold. Raises RefusedCallError for circular references and for
+    references to other resources.
     """
     known = {logical_id: _dependencies_of(definition, intrinsics) for logical_id, definition in resources.items()}
     missing = sorted({name for names in known.values() for name in names if name not in resources})
@@ -49,7 +49,7 @@ def _refuse_circles(known: Mapping[str, frozenset[str]]) -> None:
 
 
 def reverse(graph: Mapping[Key, Collection[Key]]) -> dict[Key, set[Key]]:
-    """Return the graph with every arrow turned round."""
+    """Return the graph with every edge reversed."""
     turned: dict[Key, set[Key]] = {node: set() for node in graph}
     for node, before in graph.items():
         for other in before:
@@ -61,10 +61,10 @@ def reverse(graph: Mapping[Key, Collection[Key]]) -> dict[Key, set[Key]]:
 def walk(
     graph: Mapping[Key, Iterable[Key]], action: Callable[[Key], None], *, stop_on_failure: bool
 ) -> dict[Key, Exception]:
-    """Call `action` for every node after the nodes it depends on; independent ones run at the same time.
+    """Call `action` for every node after the nodes that it depends on; independent nodes run in parallel.
 
-    Returns the failures. What depends on a failed node is left out; with `stop_on_failure` nothing new starts
-    after the first failure. Actions that run already are always waited for.
+    Returns the failures. Nodes that depend on a failed node are skipped; with `stop_on_failure` no new action starts
+    after the first failure. Running actions are always waited for.
     """
     before = {node: {other for other in others if other in graph} for node, others in graph.items()}
     failures: dict[Key, Exception] = {}

@@ -1,4 +1,4 @@
-"""CloudFormation's intrinsic functions: what a value refers to, and what it becomes."""
+"""Evaluate CloudFormation's intrinsic functions, and find what they refer to."""
 
 import base64
 import ipaddress
@@ -11,7 +11,7 @@ from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.templates.template import Template
 
 NOT_YET_KNOWN = "{{changeSet:KNOWN_AFTER_APPLY}}"
-"""CloudFormation's own mark, in change sets, of a value that is known only when the change is made."""
+"""CloudFormation's placeholder in change sets for a value that is known only after the deployment."""
 
 PSEUDO_PARAMETERS = frozenset(
     f"AWS::{name}"
@@ -27,40 +27,40 @@ _DYNAMIC_REFERENCE = re.compile(r"\{\{resolve:[^}]+\}\}")
 
 
 class _NoValue:
-    """What Ref AWS::NoValue leaves: the property or list item goes."""
+    """The value of Ref AWS::NoValue, which removes the property or list item."""
 
 
 NO_VALUE = _NoValue()
 
 
 class Reference(NamedTuple):
-    """One mention of another part of the template; `attribute` is None for a Ref."""
+    """One reference to another part of the template; `attribute` is None for a Ref."""
 
     name: str
     attribute: str | None
 
 
 class Surroundings(Protocol):
-    """What the functions need to know of the world outside the template."""
+    """What the functions need to know from outside the template."""
 
     def ref(self, logical_id: str) -> Any:
-        """The physical id of a resource."""
+        """Return the physical id of a resource."""
 
     def attribute(self, logical_id: str, name: str) -> Any:
-        """An attribute of a resource."""
+        """Return an attribute of a resource."""
 
     def imported(self, export_name: str) -> str:
-        """The value of another stack's export."""
+        """Return the value of another stack's export."""
 
     def availability_zones(self, region: str) -> list[str]:
-        """The zones of a region."""
+        """Return the zones of a region."""
 
     def dynamic(self, reference: str) -> str:
-        """The value of a dynamic reference, `{{resolve:service:...}}`."""
+        """Return the value of a dynamic reference, `{{resolve:service:...}}`."""
 
 
 def function_of(value: Any) -> str | None:
-    """Return the name of the intrinsic function that `value` calls, None if it calls none."""
+    """Return the name of the intrinsic function that `value` calls, or None."""
     if isinstance(value, dict) and len(value) == 1:
         (name,) = value
         if name == "Ref" or name.startswith("Fn::"):
@@ -72,7 +72,7 @@ class Intrinsics:
     """Evaluates one template with one set of parameters.
 
     `values` are the template's parameters and the pseudo parameters. Raises RefusedCallError (ValidationError) with
-    CloudFormation's text wherever a template refers to something that is not there.
+    CloudFormation's text if a template refers to something missing.
     """
 
     def __init__(self, template: Template, values: Mapping[str, Any], surroundings: Surroundings) -> None:
@@ -98,7 +98,7 @@ class Intrinsics:
         }
 
     def resolve(self, value: Any) -> Any:
-        """Return `value` with every function replaced by what it stands for."""
+        """Return `value` with the result of every function in its place."""
         name = function_of(value)
         if name:
             if name in _CONDITION_FUNCTIONS:
@@ -136,11 +136,11 @@ class Intrinsics:
         return name in self._values or name in PSEUDO_PARAMETERS
 
     def applies(self, item: Mapping[str, Any]) -> bool:
-        """Return whether a resource or output is part of the stack, by its Condition."""
+        """Return whether the Condition of a resource or output holds, so that it is part of the stack."""
         return "Condition" not in item or self.condition(item["Condition"])
 
     def references(self, value: Any) -> Iterator[Reference]:
-        """Yield what `value` refers to; of Fn::If only the branch that is taken."""
+        """Yield the references in `value`; of Fn::If only those in the branch that is taken."""
         name = function_of(value)
         if name == "Ref":
             yield Reference(value["Ref"], None)
@@ -267,7 +267,7 @@ def _comparable(value: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a scalar as CloudFormation writes it: true and false in small letters."""
+    """Return a scalar as CloudFormation writes it: true and false in lower case."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

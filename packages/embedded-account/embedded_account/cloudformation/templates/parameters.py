@@ -1,4 +1,4 @@
-"""A stack's parameters: what was given, checked against the template, and what it resolves to."""
+"""Check the given parameters of a stack against its template, and resolve them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,18 +15,18 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class ParameterStore(Protocol):
-    """Where values of type AWS::SSM::Parameter::Value<...> come from."""
+    """The source of values of type AWS::SSM::Parameter::Value<...>."""
 
     def ssm_parameter(self, name: str, version: str | None = None) -> str | None:
-        """The value of an SSM parameter; None if there is none of this name."""
+        """Return the value of an SSM parameter, or None if it does not exist."""
 
 
 @dataclass(frozen=True)
 class Parameters:
     """The parameters of one deployment.
 
-    `given` holds each parameter's text before resolution (an SSM parameter's name, say), as DescribeStacks
-    shows it; `values` what Ref yields; `hidden` the names with NoEcho.
+    `given` holds each parameter's text before resolution (for example an SSM parameter's name), as DescribeStacks shows
+    it. `values` holds what Ref returns, `hidden` the names with NoEcho.
     """
 
     given: dict[str, str]
@@ -71,7 +71,7 @@ def texts_of(request: list[dict[str, Any]], previous: Mapping[str, str]) -> dict
 def resolve(template: Template, texts: Mapping[str, str], store: ParameterStore) -> Parameters:
     """Check `texts` against the template's parameters and resolve them.
 
-    Raises RefusedCallError (ValidationError) for unknown, missing or inadmissible values.
+    Raises RefusedCallError (ValidationError) for unknown, missing or invalid values.
     """
     declared: dict[str, Any] = template.get("Parameters", {})
     unknown = [name for name in texts if name not in declared]

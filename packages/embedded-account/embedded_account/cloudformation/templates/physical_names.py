@@ -1,4 +1,4 @@
-"""The names that CloudFormation gives to resources whose template names none."""
+"""Generate names as CloudFormation does for resources whose template sets none."""
 
 import secrets
 import string
@@ -16,7 +16,7 @@ _LIMITS = {
     "AWS::SQS::Queue": 80,
     "AWS::StepFunctions::StateMachine": 80,
 }
-"""Longest name by type, in characters (each service's API reference); others are longer than any result here."""
+"""The longest name by type, in characters (each service's API reference). Other types allow every name made here."""
 
 _LOWER_CASE = {"AWS::S3::Bucket", "AWS::ECR::Repository"}
 
@@ -25,12 +25,12 @@ _LONGEST = 128
 
 
 def suffix() -> str:
-    """Return CloudFormation's random ending: twelve capital letters and digits."""
+    """Return CloudFormation's random suffix: twelve capital letters and digits."""
     return "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(_SUFFIX_LENGTH))
 
 
 def physical_name(resource_type: str, stack_name: str, logical_id: str) -> str:
-    """Return `<stack>-<logical id>-<random>`, cut to what the type allows."""
+    """Return `<stack>-<logical id>-<random>`, cut to the length that the type allows."""
     limit = _LIMITS.get(resource_type, _LONGEST)
     room = limit - _SUFFIX_LENGTH - 2
     stack_part = stack_name[: max(room - len(logical_id), room // 2)]

@@ -1,7 +1,7 @@
-"""What CloudFormation knows of each resource type: properties, attributes, what forces a replacement.
+"""Read what CloudFormation knows of each resource type: properties, attributes, what causes a replacement.
 
-The source is the resource database inside the CDK CLI's package (db.json.gz), which AWS generates from the
-published resource schemas.
+The source is the resource database in the CDK CLI's package (db.json.gz), which AWS generates from the published
+resource schemas.
 """
 
 import gzip
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 Replacement = Literal["no", "maybe", "yes"]
-"""Whether a change of a property makes CloudFormation create the resource anew ("maybe": by its value)."""
+"""Whether a change of a property makes CloudFormation replace the resource ("maybe": its value decides)."""
 
 METADATA_TYPE = "AWS::CDK::Metadata"
-"""CDK's own marker. CloudFormation knows it and does nothing for it; the database lacks it."""
+"""CDK's own marker. CloudFormation accepts it and does nothing for it; the database lacks it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Property:
 
 @dataclass(frozen=True)
 class TagProperty:
-    """Where a resource type takes its tags. `variant`: "standard" (Key/Value pairs), "asg" or "map"."""
+    """The property of a resource type for its tags. `variant`: "standard" (Key/Value pairs), "asg" or "map"."""
 
     name: str
     variant: str
@@ -44,27 +44,27 @@ class ResourceType:
 
     @cached_property
     def properties(self) -> dict[str, Property]:
-        """The properties by name."""
+        """Return the properties by name."""
         return _properties(self._entity["properties"])
 
     @cached_property
     def attributes(self) -> frozenset[str]:
-        """What Fn::GetAtt may ask for."""
+        """Return the attributes that Fn::GetAtt can read."""
         return frozenset(self._entity["attributes"])
 
     @cached_property
     def identifiers(self) -> tuple[str, ...]:
-        """The properties or attributes that identify a resource of this type."""
+        """Return the properties or attributes that identify a resource of this type."""
         return tuple(self._entity.get("primaryIdentifier", ()))
 
     @cached_property
     def tags(self) -> TagProperty | None:
-        """Where the type takes tags; None if it takes none."""
+        """Return the property for tags, or None if the type has none."""
         tags = self._entity.get("tagInformation")
         return TagProperty(tags["tagPropertyName"], tags["variant"]) if tags else None
 
     def replacement(self, property_name: str) -> Replacement:
-        """Whether changing this property replaces the resource."""
+        """Return whether a change of this property replaces the resource."""
         known = self.properties.get(property_name)
         return known.replacement if known else "no"
 
@@ -82,7 +82,7 @@ class ResourceTypes:
         self._seen_definitions: dict[str, dict[str, Property]] = {}
 
     def get(self, name: str) -> ResourceType | None:
-        """Return the type, None if CloudFormation has none of this name."""
+        """Return the type, or None if CloudFormation has no type of this name."""
         if name not in self._resources:
             return None
         if name not in self._seen:
@@ -90,7 +90,7 @@ class ResourceTypes:
         return self._seen[name]
 
     def definition(self, reference: str) -> dict[str, Property]:
-        """Return the properties of a nested object by the database's reference."""
+        """Return the properties of a nested object by its reference in the database."""
         if reference not in self._seen_definitions:
             self._seen_definitions[reference] = _properties(self._definitions[reference]["properties"])
         return self._seen_definitions[reference]

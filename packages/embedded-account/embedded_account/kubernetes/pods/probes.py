@@ -1,4 +1,4 @@
-"""Probes of a container: HTTP requests, and commands where a container is more than a process of this machine."""
+"""Probe a container with HTTP requests, and in a sandbox also with commands."""
 
 import os
 import signal
@@ -18,20 +18,23 @@ _FIRST_COMMANDS_EVERY: Final = 1.0
 
 
 class _Check(Protocol):
-    """One question, which may take its time."""
+    """One check, which may take some time."""
 
     @property
     def under_way(self) -> bool: ...
 
     def outcome(self) -> bool | None:
-        """Begin if it is not under way; the answer when it is there."""
+        """Start the check unless it is running; return its outcome, or None if it is not known yet."""
 
 
 class Probe:
-    """Asks a container's question when it is due."""
+    """Runs a container's check when it is due."""
 
     def __init__(self, spec: Object, container: Object, launch: Launch) -> None:
-        """Raises ContainerConfigError for a probe of another kind, or of a port that the program does not open."""
+        """Read the probe.
+
+        Raises ContainerConfigError for another kind of probe, or for a port that the program does not open.
+        """
         timeout = float(spec.get("timeoutSeconds", 1))
         self.first_period = _FIRST_REQUESTS_EVERY
         self._check: _Check
@@ -41,7 +44,7 @@ class Probe:
             self._check = _Command([*launch.sandbox.enter, *spec["exec"]["command"]], launch, timeout)
             self.first_period = _FIRST_COMMANDS_EVERY
         else:
-            raise ContainerConfigError("the rehearsal knows httpGet probes only")
+            raise ContainerConfigError("the rehearsal supports only httpGet probes here")
         self.initial_delay = float(spec.get("initialDelaySeconds", 0))
         self.period = float(spec.get("periodSeconds", 10))
         self.threshold = int(spec.get("failureThreshold", 3))
@@ -49,7 +52,7 @@ class Probe:
         self._next = 0.0
 
     def ask(self, now: float, *, again_after: float) -> bool | None:
-        """The outcome, if one has come: of a question asked now if it is due, or of an earlier one."""
+        """Return the outcome of the check if it is known, else None. Start the check first if it is due."""
         if not self._check.under_way:
             if now < self._next:
                 return None
@@ -61,7 +64,7 @@ class Probe:
 
 
 class _Request:
-    """An answer of 200 to 399 is a success, as kubelet has it."""
+    """An HTTP request; status 200 to 399 is a success, as for kubelet."""
 
     under_way = False
 
@@ -73,7 +76,7 @@ class _Request:
         elif port in launch.ports:
             address = f"127.0.0.1:{launch.ports[port]}"
         else:
-            raise ContainerConfigError(f"a probe asks port {port}, but the program opens {sorted(launch.ports)} only")
+            raise ContainerConfigError(f"a probe uses port {port}, but the program opens only {sorted(launch.ports)}")
         self._url = f"{http.get('scheme', 'HTTP').lower()}://{address}{http.get('path', '/')}"
         self._timeout = timeout
 
@@ -88,7 +91,7 @@ class _Request:
 
 
 class _Command:
-    """Exit code 0 within the time is a success."""
+    """A command; exit code 0 within the timeout is a success."""
 
     def __init__(self, argv: list[str], launch: Launch, timeout: float) -> None:
         self._argv = argv
@@ -119,10 +122,10 @@ class _Command:
 
 
 def _port_number(port: int | str, container: Object) -> int:
-    """The number of a port that a probe gives by number or by name."""
+    """Return the number of a port that a probe gives by number or by name."""
     if isinstance(port, int):
         return port
     for declared in container.get("ports", ()):
         if declared.get("name") == port:
             return int(declared["containerPort"])
-    raise ContainerConfigError(f"a probe asks port {port}, which the container does not declare")
+    raise ContainerConfigError(f"a probe uses port {port}, which the container does not declare")

@@ -1,8 +1,8 @@
-"""Which pods really run: a table from images to programs of this machine.
+"""Map images to programs of this machine, and so decide which pods really run.
 
-kwok runs no container. Pods that carry the operator or the project's own controllers are run by
-`embedded_account.kubernetes.pods.kubelet` as local processes with their own arguments, environment, files and service
-account. A pod that asks for root is kwok's, whatever its image: a rehearsal has no root to give.
+kwok runs no container. Pods with the operator or the project's own controllers run as local processes, started by
+`embedded_account.kubernetes.pods.kubelet` with their own arguments, environment, files and service account. kwok
+simulates pods that request root, whatever their image, because a rehearsal has no root rights.
 """
 
 import re
@@ -17,10 +17,10 @@ from embedded_account.kubernetes.building.binaries import Binaries
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What stands for an image."""
+    """A program of this machine that is used instead of an image."""
 
     image: str
-    """Regular expression that is searched in a container's image (understood alike by Python and kwok's jq)."""
+    """Regular expression searched in a container's image; Python and kwok's jq read it alike."""
     entrypoint: str
     """The image's own entry point, for a container without a command."""
     executables: Mapping[str, Path]
@@ -28,21 +28,21 @@ class Program:
     ports: Mapping[str, int]
     """Flag with a listen address → port that the program uses without the flag. Each gets a free local port."""
     arguments: Sequence[str] = ()
-    """Appended to the container's own arguments; `{namespace}` is the pod's."""
+    """Arguments after the container's own ones; `{namespace}` is the pod's."""
 
 
 @dataclass(frozen=True)
 class RealRay:
-    """Ray pods that are Ray, on this machine: every pod of the table then runs in a sandbox (`sandbox`)."""
+    """Real Ray in Ray's pods, on this machine: every pod of the table then runs in a sandbox (`sandbox`)."""
 
     image: str
     """Regular expression of Ray's image."""
     environment: Path
-    """The Python environment that stands for the image's."""
+    """The Python environment used instead of the image's."""
 
     @property
     def search_path(self) -> str:
-        """PATH of the pods."""
+        """Return the PATH of the pods."""
         return f"{self.environment / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -51,7 +51,7 @@ _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
 
 
 def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]:
-    """The programs of a rehearsal; Ray's are simulated unless asked for."""
+    """Return the programs of a rehearsal; Ray is simulated unless `ray` is given."""
     shells = {"/bin/bash": Path("/bin/bash"), "/bin/sh": Path("/bin/sh")}
     real = (Program(image=ray.image, entrypoint="/bin/bash", executables=shells, ports={}),) if ray else ()
     return (
@@ -61,13 +61,13 @@ def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]
             entrypoint="/manager",
             executables={"/manager": binaries["kuberay-operator"]},
             ports={"--metrics-addr": 8080, "--health-probe-bind-address": 8082},
-            # In a pod the operator reads this from its service account's files, which stand elsewhere here.
+            # In a pod the operator reads this from its service account's files, which are elsewhere here.
             arguments=("--leader-election-namespace={namespace}",),
         ),
         Program(
             image=_PYTHON_IMAGE,
             entrypoint="python",
-            # The rehearsal's own Python, whatever the image's version is: the controllers keep to what both know.
+            # The rehearsal's own Python, whatever the image's version: the controllers use only features of both.
             executables={"python": Path(sys.executable)},
             ports={"--listen": 8080},
         ),
@@ -75,20 +75,20 @@ def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]
 
 
 def program_of(programs: Sequence[Program], image: str) -> Program | None:
-    """The program that stands for an image, if any."""
+    """Return the program used instead of an image, or None."""
     return next((program for program in programs if re.search(program.image, image)), None)
 
 
 def runs(programs: Sequence[Program], spec: Mapping[str, Any]) -> bool:
-    """Whether a pod with this spec really runs."""
+    """Return whether a pod with this spec really runs."""
     wants_root = spec.get("securityContext", {}).get("runAsUser") == 0
     return not wants_root and any(program_of(programs, each["image"]) for each in spec["containers"])
 
 
 def containers_query(programs: Sequence[Program], others: Sequence[str] = ()) -> str:
-    """A query in kwok's jq that yields something for each container that makes its pod no concern of kwok's.
+    """Return a query in kwok's jq that yields a value for each container whose pod kwok must ignore.
 
-    `others` are patterns of images, as a program's, whose pods are played elsewhere.
+    `others` are further image patterns, in the form of a program's, whose pods are simulated elsewhere.
     """
     patterns = "|".join(f"({image})" for image in (*(program.image for program in programs), *others))
     no_root = ".spec | select(.securityContext.runAsUser != 0)"

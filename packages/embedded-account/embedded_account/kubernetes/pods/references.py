@@ -1,4 +1,4 @@
-"""What a pod's spec refers to: ConfigMaps, Secrets and the pod's own fields."""
+"""Read what a pod's spec refers to: ConfigMaps, Secrets and the pod's own fields."""
 
 import base64
 import re
@@ -7,11 +7,11 @@ from embedded_account.kubernetes.api import Api, ApiError, Object
 
 
 class ContainerConfigError(Exception):
-    """The container cannot be started as its pod describes it; kubelet would say CreateContainerConfigError."""
+    """The container cannot be started as its pod describes it (kubelet's CreateContainerConfigError)."""
 
 
 def content(api: Api, pod: Object, kind: str, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
-    """Data of a `configMap` or `secret` of the pod's namespace; None if it is missing and optional.
+    """Return the data of a `configMap` or `secret` in the pod's namespace, or None if it is missing and optional.
 
     Raises ContainerConfigError.
     """
@@ -30,10 +30,10 @@ def content(api: Api, pod: Object, kind: str, name: str, *, optional: bool = Fal
 
 
 def field(pod: Object, path: str) -> str:
-    """A `fieldRef`. Raises ContainerConfigError for one that a simulated node cannot answer."""
+    """Return the value of a `fieldRef`. Raises ContainerConfigError for a field that a simulated node does not have."""
     if found := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
         return str(pod["metadata"].get(found[1], {}).get(found[2], ""))
     if path in ("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"):
         part, name = path.split(".")
         return str(pod[part].get(name, ""))
-    raise ContainerConfigError(f"the rehearsal does not know the field {path}")
+    raise ContainerConfigError(f"the rehearsal does not support the field {path}")

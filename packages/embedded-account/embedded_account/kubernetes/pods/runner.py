@@ -1,4 +1,4 @@
-"""One pod whose program really runs: its containers' processes, and its status as kubelet would report it."""
+"""Run the containers of one pod as processes, and report its status as kubelet does."""
 
 import functools
 import signal
@@ -18,9 +18,9 @@ from embedded_account.kubernetes.pods.volumes import Volumes
 
 
 class PodRunner:
-    """Runs the containers of a pod that have a program; others count as running.
+    """Runs the containers of a pod that have a program; the others count as running.
 
-    Init containers count as done, but in a sandbox, where those with a program run one after another.
+    Init containers count as done. In a sandbox, those with a program run one after another.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PodRunner:
         }
 
     def _launch(self, spec: Object, program: Program) -> Launch:
-        """Raises ContainerConfigError."""
+        """Return the process of a container. Raises ContainerConfigError."""
         if self._sandboxes is None:
             return prepare(self._api, self._pod, spec, program, self._volumes)
         if self._sandbox is None:
@@ -79,7 +79,7 @@ class PodRunner:
         return prepare_inside(self._sandbox, self._api, self._pod, spec, program)
 
     def step(self, pod: Object) -> None:
-        """Bring the pod on. Raises ApiError when the API server refuses for another reason than that it is gone."""
+        """Advance the pod. Raises ApiError if the API server refuses a request, except if the pod is gone."""
         try:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod["metadata"].get("deletionGracePeriodSeconds", 30))
@@ -93,7 +93,7 @@ class PodRunner:
                 raise
 
     def kill(self) -> None:
-        """End the processes at once and say nothing: the pod is gone, or its node is."""
+        """End the processes at once and report nothing: the pod or its node is gone."""
         self._kill()
         self._records.remove(self._pod)
 
@@ -113,10 +113,10 @@ class PodRunner:
             container.step()
         codes = [container.exit_code for container in self._containers.values()]
         if self._sandbox and None not in codes:
-            self._sandbox.kill()  # with what the containers left behind
+            self._sandbox.kill()  # also ends what the containers left behind
 
     def _record(self) -> None:
-        """Say how kubectl reaches the containers that have been started."""
+        """Record how kubectl reaches the started containers."""
         everyone = self._init | self._containers
         containers = {name: found for name, each in everyone.items() if (found := each.record())}
         ports = {port: local for each in self._containers.values() for port, local in each.ports().items()}
@@ -124,7 +124,7 @@ class PodRunner:
         self._records.keep(self._pod, PodRecord(containers, dial, ports))
 
     def _end(self, grace: float) -> None:
-        """The orderly end of each container, after the grace period SIGKILL; then the pod object goes."""
+        """End each container in order, with SIGKILL after the grace period; then delete the pod object."""
         now = time.monotonic()
         if self._kill_at is None:
             self._kill_at = now + grace
@@ -134,11 +134,11 @@ class PodRunner:
         if now >= self._kill_at:
             self._kill()
         if all(container.has_ended() for container in everyone):
-            self._kill()  # what a container left behind in its sandbox
+            self._kill()  # also ends what a container left behind in its sandbox
             self._api.delete(self._path, {"gracePeriodSeconds": 0, "preconditions": {"uid": self._uid}})
 
     def _renew_token(self) -> None:
-        """Renewed for the running; a refusal shows when the program uses the old one, as on a node."""
+        """Renew the tokens of running containers. A refusal shows when the program uses the old token, as on a node."""
         if any(container.is_running for container in (*self._init.values(), *self._containers.values())):
             try:
                 self._volumes.renew()

@@ -1,9 +1,9 @@
-"""The volumes of a pod whose program really runs, as folders of this machine.
+"""Provide the volumes of a pod whose program really runs as folders of this machine.
 
-A pod in a sandbox has them mounted (`tree`). Elsewhere nothing is: in a container's arguments and variables each mount
-path is replaced by the path of a folder; a program that has such a path built in does not find it, it must be told. A
-ConfigMap's or Secret's files are those of the container's start, while the service account's token is renewed. Files'
-modes, owners and sizes are not simulated.
+A pod in a sandbox has them mounted (`tree`). Otherwise nothing is mounted: in a container's arguments and variables
+each mount path is replaced with a folder's path, and a program cannot find a mount path that is built into it. The
+files of a ConfigMap or Secret stay as they were when the container started; the service account's token is renewed.
+Modes, owners and sizes of files are not simulated.
 """
 
 import re
@@ -26,12 +26,12 @@ Files = Iterator[tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class Mounts:
-    """Where a container finds its volumes: mount path → folder."""
+    """A container's volumes: mount path → folder."""
 
     folders: Mapping[str, Path]
 
     def relocate(self, text: str) -> str:
-        """Replace the mount paths in a word by the folders' paths."""
+        """Replace the mount paths in a word with the folders' paths."""
         if not self.folders:
             return text
         longest_first = sorted(self.folders, key=len, reverse=True)
@@ -62,7 +62,7 @@ class Volumes:
         }
 
     def mount(self, container: Object) -> Mounts:
-        """Make the volumes that a container mounts. Raises ContainerConfigError saying what is wrong."""
+        """Create the volumes that a container mounts; return them. Raises ContainerConfigError with the reason."""
         folders = {}
         for mount in container.get("volumeMounts", ()):
             _require_known(mount)
@@ -71,16 +71,16 @@ class Volumes:
         return Mounts(folders)
 
     def tree(self, claims: Path) -> list[Mount]:
-        """The mounts of all containers together, for a sandbox; `claims` holds the persistent volume claims.
+        """Return the mounts of all containers together, for a sandbox.
 
-        Raises ContainerConfigError.
+        `claims` is the folder of the persistent volume claims. Raises ContainerConfigError.
         """
         spec, mounts = self._pod["spec"], dict[str, Mount]()
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             for mount in container.get("volumeMounts", ()):
                 made = self._mount_of(mount, claims)
                 if mounts.setdefault(made.target, made) != made:
-                    raise ContainerConfigError(f"the containers of the pod must agree on what {made.target} is")
+                    raise ContainerConfigError(f"the containers of the pod mount different volumes at {made.target}")
         self.renew()
         return list(mounts.values())
 
@@ -108,7 +108,7 @@ class Volumes:
         return folder
 
     def renew(self) -> None:
-        """Get the tokens that are missing or have lived most of their time. Raises ContainerConfigError."""
+        """Request the tokens that are missing or have used 80 % of their lifetime. Raises ContainerConfigError."""
         for file, source in self._tokens.items():
             if datetime.now(UTC) >= self._renew_at.get(file, datetime.min.replace(tzinfo=UTC)):
                 _write(file, self._token(source).encode(), mode=0o600)
@@ -118,7 +118,7 @@ class Volumes:
         [kind] = volume.keys() - {"name"}
         if kind not in self._makers:
             known = ", ".join(self._makers)
-            raise ContainerConfigError(f"volume {volume['name']}: the rehearsal knows {known}, and not {kind}")
+            raise ContainerConfigError(f"volume {volume['name']}: {kind} is not supported. Allowed: {known}")
         folder = self.directory / "volumes" / str(volume["name"])
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in self._makers[kind]({**volume[kind], "folder": folder}):
@@ -133,7 +133,7 @@ class Volumes:
             elif kind in self._sources:
                 yield from self._sources[kind](projection)
             else:
-                raise ContainerConfigError(f"the rehearsal does not know {kind} in a projected volume")
+                raise ContainerConfigError(f"the rehearsal does not support {kind} in a projected volume")
 
     def _config_map(self, source: Object) -> Files:
         return self._files("configMap", source)
@@ -155,7 +155,7 @@ class Volumes:
     def _downward(self, source: Object) -> Files:
         for item in source["items"]:
             if "fieldRef" not in item:
-                raise ContainerConfigError("the rehearsal knows fieldRef only in a downwardAPI volume")
+                raise ContainerConfigError("the rehearsal supports only fieldRef in a downwardAPI volume")
             yield item["path"], field(self._pod, item["fieldRef"]["fieldPath"]).encode()
 
     def _token(self, source: Object) -> str:
@@ -173,16 +173,16 @@ class Volumes:
 
 def _require_known(mount: Object) -> None:
     if unknown := mount.keys() - _MOUNT_FIELDS:
-        raise ContainerConfigError(f"the rehearsal does not know {', '.join(unknown)} of a volume mount")
+        raise ContainerConfigError(f"the rehearsal does not support {', '.join(unknown)} of a volume mount")
 
 
 def _size(quantity: str) -> str:
-    """A quantity of memory as mount(8) takes it: `4096Mi` → `4096m`."""
+    """Return a quantity of memory in the form of mount(8): `4096Mi` → `4096m`."""
     return re.sub(r"([KMGT])i$", lambda unit: unit[1].lower(), quantity)
 
 
 def _write(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file so that a reader sees the old one or the new one whole."""
+    """Write a file atomically: a reader sees either the old or the new content."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
     new.touch(mode=mode)

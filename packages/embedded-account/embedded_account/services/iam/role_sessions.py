@@ -1,4 +1,4 @@
-"""Credentials of a function's role, made by the account's own STS so that calls carry the role's identity."""
+"""Create the credentials of a function's role with the account's own STS, so that calls have the role's identity."""
 
 import threading
 from datetime import timedelta
@@ -10,13 +10,13 @@ from embedded_account.context import Account
 
 _LIFETIME = timedelta(hours=1)
 _RENEWED_BEFORE_EXPIRY = timedelta(minutes=20)
-"""A function may run for 15 minutes with what it was started with."""
+"""A function may run for 15 minutes with the credentials that it started with."""
 
 
 class RoleSessions:
     """One session per function and role, renewed before it expires.
 
-    An execution environment keeps the session it was made with: a renewed one makes a fresh environment, so that
+    An execution environment keeps the session that it started with. A renewed session needs a new environment, so that
     clients which a module holds never sign with expired keys.
     """
 
@@ -26,11 +26,11 @@ class RoleSessions:
         self._sessions: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     def environment(self, role_arn: str, session_name: str) -> dict[str, str]:
-        """Return the AWS_* variables of a session of the role named `session_name`."""
+        """Return the AWS_* variables of a session of the role; the session is named `session_name`."""
         now = self._account.clock.now()
         with self._lock:
             session, renewal = self._sessions.get((role_arn, session_name), (None, now))
-            # STS forgets its sessions when moto is reset, as between tests.
+            # STS loses its sessions when moto is reset, for example between tests.
             if session not in self._sts.assumed_roles or now >= renewal:
                 session = self._assume(role_arn, session_name)
                 renewal = now + _LIFETIME - _RENEWED_BEFORE_EXPIRY

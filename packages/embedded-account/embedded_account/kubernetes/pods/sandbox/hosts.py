@@ -1,6 +1,7 @@
-"""Names of services for pods: a file that stands at their /etc/hosts, instead of a cluster's DNS and kube-proxy.
+"""Write the names of services to a file that pods mount at /etc/hosts, instead of a cluster's DNS and kube-proxy.
 
-A service's name leads to the addresses of its ready pods, whatever its kind: port and target port must be equal.
+A service's name resolves to the addresses of its ready pods, whatever the service's type: port and target port must be
+equal.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +11,7 @@ from embedded_account.kubernetes.api import Object
 
 
 class Hosts:
-    """One file a namespace, because a service's short name is known in its own namespace only."""
+    """One file per namespace, because a service's short name is valid only in its own namespace."""
 
     def __init__(self, directory: Path, *, service_ip: str) -> None:
         self._directory = directory
@@ -20,14 +21,14 @@ class Hosts:
         directory.mkdir(parents=True, exist_ok=True)
 
     def of(self, namespace: str) -> Path:
-        """The file for a namespace's pods."""
+        """Return the file for a namespace's pods."""
         path = self._directory / namespace
         if namespace not in self._written:
             self._write(namespace)
         return path
 
     def update(self, services: Iterable[Object], pods: Iterable[Object]) -> None:
-        """Write what has changed."""
+        """Write the files that changed."""
         self._lines = sorted(_addresses(services, pods))
         for namespace in self._written:
             self._write(namespace)
@@ -40,13 +41,13 @@ class Hosts:
             lines.append(f"{address} {' '.join(known)}")
         text = "\n".join(lines) + "\n"
         if self._written.get(namespace) != text:
-            # In place: a file that was put there instead would not be seen through the pods' mounts.
+            # In place: the pods' mounts would not show a file that replaced this one.
             (self._directory / namespace).write_text(text)
             self._written[namespace] = text
 
 
 def _addresses(services: Iterable[Object], pods: Iterable[Object]) -> Iterator[tuple[str, str, list[str]]]:
-    """(namespace, address, [full name, short names]) of each pod that has one, for itself and each service of its."""
+    """Yield (namespace, address, [full name, short names]) of each pod with an address, and of each of its services."""
     found = [(pod, str(pod["status"]["podIP"])) for pod in pods if "podIP" in pod.get("status", {})]
     for pod, address in found:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]

@@ -1,4 +1,4 @@
-"""The system calls of namespaces and mounts that Python 3.11 has no functions for (unshare(2), setns(2), mount(2))."""
+"""Make the system calls for namespaces and mounts that Python 3.11 lacks (unshare(2), setns(2), mount(2))."""
 
 import ctypes
 import os
@@ -20,14 +20,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NamespacesUnavailableError(Exception):
-    """This machine lets its users make no namespaces; the message says what to change."""
+    """This machine does not let its users create namespaces; the message says what to change."""
 
 
 def become_root_of_a_user_namespace() -> None:
-    """Give this process (which must have one thread) a user namespace where it is root, and mounts of its own.
+    """Move this process, which must have one thread, into a new user namespace as root, and into a new mount namespace.
 
-    Nothing outside is affected: towards files and other processes it stays the user that it was.
-    Raises NamespacesUnavailableError.
+    Nothing outside is affected: for files and other processes it stays the same user. Raises
+    NamespacesUnavailableError.
     """
     user, group = os.getuid(), os.getgid()
     try:
@@ -39,18 +39,18 @@ def become_root_of_a_user_namespace() -> None:
     except OSError as error:
         raise NamespacesUnavailableError(
             "pods that really run need user namespaces, which this machine refuses to its users"
-            f" ({error.strerror}): on Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them,"
-            " in a container its runtime must"
+            f" ({error.strerror}). Fix: on Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`,"
+            " in a container allow them in its runtime"
         ) from error
 
 
 def new_network_of_this_thread() -> None:
-    """Give the calling thread, and what it starts, an empty network namespace. Raises OSError."""
+    """Move the calling thread, and what it starts, into a new empty network namespace. Raises OSError."""
     _call("unshare", _NEW_NAMESPACE_NETWORK)
 
 
 def mount(source: str | None, target: str, kind: str | None = None, *, flags: int = 0, options: str = "") -> None:
-    """mount(2). Raises OSError naming the target."""
+    """Call mount(2). Raises OSError with the target."""
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
     try:
         _call("mount", *words, ctypes.c_ulong(flags), options.encode() or None)

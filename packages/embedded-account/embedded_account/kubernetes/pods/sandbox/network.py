@@ -1,4 +1,4 @@
-"""The network of pods: a bridge in a network namespace of its own, and the API server at its service address in it."""
+"""Connect pods: a bridge in its own network namespace, and the API server at its service address in it."""
 
 import asyncio
 import functools
@@ -19,14 +19,15 @@ Result = TypeVar("Result")
 
 
 class PodNetwork:
-    """Lives as long as this process. Pods reach each other and the API server; nothing else is there."""
+    """A network of pods that lives as long as this process. It connects pods to each other and the API server only."""
 
     def __init__(self, *, service_ip: str, api_port: int) -> None:
-        """`service_ip` is the `kubernetes` service's; behind it is the API server at `api_port` of this machine.
+        """Create the network. `service_ip` is the address of the `kubernetes` service.
 
-        Raises OSError or CalledProcessError when the network cannot be made.
+        Connections to it go to the API server at `api_port` of this machine. Raises OSError or CalledProcessError if
+        the network cannot be created.
         """
-        # A network namespace is a thread's: what this one runs or starts is inside.
+        # A network namespace belongs to a thread: what this one runs or starts is inside.
         self._inside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
         self._inside.submit(kernel.new_network_of_this_thread).result()
         for command in (
@@ -42,11 +43,11 @@ class PodNetwork:
         self._wired = 0
 
     def run(self, task: Callable[[], Result]) -> Result:
-        """Run something inside of the network, where sockets reach pods."""
+        """Run `task` inside the network, where sockets reach pods; return its result."""
         return self._inside.submit(task).result()
 
     def connect(self, pid: int, address: str) -> None:
-        """Give the network namespace of a process an interface with an address. Raises CalledProcessError."""
+        """Add an interface with an address to the network namespace of a process. Raises CalledProcessError."""
         self._wired += 1
         outer = f"pod{self._wired}"
         enter = ("nsenter", f"--target={pid}", "--net", "--")
@@ -63,7 +64,7 @@ def _ip(*words: str, enter: tuple[str, ...] = ()) -> None:
 
 
 def _relay(listening: socket.socket, port: int) -> None:
-    """Pass connections on to a port of this machine, for ever."""
+    """Pass connections on to a port of this machine, forever."""
 
     async def serve() -> None:
         async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,6 +87,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(data)
             await writer.drain()
     except OSError:
-        pass  # the other side went away: so does this one
+        pass  # the other end closed: close this one
     finally:
         writer.close()

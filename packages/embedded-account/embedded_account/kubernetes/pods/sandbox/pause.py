@@ -1,8 +1,8 @@
-"""The first process of a pod: makes the pod's file tree, then holds its namespaces until it is killed.
+"""Run as the first process of a pod: create the pod's file tree, then hold its namespaces until it is killed.
 
 `python -m embedded_account.kubernetes.pods.sandbox.pause FILE` reads a `Tree` as JSON from FILE, waits for a line on
-standard input (the network is there then), says `ready`, and becomes `sleep`. It is process 1 of the pod: with it
-all ends.
+standard input (the network exists then), prints `ready`, and becomes `sleep`. It is process 1 of the pod: everything in
+the pod ends with it.
 """
 
 import json
@@ -19,32 +19,32 @@ from embedded_account.kubernetes.pods.sandbox import kernel
 
 @dataclass(frozen=True)
 class Mount:
-    """Something of this machine at a path of the pod."""
+    """A file or folder of this machine at a path of the pod."""
 
     target: str
     source: str | None
-    """A file or folder; None: an empty file system in memory."""
+    """A file or folder; None means an empty file system in memory."""
     size: str = ""
-    """Of a file system in memory, as mount(8) takes it; empty: half of the machine's memory."""
+    """The size of a file system in memory, in the form of mount(8); empty means half of the machine's memory."""
     read_only: bool = False
 
 
 @dataclass(frozen=True)
 class Tree:
-    """What the pod sees: this machine's files, with `mounts` in their places."""
+    """What the pod sees: this machine's files, with `mounts` over them."""
 
     hostname: str
     root: str
     """An empty folder that becomes the pod's root."""
     home: str
-    """The working directory of whatever runs in the pod."""
+    """The working directory of everything that runs in the pod."""
     mounts: list[Mount]
 
 
 def make(tree: Tree) -> None:
-    """Make the file tree and enter it. Raises OSError naming a path."""
+    """Create the file tree and enter it. Raises OSError with a path."""
     socket.sethostname(tree.hostname)
-    # A mount may cover what another one is taken from: all are held before the first is made.
+    # A mount may cover another one's source: open all sources before the first mount.
     held = {each.source: os.open(each.source, os.O_PATH) for each in tree.mounts if each.source}
     old = os.open("/", os.O_PATH)
     kernel.mount("tmpfs", tree.root, "tmpfs", options="mode=755")
@@ -75,9 +75,9 @@ def _place(mount: Mount, source: str | None, ours: set[Path]) -> None:
 
 
 def _make_room(target: Path, ours: set[Path], *, is_folder: bool) -> None:
-    """Make the place of a mount without touching this machine's files: its parent becomes a copy made of mounts.
+    """Create the mount point of a mount without touching this machine's files.
 
-    `ours` are the folders that are such copies already.
+    Its parent becomes a copy made of mounts. `ours` are the folders that are such copies.
     """
     if target.exists():
         return
@@ -97,7 +97,7 @@ def _make_room(target: Path, ours: set[Path], *, is_folder: bool) -> None:
 
 
 def _fill(folder: Path, source: int, without: set[str] | None = None) -> None:
-    """Mount each entry of a folder that is held into another one."""
+    """Mount each entry of an open folder into another folder."""
     origin = Path(f"/proc/self/fd/{source}")
     for entry in os.scandir(origin):
         target = folder / entry.name
@@ -114,7 +114,7 @@ def _fill(folder: Path, source: int, without: set[str] | None = None) -> None:
 
 
 def main() -> None:
-    """Read the tree, make it, and wait for the end."""
+    """Read the tree, create it, and wait to be killed."""
     content = json.loads(Path(sys.argv[1]).read_text())
     tree = Tree(content["hostname"], content["root"], content["home"], [Mount(**each) for each in content["mounts"]])
     sleep = shutil.which("sleep") or "/bin/sleep"
@@ -124,9 +124,9 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"{error.filename}: {error.strerror}")
     print("ready", flush=True)
-    # Inherited by `sleep`: the kernel then buries the orphans that process 1 inherits.
+    # `sleep` inherits this: the kernel then reaps the orphans that process 1 inherits.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    os.execv(sleep, ["pause", "infinity"])  # noqa: S606 - it is what the pod runs in
+    os.execv(sleep, ["pause", "infinity"])  # noqa: S606 - no shell is wanted
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One pod's namespaces."""
+"""Create the namespaces of one pod."""
 
 import contextlib
 import json
@@ -20,13 +20,13 @@ from embedded_account.machine.isolation import search_path
 from embedded_account.machine.processes import end_with_parent
 
 _UNSHARE: Final = shutil.which("unshare") or "unshare"
-# By path: who enters a pod may have an environment without one.
+# An absolute path, because a caller's environment may have no PATH.
 _NSENTER: Final = shutil.which("nsenter") or "nsenter"
 _FORK_TIMEOUT: Final = 10.0
 
 
 class Sandbox:
-    """The namespaces of a pod, held by its first process; everything in them ends with that."""
+    """The namespaces of a pod, held by its first process; everything in them ends with that process."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class Sandbox:
         network: PodNetwork,
         path: str,
     ) -> None:
-        """Make them. Raises ContainerConfigError saying what could not be made."""
+        """Create the namespaces. Raises ContainerConfigError with what could not be created."""
         self.path = path
         self.address = address
         self.network = network
         self.home = directory / "home"
-        """The pod's own folder, and where what runs in it begins."""
+        """The pod's own folder, and the working directory of its processes."""
         root = directory / "root"
         for folder in (self.home, root):
             folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ class Sandbox:
 
     @property
     def enter(self) -> list[str]:
-        """Words before a command that let it run in the pod."""
+        """Return the words before a command that run it in the pod."""
         namespaces = ("--net", "--mount", "--pid", "--uts", "--ipc", "--root", "--wd")
         return [_NSENTER, f"--target={self._first}", *namespaces, "--"]
 
@@ -81,7 +81,7 @@ class Sandbox:
         """End everything in the pod at once."""
         if self._outer.poll() is not None:
             return
-        # With the first process the kernel kills all others, and only then lets its parent hear of its end.
+        # The kernel kills all other processes with the first one, and only then reports its end to its parent.
         os.kill(self._first, signal.SIGKILL)
         self._outer.wait()
         for stream in (self._outer.stdin, self._outer.stdout, self._outer.stderr):
@@ -89,7 +89,7 @@ class Sandbox:
                 stream.close()
 
     def signal(self, process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-        """Send a signal to what was started by `enter`: nsenter itself would keep it."""
+        """Send a signal to a process that was started with `enter`; nsenter does not pass signals on."""
         for pid in _children(process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -112,7 +112,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _only_child(process: subprocess.Popen[str]) -> int:
-    """The process that `unshare --fork` starts once the namespaces are there. Raises ContainerConfigError."""
+    """Return the process that `unshare --fork` starts once the namespaces exist. Raises ContainerConfigError."""
     deadline = time.monotonic() + _FORK_TIMEOUT
     while not (children := _children(process.pid)):
         if process.poll() is not None or time.monotonic() > deadline:

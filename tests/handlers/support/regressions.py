@@ -1,20 +1,20 @@
-"""Sequences that chance finds late or never, one for each defect that the handlers once had.
+"""Sequences that random exploration finds late or never, one for each defect that it once found.
 
-Each is what people, AWS and chance do; what must hold is judged as in every other sequence, and nowhere here.
+Each only lists what people, AWS and chance do. The invariants of all sequences decide whether it holds.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.handlers import steps
-from tests.handlers.sequences import Sequences
-from tests.handlers.steps import CHANGES, Deploying, Mishap
+from tests.handlers.support import steps
+from tests.handlers.support.sequences import Sequences
+from tests.handlers.support.steps import CHANGES, Deploying, Mishap
 
 Sequence = Callable[[Sequences], object]
 
 
 def deploying(*edits: str, **changes: Any) -> Deploying:
-    """A deployment in which nothing goes wrong but the changes."""
+    """Return a deployment with these edits in which nothing goes wrong, except for `changes`."""
     how: dict[str, Any] = {
         "fails_later": False,
         "on_failure": "ROLLBACK",
@@ -28,12 +28,12 @@ def deploying(*edits: str, **changes: Any) -> Deploying:
 
 
 def before(what: str, *since: str, position: int = 0, which: int = 0) -> list[Mishap]:
-    """Something that happens before the `position`-th call from the first of `since` on."""
+    """Return a mishap before the `position`-th call, counted from the first call in `since`."""
     return [Mishap(what, since, position, after=False, which=which)]
 
 
 def after(what: str, *since: str, position: int = 0, which: int = 0) -> list[Mishap]:
-    """Something that happens after it."""
+    """Return a mishap after the `position`-th call, counted from the first call in `since`."""
     return [Mishap(what, since, position, after=True, which=which)]
 
 
@@ -170,6 +170,19 @@ def update_delivered_again_as_its_rollback_begins(state: Sequences) -> None:
     state.update_stack(how=deploying("new group", mishaps=[*killed, *before(steps.OLDER, position=7, which=1)]))
 
 
+def template_of_a_chain_that_leaves_out_what_the_one_before_it_gave(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying("own network"))
+    state.update_in_a_chain(chain=[deploying(), deploying("new group")], mishaps=[])
+
+
+def cluster_that_goes_and_is_created_again_while_a_group_is_added(state: Sequences) -> None:
+    state.start(state="running")
+    # The Create is delivered again before UpdateCluster; the cluster disappears at the Create's first call.
+    mishaps = [*before(steps.OLDER, *CHANGES), *before(steps.GOES, position=6)]
+    state.update_in_a_chain(chain=[deploying("new group", mishaps=mishaps)], mishaps=[])
+
+
 REGRESSIONS: Final[tuple[Sequence, ...]] = (
     older_update_during_a_newer_one,
     creation_given_up_while_its_role_is_unknown,
@@ -193,4 +206,6 @@ REGRESSIONS: Final[tuple[Sequence, ...]] = (
     update_cancelled_at_once_while_reads_lag,
     creation_delivered_again_after_counts_were_raised,
     update_delivered_again_as_its_rollback_begins,
+    template_of_a_chain_that_leaves_out_what_the_one_before_it_gave,
+    cluster_that_goes_and_is_created_again_while_a_group_is_added,
 )

@@ -1,8 +1,8 @@
-"""The embedded account's CloudFormation with the real handlers behind it, in one process and on a simulated clock.
+"""Run the embedded account's CloudFormation with the real handlers, in one process and on a simulated clock.
 
-Nothing is started and nothing sleeps: functions are calls (`Framework` in the place of CDK's), SageMaker is the
-simulator without botocore's client in between, answers reach the engine by its own route without a network. A whole
-deployment takes a few milliseconds, so that thousands of them can be tried.
+Nothing is started and nothing sleeps. Functions are calls (`Framework` replaces CDK's framework), SageMaker is the
+simulator without botocore's client, and answers reach the engine's route without a network. A deployment takes a few
+milliseconds, so that thousands of them can be tried.
 """
 
 import json
@@ -30,7 +30,7 @@ from embedded_account.services import sns  # noqa: F401 - its import makes the m
 from embedded_account.testing.stacks import Result, failing
 from handlers.hyperpod_cluster import index
 from rehearsal.paths import NODE_MODULES
-from tests.handlers.framework import Event, Framework, Properties, Response
+from tests.handlers.support.framework import Event, Framework, Properties, Response
 
 SERVICE_TOKEN = f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:framework-onEvent"
 STACK = "rayhp-dev-hyperpod"
@@ -38,7 +38,7 @@ LOGS = "\n\nLogs: /aws/lambda/rayhp-dev-hyperpod-Handler\n"
 
 
 class SimulatedClock(Clock):
-    """The account's clock, moved with the bench's."""
+    """The account's clock, which follows the bench's."""
 
     def __init__(self, bench: HyperPodBench) -> None:
         super().__init__()
@@ -59,13 +59,12 @@ Judge = Callable[[Event, Response], None]
 class Deployments:
     """One stack with a guard and a cluster in it, deployed by the engine.
 
-    `judge` sees every answer that CloudFormation takes; `before_request` is called before each request. While
-    `crashes` is positive, the framework's own function fails at its end instead of answering: Lambda tries it again.
-    What goes wrong in a judge or in the framework double is kept in `errors`: the engine would take it for the
-    function's failure.
+    `judge` is called with every answer that CloudFormation accepts, `before_request` before each request. While
+    `crashes` is positive, the framework's own function fails at its end instead of answering, and Lambda retries it.
+    `errors` keeps what a judge or the framework double raises: the engine would take it for the function's failure.
 
-    CloudFormation can give up on a request whose function runs on (`give_up_at`; `given_up` counts them): a user
-    cancels the update, or another resource fails meanwhile. The engine waits for every resource; AWS's CloudFormation
+    CloudFormation can give up on a request whose function still runs (`give_up_at`; `given_up` counts these requests):
+    a user cancels the update, or another resource fails. The engine waits for every resource; AWS's CloudFormation
     sends the next request at once.
     """
 
@@ -79,6 +78,8 @@ class Deployments:
         self._engine = Engine(account)
         self._web = WebClient(account.routes.in_front_of(WebResponse(status=404)))
         self._answered: set[str] = set()
+        # A function that is still running would share `Framework`'s state with the next one, on a busy machine only.
+        monkeypatch.setattr(custom_resources, "LATENCY", None)
         self._monkeypatch = monkeypatch
         self._running = 0
         self.given_up = 0
@@ -118,7 +119,7 @@ class Deployments:
         return self._settled()
 
     def continue_rollback(self) -> str:
-        """ContinueUpdateRollback; of a stack that was paused, RollbackStack."""
+        """Call ContinueUpdateRollback, or RollbackStack if the stack kept its failed update."""
         stack = self._living()
         if stack.status == "UPDATE_ROLLBACK_FAILED":
             self._engine.continue_rollback(stack, frozenset(), None)
@@ -127,7 +128,7 @@ class Deployments:
         return self._settled()
 
     def give_up_at(self, pause: int) -> None:
-        """Let CloudFormation give up on the request at whose `pause`-th moment time passes, and go back meanwhile."""
+        """Let CloudFormation give up on a request, and roll back, at the `pause`-th moment at which time passes."""
         self.framework.at_pause(pause, self._give_up)
 
     @property
@@ -136,11 +137,16 @@ class Deployments:
 
     @property
     def status(self) -> str:
-        """The stack's status; "" before the first."""
+        """Return the stack's status; "" before the first stack."""
         return self.stack.status if self.stack else ""
 
+    @property
+    def properties(self) -> Properties:
+        """Return the cluster's properties in the stack's record."""
+        return self._living().resources["Cluster"].properties
+
     def reasons(self) -> list[str]:
-        """The reasons of all failures in the stack's events, the oldest first."""
+        """Return the reasons of all failures in the stack's events, the oldest first."""
         return [event.reason or "" for event in self._living().events if event.status.endswith("_FAILED")]
 
     # --- the account's function runtime ------------------------------------------------------------------
@@ -158,7 +164,7 @@ class Deployments:
                 self.crashes -= 1
                 return Result(b'{"errorMessage": "Runtime exited without providing a reason"}', error=True)
             self.answer(request, response)
-        except BaseException as error:  # noqa: BLE001 - told by the test, not to the engine
+        except BaseException as error:  # noqa: BLE001 - `_settled` raises it in the test, not in the engine
             self.errors.append(error)
             self.answer(request, Response(False, "broken", reason=f"the test itself failed: {error!r}"))
         finally:
@@ -166,7 +172,7 @@ class Deployments:
         return Result(b"null", error=False)
 
     def answer(self, request: Event, response: Response) -> None:
-        """Answer CloudFormation, which takes the first answer to a request and no other."""
+        """Answer CloudFormation, which accepts only the first answer to a request."""
         if request["ResponseURL"] in self._answered:
             return
         self._answered.add(request["ResponseURL"])
@@ -185,7 +191,7 @@ class Deployments:
     # --- inside ------------------------------------------------------------------------------------------
 
     def _give_up(self) -> None:
-        """Take the running request for failed, let CloudFormation end what it does then, and return to the function."""
+        """Fail the running request, let CloudFormation complete its rollback, and return to the function."""
         request = self.requests[-1]
         if request["ResourceType"] != index.CLUSTER or request["ResponseURL"] in self._answered:
             return
@@ -193,10 +199,10 @@ class Deployments:
         if self.status.endswith("ROLLBACK_IN_PROGRESS"):
             return
         self.given_up += 1
-        # What CloudFormation knows of a resource that never answered.
+        # CloudFormation generates this id for a resource that never answered.
         physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")
         with self._monkeypatch.context() as patch:
-            # The engine lets a function end after its answer; this one goes on.
+            # The engine waits for a function to end after its answer; this function runs on.
             patch.setattr(custom_resources, "LATENCY", 0.0)
             self.answer(request, Response(False, physical_id, reason=CANCELLED))
             while self._living().busy:
@@ -224,7 +230,7 @@ class Deployments:
 
 
 def template(properties: Properties, *, fails_later: bool, guard: str) -> dict[str, Any]:
-    """The resources of the hyperpod stack that matter here, in the order of the real one."""
+    """Return a template with the hyperpod stack's guard and cluster, in the real stack's order."""
     resources: dict[str, Any] = {
         guard: {"Type": index.TEARDOWN, "Properties": {"ServiceToken": SERVICE_TOKEN}},
         "Cluster": {

@@ -1,10 +1,10 @@
-"""What sequences draw: deployments, what goes wrong in them, and when."""
+"""Strategies for sequences: deployments, what goes wrong in them, and when."""
 
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.handlers.changing import EDITS, NEVER
+from tests.handlers.support.edits import EDITS, NEVER
 
 CHANGES = ("CreateCluster", "UpdateCluster", "DeleteCluster")
 TWICE = "delivered twice"
@@ -27,9 +27,10 @@ EVENTS = [*TROUBLES, CALL_FAILS, CALL_FAILS, CRASH, LATE, LATE]
 
 @dataclass(frozen=True)
 class Mishap:
-    """What happens at one call of a step: the `position`-th, counted from 0 and from the first call of `since`.
+    """Goes wrong at one call of a step: the `position`-th, counted from 0 and from the first call in `since`.
 
-    Before the call is carried out, or `after` it, so that only its answer is lost. `which` chooses an older request.
+    It happens before the call is carried out, or `after` it, so that only the answer is lost. `which` chooses an older
+    request.
     """
 
     what: str
@@ -43,9 +44,9 @@ class Mishap:
 class Deploying:
     """One deployment.
 
-    `given_up` is at which moment that passes CloudFormation gives up on the cluster's request: a user cancels the
-    update, or a sibling of the cluster fails; None for never. `guard` is the teardown's logical id; `trouble` begins
-    just before; with `by_hand_first` somebody has just sent the same update by hand.
+    `given_up` is the number of the pause at which CloudFormation gives up on the cluster's request, because a user
+    cancels the update or another resource fails; None for never. `guard` is the guard's logical id. `trouble` begins
+    just before the deployment. With `by_hand_first` somebody has just sent the same update by hand.
     """
 
     edits: frozenset[str]

@@ -1,14 +1,14 @@
-"""Edits of the custom resource's properties, by names, and the properties that they make together."""
+"""Edit the custom resource's properties by the names of edits."""
 
 from collections.abc import Callable, Collection
 from typing import Any
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.framework import Properties
+from tests.handlers.support.framework import Properties
 
 WORKERS = "worker-group-1"
 BY_HAND = ("by-hand", "more", "another")
-"""Names of groups that somebody makes by hand: some are the template's at other times."""
+"""Names of groups that somebody creates by hand; templates use some of these names at other times."""
 _GROUPS = ("head-group", WORKERS, "workers-2", *BY_HAND)
 
 
@@ -36,7 +36,7 @@ def _confirmed(properties: Properties, _: HyperPodBench) -> None:
     properties["ConfirmGroupRemoval"] = [name for name in _GROUPS if name not in names]
 
 
-# In this order: what renames or removes the workers comes after what changes them.
+# Edits apply in this order: those that rename or remove the workers come after those that change them.
 EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
     "more workers": _workers(InstanceCount=3),
     "fewer workers": _workers(InstanceCount=1),
@@ -61,11 +61,11 @@ EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
 }
 
 NEVER = frozenset({"own network", "other type", "two threads", "not continuous", "other name", "typing error"})
-"""Edits that an existing cluster refuses, or that make another kind of cluster."""
+"""Edits that an existing cluster refuses, or that create another kind of cluster."""
 
 
 def edited(bench: HyperPodBench, edits: Collection[str]) -> Properties:
-    """The properties with these edits."""
+    """Return the properties with these edits."""
     properties: Properties = bench.request(Tags=[{"Key": "project", "Value": "rayhp"}])
     for name, edit in EDITS.items():
         if name in edits:

@@ -1,6 +1,6 @@
-"""What must hold of every answer that CloudFormation gets, judged by the simulator's own state and what was done to it.
+"""Judge every answer that CloudFormation gets, by the simulator's state and by what was done to it.
 
-A success must be true at that moment; a failure must name a cause that is really there.
+A success must be true at that moment; a failure must name a real cause.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,23 +12,25 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
-from tests.handlers.causes import justified, others
-from tests.handlers.framework import HANDLERS_TAGS, Event, Properties, Response, strings
+from tests.handlers.support.causes import justified, others
+from tests.handlers.support.clients import HANDLERS_TAGS
+from tests.handlers.support.cloudformation import strings
+from tests.handlers.support.framework import Event, Properties, Response
 
 NAME = "ml-cluster"
 MOST_UPDATES = 3
-"""One, and as often again as somebody or the service takes one back meanwhile."""
+"""One, and another for each time that somebody or the service reverts an update meanwhile."""
 NAMES = {NAME, "other-name"}
 """What the stack may call its cluster."""
 
 
 def clusters(bench: HyperPodBench) -> list[str]:
-    """The names of all clusters."""
+    """Return the names of all clusters."""
     return list(bench.hyperpod.world.clusters)
 
 
 def live(bench: HyperPodBench) -> dict[str, Any]:
-    """What a rollback must bring back: groups and tags of the only cluster."""
+    """Return what a rollback must restore: groups and tags of the only cluster."""
     [cluster] = bench.hyperpod.world.clusters.values()
     groups = [given(group.specification) for group in cluster.groups.values() if not group.deleting]
     tags = {key: value for key, value in cluster.tag_values.items() if key not in HANDLERS_TAGS}
@@ -36,7 +38,7 @@ def live(bench: HyperPodBench) -> dict[str, Any]:
 
 
 def given(specification: Properties) -> Properties:
-    """A group's fields without those that say that there is none."""
+    """Return a group's fields without the values that stand for an absent field."""
     said = {key: given(value) if isinstance(value, dict) else value for key, value in specification.items()}
     none = [("MinInstanceCount", 0), ("ImageId", "default")]
     return {key: value for key, value in said.items() if value not in ({}, []) and (key, value) not in none}
@@ -46,11 +48,13 @@ def given(specification: Properties) -> Properties:
 class Deeds:
     """What was done to a deployment, as far as it explains failures and drift.
 
-    `errors` are the (call, code) pairs that were made to fail, "*" for any call or code; `drift` says that somebody
-    changed more than groups and counts; `raised` are the counts that somebody gave groups, `by_hand` names of groups
-    that somebody made, `went` clusters that went between two calls; `taken_back` says that the service took an update
-    back that it had accepted. `unknown_fields` are those that only an earlier one of several updates without rollback
-    gave: no request names them. `adopted` says that a creation was delivered again.
+    `errors` are the (call, code) pairs that were made to fail, "*" for any call or code. `drift` says that somebody
+    changed more than groups and counts. `raised` are the counts that somebody gave groups, `by_hand` the names of
+    groups that somebody created, `went` the clusters that disappeared between two calls. `taken_back` says that the
+    service reverted an update that it had accepted. `adopted` says that a Create was delivered again.
+
+    `unknown_fields` are the fields that only earlier templates of a chain of updates without rollback gave, or the
+    template before the chain: a request carries its own template and the one before it, and no others.
     """
 
     errors: set[tuple[str, str]] = field(default_factory=set)
@@ -67,17 +71,19 @@ class Deeds:
     unknown_fields: set[str] = field(default_factory=set)
 
     def explains(self, call: str, code: str) -> bool:
-        """Whether this call was made to fail with this code."""
+        """Return whether this call was made to fail with this code."""
         return bool({(call, code), ("*", code), (call, "*"), ("*", "*")} & self.errors)
 
     def explains_count(self, count: str) -> bool:
-        """Whether a group may have so many instances though no request says so."""
+        """Return whether a group may have so many instances although no request asks for them."""
         return count in self.raised or "InstanceCount" in self.unknown_fields
 
 
 class Judge:
-    """Judges answers; raises AssertionError. `status` is the stack's when an answer comes, `carried_out` counts the
-    calls of requests that the service answered.
+    """Judges answers; raises AssertionError.
+
+    `status` returns the stack's status, `carried_out` counts the calls that the service answered, by request and
+    operation.
     """
 
     def __init__(
@@ -104,14 +110,14 @@ class Judge:
             assert justified(self, event, response.reason), f"not the cause: {response.reason}"
 
     def updates(self, event: Event) -> int:
-        """How often this request has updated the cluster."""
+        """Return how often this request has updated the cluster."""
         return self._carried_out.get((event["RequestId"], "UpdateCluster"), 0)
 
     def rolls_back(self) -> bool:
         return self._status().endswith("ROLLBACK_IN_PROGRESS")
 
     def owned_by(self, stack_id: str, logical_id: str = "") -> list[str]:
-        """The names of the clusters whose tags name this stack, and this resource of it if given."""
+        """Return the names of the clusters whose tags name this stack and, if given, this resource of it."""
         return [
             cluster.name
             for cluster in self.clusters.values()
@@ -140,7 +146,7 @@ class Judge:
     def _as_desired(self, event: Event, cluster: HyperPodCluster) -> None:
         desired, old = event["ResourceProperties"], event.get("OldResourceProperties", {})
         if any(each.until > self._bench.clock.present for each in cluster.outdated):
-            # It cannot be read yet as it is; `Invariants` look at it later.
+            # Reads still lag; `Invariants` check the cluster later.
             return
         assert cluster.status is ClusterStatus.IN_SERVICE, "the cluster is not InService"
         owner = Owner(event["StackId"], event["LogicalResourceId"])
@@ -158,7 +164,10 @@ class Judge:
             assert wanted.items() <= found.items(), "a group is not as desired"
             left = found.keys() - group.keys() - self._deeds.unknown_fields
             assert self._deeds.drift or not left, "a field that is no longer given is there"
-        assert self._deeds.drift or not live.keys() - self._deeds.by_hand, "there are groups that nobody wants"
+        # The note of the groups that a rollback may remove is a tag of the cluster: it went with the cluster (ADR 22).
+        noteless = self._deeds.removed_by_hand and self.rolls_back()
+        surplus = live.keys() - self._deeds.by_hand
+        assert self._deeds.drift or noteless or not surplus, "there are groups that nobody wants"
         assert not live.keys() & {*desired.get("ConfirmGroupRemoval", [])}, "a confirmed removal did not happen"
         recovery = desired.get("NodeRecovery", "Automatic")
         known = not self._deeds.drift and "NodeRecovery" not in self._deeds.unknown_fields
@@ -168,7 +177,7 @@ class Judge:
     # --- failures ----------------------------------------------------------------------------------------
 
     def api_error(self, event: Event, call: str, code: str, message: str) -> bool:
-        """An error of the API is a cause when it was asked for, or when the simulator really has that reason."""
+        """Return whether an error of the API was injected, or the simulator really has a reason for it."""
         if self._deeds.explains(call, code):
             return True
         if code == "ResourceLimitExceeded":
@@ -176,7 +185,7 @@ class Judge:
         if code == "ResourceNotFound":
             return self._deeds.removed_by_hand
         if code == "ResourceInUse":
-            # Its own cluster is taken over, as far as it can be read; that of others may have gone since.
+            # The handler adopts its own cluster if it can read it; another owner's may have disappeared since.
             unread = any(failed in {"DescribeCluster", "ListTags", "*"} for failed, _ in self._deeds.errors)
             return others(self, event) or (unread and event["ResourceProperties"]["ClusterName"] in self.clusters)
         natural = {
@@ -184,7 +193,7 @@ class Judge:
             "is already used by the HyperPod cluster": bool(self.clusters),
             "needs NodeProvisioningMode Continuous": "NodeProvisioningMode" not in event["ResourceProperties"],
             "ThreadsPerCore 2 is not valid": True,
-            # Of a namesake that is still being deleted.
+            # A group of the same name is still being deleted.
             "cannot be changed. Delete the group": any(
                 group.deleting for cluster in self.clusters.values() for group in cluster.groups.values()
             ),
@@ -193,21 +202,21 @@ class Judge:
         return code == "ValidationException" and any(words in message and true for words, true in natural.items())
 
     def in_its_words(self, reason: str) -> bool:
-        """Whether a reason contains what the service says of a cluster of the stack that failed."""
+        """Return whether a reason contains the service's failure message of each of the stack's clusters."""
         text = " ".join(reason.replace("…", "").split())
         return all(each.failure in text for each in self.clusters.values() if each.name in NAMES and not each.outdated)
 
     def told(self, name: str, message: str) -> bool:
-        """Whether this is what the service itself says of its failed cluster."""
+        """Return whether this is the service's own failure message of the cluster."""
         return name in self.clusters and self.clusters[name].failure.startswith(message)
 
     def checked(self) -> bool:
-        """Whether a node is in deep health checks."""
+        """Return whether a node is in deep health checks."""
         nodes = [node for cluster in self.clusters.values() for node in cluster.nodes.values()]
         return any(node.status is NodeStatus.DEEP_HEALTH_CHECK for node in nodes)
 
     def deleting(self) -> bool:
-        """Whether a cluster is being deleted."""
+        """Return whether a cluster is being deleted."""
         return any(cluster.status is ClusterStatus.DELETING for cluster in self.clusters.values())
 
     @property

@@ -1,10 +1,15 @@
 """A state machine: one stack, one account, and what people, AWS and chance do to them.
 
-Invariants, checked after every step: no cluster that no stack owns; no cluster that is not ours is touched; nodes go
-with consent only; no success is told for a state that is not reached; every failure names its cause, in the service's
-own words where it has some; no request is carried out again and again; what the stack believes is what there is, also
-when a request runs on for which CloudFormation no longer waits. At the end of every sequence what was broken is
-repaired, and then the stack must be deletable with nothing left.
+Invariants, checked after every step:
+
+- every cluster has an owner, and others' clusters are untouched;
+- nodes are removed only with consent;
+- a success is reported only for a state that is reached;
+- every failure names its cause, in the service's own words if it gives any;
+- no request is carried out again and again;
+- the stack's record matches the cluster, even if a superseded request is still running.
+
+At the end of every sequence all troubles are repaired; then the stack must be deletable with nothing left.
 """
 
 from collections import Counter
@@ -22,16 +27,18 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.permissions.required import REQUIRED
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
-from tests.handlers import steps
-from tests.handlers.changing import BY_HAND, edited
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import NO_RETRIES, Event
-from tests.handlers.invariants import OTHER_STACK, UPDATABLE, Invariants
-from tests.handlers.judging import NAME, Deeds, Judge
-from tests.handlers.mishaps import Mishaps
-from tests.handlers.steps import Deploying, Mishap
+from tests.handlers.support import steps
+from tests.handlers.support.clients import NO_RETRIES
+from tests.handlers.support.cloudformation import OTHER_STACK
+from tests.handlers.support.edits import BY_HAND, edited
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import Event
+from tests.handlers.support.invariants import UPDATABLE, Invariants
+from tests.handlers.support.judging import NAME, Deeds, Judge
+from tests.handlers.support.mishaps import Mishaps
+from tests.handlers.support.steps import Deploying, Mishap
 
-# Fields of a group whose absence a request can say.
+# Fields of a group that a request can reset explicitly.
 OMITTABLE = ("ImageId", "InstanceStorageConfigs", "KubernetesConfig", "MinInstanceCount")
 CALLS = sorted(
     {call for call in REQUIRED if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))}
@@ -39,7 +46,7 @@ CALLS = sorted(
 
 
 class Sequences(RuleBasedStateMachine):
-    """A sequence; `seen` counts what happened in all of them."""
+    """One sequence; `seen` counts what happened in all sequences."""
 
     bench: HyperPodBench
     seen: Counter[str]
@@ -47,7 +54,7 @@ class Sequences(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         world = self.bench.hyperpod.world
-        # What is left of the sequence before: clusters of others, or anything when it ended in a failure.
+        # The sequence before left clusters of others, or anything if it failed.
         for cluster in world.clusters.values():
             self.bench.background.drop_all(cluster.arn)
         world.clusters.clear()
@@ -64,7 +71,7 @@ class Sequences(RuleBasedStateMachine):
         self.must_hold = Invariants(self.stacks, self.judge, self.deeds)
         self.foreign = self.must_hold.foreign
         self.mishaps = Mishaps(self.bench, self.stacks, self.deeds, self.must_hold, self.seen)
-        self.attempted: dict[str, Any] = {}
+        self.templates: list[dict[str, Any]] = []
         self.named: set[str] = set()
         self.operator: Any = self.bench.client("sagemaker", config=NO_RETRIES)
 
@@ -73,7 +80,7 @@ class Sequences(RuleBasedStateMachine):
     @precondition(lambda self: not self.stacks.living)
     @rule(how=steps.deployments)
     def create_stack(self, how: Deploying) -> None:
-        # What was on its way to the functions of the stack before has no receiver.
+        # Late requests of the stack before are lost: its functions are deleted.
         self.late.clear()
         self.stacks.requests.clear()
         self.deploy(replace(how, guard="Teardown"))
@@ -85,7 +92,7 @@ class Sequences(RuleBasedStateMachine):
         self.deploy(how)
         self.look("update")
 
-    # Rules are drawn evenly: what matters most is there twice.
+    # Hypothesis draws rules evenly: the most important one is listed twice.
     update_stack_too = update_stack
 
     @precondition(lambda self: self.stacks.status in {"UPDATE_FAILED", "CREATE_FAILED"})
@@ -97,7 +104,7 @@ class Sequences(RuleBasedStateMachine):
     @precondition(lambda self: self.stacks.status in UPDATABLE)
     @rule(chain=st.lists(steps.deployments, min_size=2, max_size=3), mishaps=steps.mishaps)
     def update_in_a_chain(self, chain: list[Deploying], mishaps: list[Mishap]) -> None:
-        """Updates without rollback, each after one that failed; then back at once."""
+        """Deploy updates without rollback, each after a failed one; then roll back."""
         for how in chain:
             if self.stacks.status in {*UPDATABLE, "UPDATE_FAILED"}:
                 self.deploy(replace(how, fails_later=True, on_failure="DO_NOTHING", guard="Teardown"))
@@ -113,7 +120,7 @@ class Sequences(RuleBasedStateMachine):
     @precondition(lambda self: self.stacks.living)
     @rule(mishaps=steps.mishaps)
     def delete_stack(self, mishaps: list[Mishap]) -> None:
-        # A person looks at what failed first.
+        # A person needs a minute to look at what failed.
         self.bench.advance(1)
         with self.mishaps.during(mishaps):
             self.stacks.delete()
@@ -123,7 +130,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(steps.EVENTS), which=st.integers(0, 99))
     def let_something_happen(self, what: str, which: int) -> None:
-        """`which` chooses among calls, codes and requests."""
+        """Cause the event `what`; `which` chooses among calls, codes and requests."""
         if what == steps.CALL_FAILS:
             failing = (CALLS[which % len(CALLS)], ["ThrottlingException", "AccessDeniedException"][which % 2])
             self.deeds.errors.add(failing)
@@ -134,7 +141,7 @@ class Sequences(RuleBasedStateMachine):
         elif what != steps.LATE:
             self.mishaps.trouble(what)
         elif self.stacks.living and (known := [each for each in self.stacks.requests if self.mishaps.is_known(each)]):
-            # Before the next request, once more. A deleted stack has no functions left.
+            # Deliver it again before the next request. A deleted stack has no functions left.
             self.late.append(known[which % len(known)])
 
     # --- people ------------------------------------------------------------------------------------------
@@ -152,9 +159,9 @@ class Sequences(RuleBasedStateMachine):
         keeps_omitted=st.sampled_from([False, False, True]),
     )
     def start(self, state: str, *, keeps_omitted: bool = False) -> None:
-        """A deployed stack, or none, or clusters of others that take what the stack will want.
+        """Begin with a deployed stack, with none, or with others' clusters that use what the stack will need.
 
-        Whether an update keeps what a group leaves out is documented for few fields.
+        `keeps_omitted`: AWS documents for few fields only whether an update keeps a field that a group omits.
         """
         if keeps_omitted:
             self.patch.setattr(model, "KEPT_WHEN_OMITTED", (*model.KEPT_WHEN_OMITTED, *OMITTABLE))
@@ -192,15 +199,17 @@ class Sequences(RuleBasedStateMachine):
         self.named = set() if self.stacks.status in UPDATABLE else self.named
         self.named |= {group["InstanceGroupName"] for group in properties["InstanceGroups"]}
         if self.stacks.status in {"CREATE_FAILED", "UPDATE_FAILED"}:
-            fields = [self.attempted, *self.attempted["InstanceGroups"]]
+            fields = [each for template in self.templates for each in (template, *template["InstanceGroups"])]
             self.deeds.unknown_fields |= {name for each in fields for name in each}
-        self.attempted = properties
+        else:
+            self.templates = [self.stacks.properties] if self.stacks.living else []
+        self.templates.append(properties)
         if how.trouble:
             self.mishaps.trouble(how.trouble)
         if how.by_hand_first and self.must_hold.in_service():
             self.deeds.drift = True
             self.by_hand(self.operator.update_cluster, InstanceGroups=properties["InstanceGroups"])
-            # Whoever sent that gave the counts, too.
+            # That update also set all counts.
             self.must_hold.raised_by_hand.clear()
         with self.mishaps.during(how.mishaps, how.given_up):
             self.stacks.deploy(properties, fails_later=how.fails_later, on_failure=how.on_failure, guard=how.guard)
@@ -211,14 +220,14 @@ class Sequences(RuleBasedStateMachine):
         self.look("go back")
 
     def change_groups_by_hand(self, groups: list[dict[str, Any]]) -> None:
-        """Update the groups, and wait until that is over."""
+        """Update the groups, and wait until the update is done."""
         self.by_hand(self.operator.update_cluster, InstanceGroups=groups)
         self.bench.advance(15)
 
     def make_a_group_by_hand(self, name: str) -> None:
-        # What a failed update had added under this name goes first.
+        # A group of this name that a failed update had added is gone after this time.
         self.bench.advance(15)
-        # Nobody tells it from one that a failed update of this stack has added.
+        # Nothing distinguishes it from a group that a failed update of this stack added.
         taken = name in self.named and self.stacks.status not in UPDATABLE
         if name not in self.must_hold.groups() and not taken:
             self.deeds.by_hand.add(name)
@@ -226,7 +235,7 @@ class Sequences(RuleBasedStateMachine):
             self.must_hold.protect(made=name)
 
     def given(self) -> list[dict[str, Any]]:
-        """The specifications of the cluster's groups."""
+        """Return the specifications of the cluster's groups."""
         return [dict(group.specification) for group in self.must_hold.groups().values()]
 
     def let_others_be_there(self, what: str) -> None:
@@ -257,7 +266,7 @@ class Sequences(RuleBasedStateMachine):
         self.must_hold.check()
 
     def teardown(self) -> None:
-        """Repair everything; then the stack goes, and with it everything that is its own."""
+        """Repair everything and delete the stack; check that nothing of it is left."""
         try:
             self.seen["sequences"] += 1
             self.mishaps.repair()
@@ -266,7 +275,7 @@ class Sequences(RuleBasedStateMachine):
             self.bench.advance(240)
             if self.deeds.removed_by_hand and NAME in self.foreign:
                 del self.foreign[NAME]
-                # The stack's own cluster was replaced by hand: it is not deleted, which the stack's deletion says.
+                # Somebody replaced the stack's own cluster: the stack's deletion would refuse to delete it.
                 self.operator.delete_cluster(ClusterName=NAME)
                 self.bench.advance(60)
             if self.stacks.living:
@@ -278,7 +287,7 @@ class Sequences(RuleBasedStateMachine):
             self.close()
 
     def close(self) -> None:
-        """End the sequence, whatever is left."""
+        """End the sequence in whatever state it is."""
         self.seen["requests judged"] += self.judge.succeeded + self.judge.failed
         self.seen["API calls"] += len(self.stacks.framework.calls)
         self.stacks.close()

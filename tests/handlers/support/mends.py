@@ -1,17 +1,17 @@
-"""Mends of the cluster's handlers, each with the edits that take it out of a copy of their source."""
+"""Fixes in the cluster's handlers, each with the edits that remove it from a copy of their source."""
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = Path("handlers/hyperpod_cluster")
 
 
 @dataclass(frozen=True)
 class Edit:
-    """`before` stands once in a file of the package; `after` comes in its place."""
+    """Replaces `before`, which occurs once in a file of the package, with `after`."""
 
     file: str
     before: str
@@ -20,13 +20,13 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mend:
-    """What holds because of it, and how to take it out."""
+    """The promise that a fix keeps, and the edits that remove it."""
 
     promise: str
     edits: tuple[Edit, ...]
 
     def write_without(self, directory: Path) -> None:
-        """Copy the handlers into the directory, without the mend; raises LookupError when it is not found."""
+        """Copy the handlers into the directory, without the fix; raise LookupError if its text is not found."""
         shutil.copytree(ROOT / PACKAGE.parent, directory / PACKAGE.parent, ignore=shutil.ignore_patterns("__pycache__"))
         for edit in self.edits:
             path = directory / PACKAGE / edit.file
@@ -46,7 +46,7 @@ _OPERATION = (
 )
 _LEFT = "return bool(live) and _holds(_as_text(before), _as_text(live))"
 _ADDED = "added = (noted & present) | (wanted - present)"
-_UNSETTLED = "unsettled = not change.in_service or precedence.goes_back()"
+_UNSETTLED = "unsettled = not change.in_service or self._precedence.goes_back()"
 
 MENDS: Final = (
     Mend("a request writes nothing after a newer one", _NEWEST),
@@ -65,8 +65,12 @@ MENDS: Final = (
     Mend(
         "the guard acts only while its stack goes",
         (
-            Edit("teardown.py", "    if status not in _THE_STACK_GOES:", "    if False:"),
-            Edit("teardown.py", "if hyperpod.stack_status(request.stack_id) not in _THE_STACK_GOES:", "if False:"),
+            Edit("teardown.py", "if status not in _THE_STACK_GOES:", "if False:"),
+            Edit(
+                "teardown.py",
+                "if self._hyperpod.stack_status(self._request.stack_id) not in _THE_STACK_GOES:",
+                "if False:",
+            ),
         ),
     ),
     Mend(
@@ -74,27 +78,26 @@ MENDS: Final = (
         (
             Edit(
                 "cluster.py",
-                "    precedence = Precedence(request, hyperpod)\n    differs = False\n",
-                "    precedence = Precedence(request, hyperpod)\n    differs = False\n"
-                "    hyperpod.before_change = lambda: None\n",
+                'if request.type != "Delete":',
+                'if request.type == "Update":',
             ),
         ),
     ),
     Mend(
         "a cluster is taken over when it becomes known",
-        (Edit("cluster.py", "if not (lags and hyperpod.pause()):", "if True:"),),
+        (Edit("cluster.py", "if not (lags and self._hyperpod.pause()):", "if True:"),),
     ),
     Mend(
         "a creation that is delivered again keeps what was changed by hand",
-        (Edit("cluster.py", "differs = not created_by(request, tags_before)", "differs = True"),),
+        (Edit("cluster.py", "differs = not created_by(self._request, tags_before)", "differs = True"),),
     ),
     Mend(
         "the guard looks twice",
         (
             Edit(
                 "teardown.py",
-                "        hyperpod.sleep(LOOK_AGAIN_SECONDS)\n        _delete_leftovers(request, hyperpod)\n",
-                "        pass\n",
+                "            self._hyperpod.sleep(LOOK_AGAIN_SECONDS)\n            self._delete_leftovers()\n",
+                "            pass\n",
             ),
         ),
     ),
@@ -115,7 +118,7 @@ MENDS: Final = (
     ),
     Mend(
         "an update that meets another one is sent later",
-        (Edit("cluster.py", _UNSETTLED, "unsettled = precedence.goes_back()"),),
+        (Edit("cluster.py", _UNSETTLED, "unsettled = self._precedence.goes_back()"),),
     ),
     Mend(
         "a chain of updates notes what each of them added",
@@ -138,7 +141,7 @@ MENDS: Final = (
     ),
     Mend(
         "the note of added groups goes with the rollback",
-        (Edit("cluster.py", "        change.forget_added()\n", ""),),
+        (Edit("cluster.py", "            change.forget_added()\n", ""),),
     ),
     Mend(
         "a cluster that just went has no tags",

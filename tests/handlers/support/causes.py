@@ -1,17 +1,17 @@
-"""The causes that a failure may name, each with when it is really there."""
+"""Decide whether the cause that a failure names is real."""
 
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.handlers.framework import Event, Properties
+from tests.handlers.support.framework import Event, Properties
 
 if TYPE_CHECKING:
-    from tests.handlers.judging import Judge
+    from tests.handlers.support.judging import Judge
 
 
 def justified(judge: "Judge", event: Event, reason: str) -> bool:
-    """Whether a failure names a cause that is there."""
+    """Return whether a failure names a cause that is real."""
     return any(
         found and holds(judge, event, found)
         for pattern, holds in _CAUSES
@@ -20,7 +20,7 @@ def justified(judge: "Judge", event: Event, reason: str) -> bool:
 
 
 def others(judge: "Judge", event: Event) -> bool:
-    """Whether the name that the request is about is, or was a moment ago, that of somebody else's cluster."""
+    """Return whether the request's cluster name belongs, or belonged a moment ago, to somebody else's cluster."""
     name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
     if name in judge.deeds.went and name not in judge.clusters:
         return True
@@ -28,7 +28,7 @@ def others(judge: "Judge", event: Event) -> bool:
 
 
 def _all_or_nothing(event: Event) -> bool:
-    """Without continuous provisioning the service takes an update back when a node cannot be had."""
+    """Return whether the service reverts an update for lack of a node: it does without continuous provisioning."""
     return "NodeProvisioningMode" not in event["ResourceProperties"]
 
 
@@ -42,7 +42,7 @@ def _surplus(judge: "Judge", event: Event, names: str) -> bool:
     cluster = judge.clusters.get(event["PhysicalResourceId"])
     if cluster is None:
         return judge.deeds.removed_by_hand
-    # A rollback may remove what the failed update made, and has to leave alone what it does not know.
+    # A rollback removes only the groups that the failed update added, and must not fail because of others.
     return not judge.rolls_back() and all(
         name in cluster.groups and name not in confirmed for name in names.split(", ")
     )
@@ -55,7 +55,7 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (r"(\w+) got no answer: ", lambda judge, _, found: judge.deeds.explains(found[1], "time-out")),
     (r"(\w+) was not tried: no time is left", lambda judge, _, __: bool(judge.deeds.errors)),
     (r"Task timed out after ", lambda judge, _, __: judge.deeds.killed),
-    # ListTags showed a request that came before this one.
+    # Lagging reads: ListTags showed an older request as the newest.
     (
         r"Update of HyperPod cluster \S+ was superseded: request \S+ came after",
         lambda judge, _, __: judge.deeds.lagging,
@@ -64,7 +64,7 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (_CLUSTER + "is not this stack's any more", lambda judge, event, _: others(judge, event)),
     (_CLUSTER + "carries no tag that names its stack", lambda judge, event, _: others(judge, event)),
     (_CLUSTER + "(is gone|does not exist any more)", lambda judge, _, __: judge.deeds.removed_by_hand),
-    # By somebody, or by an earlier request of the stack whose deletion does not end.
+    # Somebody deletes the cluster, or an earlier request of the stack whose deletion has not ended.
     (
         _CLUSTER + "is being deleted by somebody else",
         lambda judge, _, __: judge.deeds.removed_by_hand or judge.deleting(),
@@ -109,7 +109,7 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
         lambda judge, _, found: judge.deeds.explains_count(found[1]) and not judge.rolls_back(),
     ),
     (
-        r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation waits no longer: "
+        r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation's one-hour limit is near: "
         r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\)|"
         r"(\w+) (failed|got|was))",
         lambda judge, _, found: bool(judge.deeds.errors) if found[2] else judge.in_its_words(found.string),

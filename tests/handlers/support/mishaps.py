@@ -1,4 +1,4 @@
-"""What goes wrong in a sequence: troubles of the service that last, and mishaps at one call."""
+"""Let things go wrong in a sequence: lasting troubles of the service, and mishaps at one call."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,12 @@ from embedded_account.hyperpod.rules import SUBNETS_NOT_RETRIEVED
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.precedence import created_by
 from handlers.hyperpod_cluster.request import Request
-from tests.handlers import steps
-from tests.handlers.engine import Deployments
-from tests.handlers.framework import Event, Killed
-from tests.handlers.invariants import Invariants
-from tests.handlers.judging import Deeds
-from tests.handlers.steps import Mishap
+from tests.handlers.support import steps
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.framework import Event, Killed
+from tests.handlers.support.invariants import Invariants
+from tests.handlers.support.judging import Deeds
+from tests.handlers.support.steps import Mishap
 
 _ROLE_UNKNOWN = {"error": "ValidationException", "message": SUBNETS_NOT_RETRIEVED, "times": 3}
 _FAULTS: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ _FAULTS: dict[str, dict[str, Any]] = {
 
 
 class Mishaps:
-    """Lets things go wrong, and writes into `deeds` what that explains; `seen` counts."""
+    """Lets things go wrong; records in `deeds` what they explain, and counts them in `seen`."""
 
     def __init__(
         self, bench: HyperPodBench, stacks: Deployments, deeds: Deeds, invariants: Invariants, seen: Counter[str]
@@ -47,7 +47,7 @@ class Mishaps:
         self._never_deleted = False
 
     def trouble(self, trouble: str) -> None:
-        """Let the service be in trouble until `repair`, or until it hits."""
+        """Start a trouble of the service, which lasts until `repair` or until it has taken effect."""
         self._deeds.quota |= trouble == "quota"
         self._deeds.lagging |= trouble == steps.LAG
         self._deeds.taken_back |= trouble == steps.TAKEN_BACK
@@ -63,7 +63,7 @@ class Mishaps:
         self._bench.fault(clear=True)
 
     def is_known(self, request: Event) -> bool:
-        """Whether the service knows of this request of the cluster: of one that died before nothing tells its age."""
+        """Return whether a request of the cluster left a trace in the service: without one, its age is unknown."""
         calls = [(request["RequestId"], call) for call in ("AddTags", "CreateCluster", "DeleteCluster")]
         return request["ResourceType"] == index.CLUSTER and any(
             self._stacks.framework.carried_out[each] for each in calls
@@ -78,7 +78,7 @@ class Mishaps:
 
     @contextmanager
     def during(self, mishaps: Sequence[Mishap], given_up: int | None = None) -> Iterator[None]:
-        """Let these calls of the step go wrong, and CloudFormation give up on a request."""
+        """Apply these mishaps during a step, and let CloudFormation give up on a request at a pause."""
         framework = self._stacks.framework
         if given_up is not None:
             self._stacks.give_up_at(given_up)
@@ -105,7 +105,7 @@ class Mishaps:
             self._fail(mishap.what, call)
 
     def _fail(self, what: str, call: str) -> None:
-        """Let this call fail."""
+        """Fail this call."""
         self._deeds.errors.add((call, what))
         if what == "killed":
             self._deeds.killed = True
@@ -116,21 +116,21 @@ class Mishaps:
         raise ClientError({"Error": {"Code": what, "Message": "as it was asked to answer"}}, call)
 
     def _deliver_twice(self) -> None:
-        """Carry out the present request a second time, within the first."""
+        """Deliver the current request a second time, within the first delivery."""
         request, framework = self._stacks.requests[-1], self._stacks.framework
-        # Between a check and its call lie milliseconds: nobody cancels the request in them.
+        # Only milliseconds pass between a check and its call: nobody cancels the request in that time.
         pauses, framework.pauses = framework.pauses, []
         self._stacks.answer(request, framework.handle(request))
         framework.pauses = pauses
 
     def _deliver_an_older_one(self, which: int) -> None:
         older = [request for request in self._stacks.requests[:-1] if self.is_known(request)]
-        # Where the newer one's id cannot be read yet, nothing tells that it came.
+        # While the newer request's id cannot be read yet, an older one cannot know that it was superseded.
         if older and not self._bench.hyperpod.world.faults.lag_minutes:
             self.deliver(older[which % len(older)])
 
     def _let_a_cluster_go(self) -> None:
-        """Its deletion, which somebody had asked for, ends now: somebody else's cluster's, or else the stack's."""
+        """Let a cluster disappear as if its deletion ended now: somebody else's if there is one, else the stack's."""
         clusters = self._bench.hyperpod.world.clusters
         name = next(iter([*self._invariants.foreign, *clusters]), "")
         self._deeds.removed_by_hand |= bool(name) and name not in self._invariants.foreign

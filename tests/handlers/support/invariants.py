@@ -1,20 +1,20 @@
-"""What must hold after every step of a sequence, whatever the answers were."""
+"""Check what must hold after every step of a sequence, whatever the answers were."""
 
 from embedded_account.hyperpod.model import ClusterStatus, Group
 from handlers.hyperpod_cluster import index
-from tests.handlers.engine import Deployments
-from tests.handlers.judging import NAME, Deeds, Judge
+from tests.handlers.support.cloudformation import OTHER_STACK
+from tests.handlers.support.engine import Deployments
+from tests.handlers.support.judging import NAME, Deeds, Judge
 
 UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
 FINAL = {"DELETE_COMPLETE", "ROLLBACK_COMPLETE"}
-OTHER_STACK = "arn:aws:cloudformation:us-west-2:111122223333:stack/another/0b1f6c1a-0000-0000-0000-000000000009"
 
 
 class Invariants:
-    """Checks them; raises AssertionError.
+    """Checks the invariants; raises AssertionError.
 
-    `foreign` are ARNs of others' clusters, by name; `made_by_hand` are groups, `raised_by_hand` counts that somebody
-    gave the stack's own cluster.
+    `foreign` holds the ARNs of others' clusters, by name. `made_by_hand` holds the groups that somebody created in the
+    stack's own cluster, and `raised_by_hand` the counts that somebody raised in it.
     """
 
     def __init__(self, stacks: Deployments, judge: Judge, deeds: Deeds) -> None:
@@ -28,7 +28,7 @@ class Invariants:
         self.raised_by_hand: dict[str, int] = {}
 
     def check(self) -> None:
-        """Check all of them."""
+        """Check all invariants."""
         stack, status, deeds = self._stacks.stack, self._stacks.status, self._deeds
         assert stack is not None
         calm = not (
@@ -44,17 +44,17 @@ class Invariants:
         self._consent()
 
     def groups(self, name: str = NAME) -> dict[str, Group]:
-        """The groups of the stack's cluster that stay."""
+        """Return the groups of the stack's cluster that are not being deleted."""
         cluster = None if name in self.foreign else self._judge.clusters.get(name)
         return {name: group for name, group in cluster.groups.items() if not group.deleting} if cluster else {}
 
     def in_service(self) -> bool:
-        """Whether the stack's cluster takes changes."""
+        """Return whether the stack's cluster accepts changes."""
         cluster = self._judge.clusters.get(NAME)
         return cluster is not None and cluster.status is ClusterStatus.IN_SERVICE and NAME not in self.foreign
 
     def protect(self, made: str = "", raised_to: int = 0) -> None:
-        """Somebody has made this group by hand, or raised all counts: from now on only consent may undo that."""
+        """Protect a group made by hand, or counts raised by hand: from now on only consent may undo them."""
         groups = self.groups()
         if made in groups:
             self.made_by_hand[made] = groups[made]
@@ -63,7 +63,7 @@ class Invariants:
         self._consented -= {made} | raised
 
     def _theirs(self, stack_id: str) -> None:
-        """No cluster of others is touched, and none is made that belongs to nobody."""
+        """Check that others' clusters are untouched, and that every cluster has an owner."""
         for name, arn in self.foreign.items():
             cluster = self._judge.clusters.get(name)
             assert cluster is not None, f"the foreign cluster {name} is gone"
@@ -73,19 +73,19 @@ class Invariants:
         assert not self._judge.clusters.keys() - {*self.foreign, *known}
 
     def _consent(self) -> None:
-        """What somebody made by hand is there until a template confirms its removal."""
+        """Check that what somebody made by hand exists until a template confirms its removal."""
         requests = self._stacks.requests
-        # A new stack begins with none.
+        # A new stack starts a new list of requests.
         new = requests[self._seen_requests :] if self._seen_requests <= len(requests) else requests
         self._seen_requests = len(requests)
         for request in new:
             self._consented |= {*request.get("ResourceProperties", {}).get("ConfirmGroupRemoval", [])}
             if request["ResourceType"] == index.CLUSTER and request["RequestType"] != "Delete":
-                # A request does not know which count was deployed before of a group that its old properties lack.
+                # If the old properties lack a group, the request does not know its previously deployed count.
                 old = request.get("OldResourceProperties", {}).get("InstanceGroups", [])
                 self._consented |= self.raised_by_hand.keys() - {group["InstanceGroupName"] for group in old}
         if self._deeds.adopted:
-            # Nor does a creation that took over what an earlier one had made, and is delivered again.
+            # A repeated Create that adopted an earlier Create's cluster knows no previous count either.
             self._consented |= self.raised_by_hand.keys()
             self._deeds.adopted = False
         cluster = self._judge.clusters.get(NAME)
@@ -101,7 +101,7 @@ class Invariants:
             assert name in self._consented or kept, f"group {name}, raised by hand to {count}, has fewer"
 
     def _believed(self) -> None:
-        """What the stack believes to have is what there is, once the cluster comes to rest."""
+        """Check that an InService cluster has the groups and counts in the stack's record."""
         if self._stacks.status not in UPDATABLE or self._deeds.removed_by_hand:
             return
         assert self._stacks.stack is not None

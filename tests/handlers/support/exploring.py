@@ -1,8 +1,8 @@
-"""Runs sequences: those that are written down, and random ones.
+"""Run sequences: the written ones and random ones.
 
-`python -m tests.handlers.exploring` runs the sequences of a usual run until an invariant breaks, `… SEED` those of a
-seed: what breaks there is a defect of the handler, of the simulator or of an invariant, and its sequence belongs into
-regressions.py with the mend.
+`python -m tests.handlers.support.exploring` runs the sequences of a usual run until an invariant breaks; with a seed,
+the random sequences of that seed. A broken invariant is a defect of the handler, of the simulator or of the
+invariant itself. Add its sequence to regressions.py together with the fix.
 """
 
 import logging
@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.regressions import REGRESSIONS, Sequence
-from tests.handlers.sequences import Sequences
+from tests.handlers.support.regressions import REGRESSIONS, Sequence
+from tests.handlers.support.sequences import Sequences
 
 USUAL: dict[str, Any] = {"examples": 150, "steps": 8, "derandomize": True}
-"""What a usual run explores: always the same sequences."""
+"""The settings of a usual run, which always explores the same sequences."""
 
 LONG: dict[str, Any] = {"examples": 300, "steps": 8, "phases": [Phase.generate]}
 """What a long run explores of each of its seeds.
@@ -36,13 +36,13 @@ Machine = type[Sequences]
 
 @contextmanager
 def machine(seen: Counter[str]) -> Iterator[Machine]:
-    """Make the state machine over an account of its own; `seen` counts what happens."""
+    """Return the state machine over an account of its own; `seen` counts what happens."""
     with HyperPodBench() as bench:
         yield type("Sequences", (Sequences,), {"bench": bench, "seen": seen})
 
 
 def run(sequences: Machine, sequence: Sequence) -> None:
-    """Run one sequence with all invariants; raises AssertionError."""
+    """Run one sequence with all invariants; raise AssertionError if one breaks."""
     state = sequences()
     try:
         sequence(state)
@@ -53,7 +53,7 @@ def run(sequences: Machine, sequence: Sequence) -> None:
 
 
 def explore(sequences: Machine, examples: int, steps: int, *, seed: int | None = None, **options: Any) -> None:
-    """Run so many random sequences, those of a seed if there is one; raises what the first one raises that fails."""
+    """Run so many random sequences, those of a seed if given; raise the error of the first one that fails."""
     run_state_machine_as_test(
         sequences if seed is None else hypothesis.seed(seed)(sequences),
         settings=settings(
@@ -71,7 +71,7 @@ def explore(sequences: Machine, examples: int, steps: int, *, seed: int | None =
 def first_broken(seed: int | None = None) -> str:
     """Return which sequence breaks an invariant first, and how; "" if all hold.
 
-    The sequences are those of a usual run, or many of a seed.
+    The sequences are those of a usual run, or those of a seed.
     """
     seen: Counter[str] = Counter()
     with machine(seen) as sequences:
@@ -82,7 +82,7 @@ def first_broken(seed: int | None = None) -> str:
                 return f"{number} ({sequence.__name__}): {error!s:.200}"
         seen.clear()
         try:
-            # Whether one breaks is all that counts: none is made smaller.
+            # Only whether one breaks matters, so Hypothesis does not shrink it.
             wanted = {**USUAL, "phases": [Phase.generate]} if seed is None else {**LONG, "seed": seed}
             explore(sequences, **wanted)
         except AssertionError as error:
