@@ -27,7 +27,7 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 def install(account: "Account") -> None:
-    """Answer POST /_rehearsal/existing, whose body is an `ExistingResources`, with the ids of everything in the account."""
+    """Answer POST /_rehearsal/existing (an `ExistingResources`) with the ids of everything in the account."""
 
     def make_all(request: Request, _rest: str) -> list[str]:
         make(account, _described(request.get_data()))

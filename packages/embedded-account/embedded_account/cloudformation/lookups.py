@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AccountLookups:
-    """The lookups that are the same for every template: resource types, zones, SSM parameters, secrets, exports of other stacks."""
+    """What is the same for every template: resource types, zones, SSM parameters, secrets, exports of other stacks."""
 
     def __init__(self, account: "Account", store: Store) -> None:
         self._account = account
