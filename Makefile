@@ -66,11 +66,12 @@ drill: setup ## let something go wrong on purpose: NAME='create-fails capacity';
 	@$(RUN) $(VENV)/python -m rehearsal drill $(DRILLS) --env $(ENV)
 
 .PHONY: check
-check: setup ## formatting, lint, types, import rules, shell scripts, lock files, entries of the root
+check: setup ## formatting, lint, types, import rules, error messages, shell scripts, lock files, entries of the root
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-logo
+	@$(RUN) $(VENV)/python -m tests.messages
 	@$(RUN) shellcheck setup.sh requirements/lock.sh .ci/run lifecycle_scripts/eks/*.sh
 	@$(RUN) requirements/lock.sh --check
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \

@@ -56,7 +56,7 @@ def drill(
         return
     with _orderly():
         if unknown := [name for name in names if name not in DRILLS]:
-            raise ProcessError(f"there is no drill {', '.join(unknown)}; there are: {', '.join(DRILLS)}")
+            raise ProcessError(f"there is no drill {', '.join(unknown)}. Allowed: {', '.join(DRILLS)}")
         _require_rehearsable(env)
         with _alone(*directories(names)):
             code = perform([DRILLS[name] for name in names], env, console)
@@ -95,7 +95,7 @@ def down(
     if ended or not under_way:
         console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running", soft_wrap=True)
     for each in under_way:
-        errors.print(f"[bold red]error:[/] {escape(each)}, or end it: make rehearse-down FORCE=1", soft_wrap=True)
+        errors.print(f"[bold red]error:[/] {escape(each)}", soft_wrap=True)
     if under_way:
         raise typer.Exit(1)
 
@@ -127,8 +127,8 @@ def _require_rehearsable(env: str) -> None:
     version = config.load(env).kuberay.version
     if version != versions.KUBERAY:
         raise ProcessError(
-            f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only: to rehearse all "
-            "else, leave kuberay.version out meanwhile"
+            f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only. Fix: to "
+            "rehearse all else, leave kuberay.version out meanwhile"
         )
 
 

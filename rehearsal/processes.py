@@ -182,7 +182,7 @@ class Supervisor:
         try:
             child = Child(name, spawn, log)
         except OSError as error:
-            raise ProcessError(f"{name}: {argv[0]} could not be started: {error.strerror}") from error
+            raise ProcessError(f"{name}: {argv[0]} cannot run: {error.strerror}. Fix: `make setup`") from error
         with self._lock:
             self.children.append(child)
         if ready:

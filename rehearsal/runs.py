@@ -28,7 +28,10 @@ class UnderWayError(ProcessError):
     """Another rehearsal holds the folder."""
 
     def __init__(self, directory: Path, pid: int) -> None:
-        super().__init__(f"a rehearsal in {directory} is under way (process {pid}): wait for it, or interrupt it")
+        super().__init__(
+            f"a rehearsal in {directory} is under way (process {pid}). "
+            "Fix: wait for it, or end it with `make rehearse-down FORCE=1`"
+        )
         self.pid = pid
 
 

@@ -104,7 +104,7 @@ def find(name: str, version: str | None = None) -> Archive | GitFolder:
         if chart.name == name and version in (None, chart.version):
             return chart
     there = ", ".join(f"{chart.name} {chart.version}" for chart in locked())
-    raise ChartError(" ".join(filter(None, (name, version))), f"is not in the lock; there are: {there}")
+    raise ChartError(" ".join(filter(None, (name, version))), f"is not in the lock. Allowed: {there}")
 
 
 def cache_directory() -> Path:
@@ -141,10 +141,11 @@ def verify(chart: Archive | GitFolder, cached: Path) -> None:
     """Raise ChartError unless the cache holds exactly this chart, its dependencies included."""
     path = cached / chart.file_name
     if not path.exists():
-        raise ChartError(chart.name, f"{path} does not exist; run `ops charts fetch`")
+        raise ChartError(chart.name, f"{path} does not exist. Fix: `ops charts fetch`")
     found = digest(chart, path)
     if found != chart.digest:
-        raise ChartError(chart.name, f"{path} was altered: {found} instead of {chart.digest}; run `ops charts fetch`")
+        message = f"{path} was altered: its digest is {found}. Allowed: {chart.digest}. Fix: `ops charts fetch`"
+        raise ChartError(chart.name, message)
     for dependency in chart.dependencies if isinstance(chart, GitFolder) else ():
         verify(dependency, cached)
 
@@ -199,7 +200,9 @@ def _pack_folder(chart: GitFolder, target: Path, cached: Path) -> Path:
     if {each.name for each in doubled} != set(chart.dropped_archives):
         found = ", ".join(each.name for each in doubled) or "none"
         raise ChartError(
-            chart.name, f"archives beside the folder of the same sub-chart: {found}; list dropped_archives"
+            chart.name,
+            f"archives beside the folder of the same sub-chart: {found}. "
+            f"Fix: list these archives under dropped_archives of the chart in {LOCK_FILE}",
         )
     for archive in doubled:
         archive.unlink()

@@ -67,7 +67,7 @@ def check(
         wrong += mistakes
     if pairs:
         said = "; ".join(" and ".join(pair) for pair in sorted(pairs))
-        fail(f"two environments in one account and region use the same name: {said}")
+        fail(f"two environments in one account and region use the same name: {said}. Fix: rename one of each pair")
     if wrong:
         raise typer.Exit(2)
 
@@ -168,7 +168,7 @@ def schema(
     for path in stale:
         say(f"{path} {'is stale' if check_only else 'written'}")
     if check_only and stale:
-        fail("run `ops schema` and commit what it writes", code=1)
+        fail("these files are stale. Fix: run `ops schema` and commit what it writes", code=1)
 
 
 @app.command("manifests")
@@ -196,7 +196,7 @@ def write_manifests(
         verb = "is stale" if check_only else "written" if path.exists() else "removed"
         say(f"{path} {verb}")
     if check_only and stale:
-        fail("manifests/ is stale: run `make manifests` and commit what it writes", code=1)
+        fail("manifests/ is stale. Fix: run `make manifests` and commit what it writes", code=1)
 
 
 @app.command("images")
@@ -211,7 +211,10 @@ def list_images(
     if not plain:
         show(images.table(environment))
     elif environment.image_registry is None:
-        fail(f"{env} has no image_registry: it pulls each image from the registry that publishes it")
+        fail(
+            f"{env} has no image_registry: it pulls each image from the registry that publishes it. "
+            "Fix: set image_registry"
+        )
     else:
         for source, target in images.copies(environment):
             typer.echo(f"{source}\t{target}")
@@ -246,7 +249,7 @@ def review(
     for pair in context or []:
         key, separator, value = pair.partition("=")
         if not key or not separator:
-            fail(f"--context {pair!r} must be KEY=VALUE")
+            fail(f"--context: {pair!r} is invalid. Allowed: KEY=VALUE")
         pairs[key] = value
     try:
         text = compare(base.resolve(), context=pairs, console=errors)

@@ -78,14 +78,14 @@ def submit(
 
     environment = load(env)
     if direct and in_head:
-        fail("--direct and --in-head are two ways: choose one")
+        fail("--direct and --in-head are both given. Allowed: one of them")
     try:
         wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [])
     except EntryError as error:
         fail(str(error))
     run = name or _named(wanted.title)
     if not _NAME.fullmatch(run):
-        fail(f"--name {run}: small letters, digits and dashes, beginning with a letter, 52 at most")
+        fail(f"--name: {run!r} is invalid. Allowed: a letter, then small letters, digits and dashes, at most 52 in all")
     with _talking(environment, f"`ops job logs {run} --env {env}`, `ops job stop {run} --env {env}`", direct) as runs:
         request = Request(
             name=run,

@@ -30,6 +30,9 @@ _MADE_BY_STACKS: Final = {
     "Tags": "the stacks tag what they make",
 }
 
+_ALLOWED: Final = "Allowed: a request of CreateCluster, or its list of instance groups"
+_GIVE_THE_REQUEST: Final = "Fix: give the JSON that `aws sagemaker create-cluster` was given"
+
 _Number = int | Annotated[str, StringConstraints(pattern=r"^\$\{\w+\}$")]
 
 
@@ -96,12 +99,12 @@ def read(file: Path) -> Imported:
         document = json.loads(_TOKENS.sub(lambda match: _mended(match, text, notes), text))
         request = _Request.model_validate({"InstanceGroups": document} if isinstance(document, list) else document)
     except OSError as error:
-        raise NewError(f"{file}: {error.strerror}") from None
+        raise NewError(f"{file} cannot be read: {error.strerror}. {_GIVE_THE_REQUEST}") from None
     except ValidationError as error:
-        findings = (f"{file}: {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise NewError("\n".join(["not a request for a cluster, nor a list of instance groups:", *findings])) from None
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise NewError(f"{file} is invalid: {wrong}. {_ALLOWED}. {_GIVE_THE_REQUEST}") from None
     except (ValueError, RecursionError) as error:
-        raise NewError(f"{file}: not JSON: {error}") from None
+        raise NewError(f"{file} is not JSON: {error}. {_GIVE_THE_REQUEST}") from None
     notes += _left_out(request, "")
     for group in request.groups:
         notes += _left_out(group, f"{group.name}: ")

@@ -85,7 +85,7 @@ def target(name: str, directory: Path = DIRECTORY) -> Path:
         )
     file = directory / f"{name}.yaml"
     if file.exists():
-        raise NewError(f"{file} exists; choose another name, or edit it")
+        raise NewError(f"{file} exists already. Fix: choose another name, or edit the file")
     return file
 
 

@@ -80,7 +80,7 @@ def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
     except NoAnswerError as error:
         if not before:
             raise
-        return before, f"no answer, trying again: {error}"
+        return before, f"no answer, trying again: {error.what}"
 
 
 def _line(item: Item) -> str:

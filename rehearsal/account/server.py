@@ -115,7 +115,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         keys = RunKeys.of(os.environ)
     except KeyError as error:
-        print(f"the embedded account could not start: {error.args[0]} is not set", file=sys.stderr)
+        print(
+            f"the embedded account could not start: {error.args[0]} is not set. Fix: start it with `make rehearse`",
+            file=sys.stderr,
+        )
         return 1
     (arguments.directory / "logs").mkdir(parents=True, exist_ok=True)
     logging.basicConfig(
@@ -160,9 +163,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     arguments = parser.parse_args(argv)
     if not (arguments.account_id.isdigit() and len(arguments.account_id) == 12):
-        parser.error(f"--account-id: {arguments.account_id!r} is not a number of twelve digits")
+        parser.error(f"--account-id: {arguments.account_id!r} is invalid. Allowed: twelve digits")
     if arguments.clock_scale <= 0:
-        parser.error(f"--clock-scale: {arguments.clock_scale} is not positive")
+        parser.error(f"--clock-scale: {arguments.clock_scale} is invalid. Allowed: a number above 0")
     return arguments
 
 
@@ -172,4 +175,6 @@ def _require_free(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise OSError(f"port {port} of 127.0.0.1 cannot be used: {error.strerror}") from error
+            raise OSError(
+                f"port {port} of 127.0.0.1 cannot be used: {error.strerror}. Fix: choose another with --port"
+            ) from error

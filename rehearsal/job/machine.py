@@ -16,13 +16,15 @@ _PROGRAMS: Final = ("ip", "nsenter", "unshare", "wget")
 def require_machine(environment: Path = RAY_ENVIRONMENT) -> None:
     """Raise ProcessError when this machine lacks a program, the Python environment with Ray, or namespaces."""
     if missing := [program for program in _PROGRAMS if not shutil.which(program)]:
-        raise ProcessError(f"the job's rehearsal needs {', '.join(missing)}: install iproute2, util-linux and wget")
+        raise ProcessError(
+            f"the job's rehearsal needs {', '.join(missing)}. Fix: install iproute2, util-linux and wget"
+        )
     if not (environment / "bin" / "ray").is_file():
-        raise ProcessError(f"there is no Ray in {environment}: `make setup-jobs` installs it")
+        raise ProcessError(f"there is no Ray in {environment}. Fix: `make setup-jobs`")
     probe = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "true"]
     refused = subprocess.run(probe, capture_output=True, text=True, check=False)
     if refused.returncode:
         raise ProcessError(
-            f"the job's rehearsal needs user namespaces, which this machine refuses ({refused.stderr.strip()}): on "
-            "Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them"
+            f"the job's rehearsal needs user namespaces, which this machine refuses ({refused.stderr.strip()}). "
+            "Fix: on Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them"
         )

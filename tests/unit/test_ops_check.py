@@ -142,8 +142,9 @@ def test_a_copied_environment_names_the_pair_on_stderr(environments: Path) -> No
     lines = result.stderr.splitlines()
     shared = "hyperpod.cluster_name: 'ml-cluster-small' is invalid: environment 'two' uses it already"
     line = line_of(environments / "one.yaml", ("hyperpod", "cluster_name"))
-    assert [said for said in lines if f"one.yaml:{line} {shared}" in said]
-    assert lines[-1] == "error: two environments in one account and region use the same name: one and two"
+    assert [each for each in lines if f"one.yaml:{line} {shared}" in each]
+    said = "error: two environments in one account and region use the same name: one and two. "
+    assert lines[-1] == f"{said}Fix: rename one of each pair"
     assert run("check").stderr.splitlines()[-1] == lines[-1]
 
 

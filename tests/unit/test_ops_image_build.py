@@ -153,8 +153,8 @@ def test_a_build_that_has_not_ended_is_not_repeated(failed: Apis, status: dict[s
     failed.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", **status))
     done = build()
     assert (done.exit_code, failed.changes) == (1, [])
-    assert f"Job image-build/{DEPLOYED} has not ended" in done.stderr
-    assert "since 10:00 UTC: `ops wait --env dev` shows how far it is" in done.stderr
+    assert f"Job image-build/{DEPLOYED}, created 10:00 UTC, has not ended (" in done.stderr
+    assert "). Fix: `ops wait --env dev`" in done.stderr
 
 
 def test_an_image_that_the_registry_has_is_not_built_again(failed: Apis) -> None:
@@ -174,7 +174,7 @@ def test_a_checkout_that_makes_another_image_is_sent_to_the_deployment(failed: A
     failed.kubernetes[JOBS] = jobs(job(DEPLOYED, "2026-11-01T10:00:00Z", tag="0123456789abcdef", **FAILED))
     done = build()
     assert (done.exit_code, failed.changes) == (1, [])
-    assert f"makes tag 0123456789abcdef, and this checkout's files make {TAG}: deploy the ray stack" in done.stderr
+    assert f"makes tag 0123456789abcdef, and this checkout's files make {TAG}. Fix: deploy the ray stack" in done.stderr
 
 
 def test_without_a_job_there_is_nothing_to_repeat(failed: Apis) -> None:
@@ -188,7 +188,7 @@ def test_two_people_start_one_build(failed: Apis) -> None:
     failed.kubernetes[f"POST {JOBS}"] = (409, {"kind": "Status", "message": "already exists"})
     done = build()
     assert done.exit_code == 1
-    assert f"somebody else has just started Job {AGAIN}" in done.stderr
+    assert f"Job {AGAIN} was just started by somebody else" in done.stderr
 
 
 def test_a_refusal_of_the_api_ends_with_2_and_its_reason(failed: Apis) -> None:
@@ -210,7 +210,10 @@ def test_a_build_that_does_not_end_in_time_continues(failed: Apis) -> None:
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = job(AGAIN, "2026-11-01T11:00:00Z", **RUNNING)
     done = build("--timeout", "0")
     assert done.exit_code == 1
-    assert f"Job {AGAIN} has not ended after 0 s: building; it continues" in done.stderr
+    assert (
+        f"Job {AGAIN} has not ended after 0 s; it continues. Fix: `ops wait --env dev`. Last seen: building"
+        in done.stderr
+    )
 
 
 def test_a_look_that_gets_no_answer_is_repeated(failed: Apis) -> None:
@@ -256,7 +259,7 @@ def test_an_image_that_exists_is_bad_input(failed: Apis, monkeypatch: pytest.Mon
     monkeypatch.setattr("ops.commands.image.load", lambda _: DEV.model_copy(update={"image": existing}))
     done = build()
     assert (done.exit_code, failed.changes) == (2, [])
-    assert "image.uri of dev is example.invalid/ray:1: an image that exists is not built" in done.stderr
+    assert "image.uri of dev is example.invalid/ray:1: there is nothing to build" in done.stderr
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7200, "120 min 00 s")])

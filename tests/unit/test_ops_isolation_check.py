@@ -85,7 +85,9 @@ def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:
     answer(apis, leaky)
     done = check()
     assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
-    assert "error: pod-elsewhere → rayml-head:8265 is open, and must be closed\n" in done.stderr
+    assert (
+        "error: dev is not isolated: pod-elsewhere → rayml-head:8265 is open, and must be closed. Fix: " in done.stderr
+    )
 
 
 def test_policies_that_nothing_enforces_are_told_as_such_with_what_the_cni_says(apis: Apis) -> None:

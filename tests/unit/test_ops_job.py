@@ -175,23 +175,31 @@ def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({RAY_CLUSTERS: {"items": []}}, (), "there is no RayCluster in namespace ray: deploy the ray stack"),
+        ({RAY_CLUSTERS: {"items": []}}, (), "there is no RayCluster in namespace ray. Fix: deploy the ray stack"),
         (
             {RAY_CLUSTERS: {"items": [{"metadata": {"name": name}} for name in ("b", "a")]}},
             (),
-            "there are several RayClusters, choose one: --cluster a | b",
+            "there are several RayClusters. Allowed: a, b. Fix: --cluster NAME",
         ),
-        ({}, ("--cluster", "other"), "there is no RayCluster other in namespace ray; there: rayml"),
-        ({TEMPLATE: (404, {})}, (), "the environment has no job supervisor: deploy the ray stack, or use --direct"),
-        ({f"{JOBS}/train": a_run("train")}, (), "the run train is in use (starting): `ops job logs train` shows it"),
+        ({}, ("--cluster", "other"), "there is no RayCluster other in namespace ray. Allowed: rayml"),
+        (
+            {TEMPLATE: (404, {})},
+            (),
+            "the environment has no job supervisor. Fix: deploy the ray stack, or use --direct",
+        ),
+        (
+            {f"{JOBS}/train": a_run("train")},
+            (),
+            "the run train is in use (starting). Fix: choose another --name, or follow it with `ops job logs train`",
+        ),
         (
             {f"{JOBS}/train": a_run("train", condition="Failed")},
             (),
-            "the run train is over (failed): --again goes on with it, or choose another --name",
+            "the run train is over (failed). Fix: --again resumes it, or choose another --name",
         ),
-        ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use: choose another with --name"),
-        ({}, ("--in-head",), "RayCluster rayml has no head that runs; `ops status` shows why"),
-        ({}, ("--direct",), "RayCluster rayml has no head that runs; `ops status` shows why"),
+        ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use. Fix: choose another with --name"),
+        ({}, ("--in-head",), "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
+        ({}, ("--direct",), "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
     ],
 )
 def test_what_keeps_a_run_from_being_submitted_is_one_message_and_nothing_is_made(
@@ -209,9 +217,9 @@ def test_what_keeps_a_run_from_being_submitted_is_one_message_and_nothing_is_mad
             ("nothing.py",),
             "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
         ),
-        (("--name", "Train", "--", "true"), "--name Train: small letters, digits and dashes"),
-        (("--direct", "--in-head", "--", "true"), "--direct and --in-head are two ways: choose one"),
-        (("--working-dir", "/nowhere", "--", "true"), "--working-dir /nowhere: there is no such folder"),
+        (("--name", "Train", "--", "true"), "--name: 'Train' is invalid. Allowed: a letter, then small letters"),
+        (("--direct", "--in-head", "--", "true"), "--direct and --in-head are both given. Allowed: one of them"),
+        (("--working-dir", "/nowhere", "--", "true"), "--working-dir: '/nowhere' is invalid: there is no such folder"),
         (("--env", "nowhere", "--", "true"), "nowhere"),
     ],
 )
@@ -224,7 +232,7 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
 
 def test_role_that_may_not_submit_is_told_where_it_belongs(cluster: Apis, script: Path) -> None:
     cluster.refuse(403, "rayclusters is forbidden")
-    assert "your IAM role must be under access.submitters" in refused("submit", str(script), code=2)
+    assert "an IAM role that is under access.submitters" in refused("submit", str(script), code=2)
 
 
 def test_ctrl_c_ends_the_looking_and_says_how_to_come_back(
@@ -288,7 +296,7 @@ def test_run_that_is_not_there_is_told(cluster: Apis, command: str) -> None:
 
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
-    assert refused("stop", "train", code=1) == "the run train is over"
+    assert refused("stop", "train", code=1) == "the run train is over. Allowed: runs that have not ended"
 
 
 def test_a_misspelt_job_is_guessed_among_the_jobs_alone() -> None:

@@ -93,7 +93,7 @@ def test_an_environment_that_exists_is_not_overwritten(environments: Path) -> No
     (environments / "trial.yaml").write_text("mine")
     result = run("new", "trial")
     assert result.exit_code == 2
-    assert "exists; choose another name" in result.stderr
+    assert "exists already. Fix: choose another name" in result.stderr
     assert (environments / "trial.yaml").read_text() == "mine"
 
 
@@ -233,7 +233,7 @@ def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
         ("", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("\x80", "not JSON"),
-        ('"text"', "not a request for a cluster"),
+        ('"text"', "Allowed: a request of CreateCluster, or its list of instance groups"),
         ("[]", "InstanceGroups"),
         ('{"InstanceGroups": 3}', "InstanceGroups: Input should be a valid list"),
         ('[{"InstanceGroupName": "g"}]', "InstanceGroups.0.InstanceType: Field required"),

@@ -246,8 +246,8 @@ def test_many_nodes_are_deleted_in_slices_that_the_api_takes(running: Apis, monk
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((WORKERS, "5"), "worker-group-1 has 4 nodes: to have more is the deployment's. Raise its count in"),
-        (("nobody", "1"), "dev has no instance group nobody; it has head-group, worker-group-1"),
+        ((WORKERS, "5"), "worker-group-1 has 4 nodes, and only a deployment adds nodes. Fix: raise its count in"),
+        (("nobody", "1"), "dev has no instance group nobody. Allowed: head-group, worker-group-1"),
     ],
 )
 def test_what_is_not_its_own_is_refused_with_advice(running: Apis, arguments: tuple[str, str], told: str) -> None:
@@ -278,7 +278,7 @@ def test_a_cluster_in_another_change_is_left_alone(running: Apis, command: tuple
     running.aws["DescribeCluster"] = running.aws["DescribeCluster"][0] | {"ClusterStatus": "Updating"}
     result = run(*command, "--yes", "--force")
     assert result.exit_code == 1
-    assert "HyperPod cluster ml-cluster is Updating: wait until it is InService" in result.stderr
+    assert "HyperPod cluster ml-cluster is Updating. Allowed: InService. Fix: `ops wait`" in result.stderr
 
 
 def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> None:
@@ -311,7 +311,7 @@ def test_a_software_update_is_refused_while_a_ray_job_runs_on_its_nodes(running:
 def test_a_software_update_of_an_unknown_group_names_those_that_there_are(running: Apis) -> None:
     result = run("update-software", "--group", "nobody", "--yes")
     assert result.exit_code == 1
-    assert "no instance group nobody; it has head-group, worker-group-1" in result.stderr
+    assert "no instance group nobody. Allowed: head-group, worker-group-1" in result.stderr
 
 
 @pytest.fixture

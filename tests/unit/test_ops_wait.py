@@ -131,7 +131,9 @@ def test_wait_exits_with_1_at_the_timeout_and_says_how_to_go_on(apis: Apis) -> N
     result = run("wait", "--env", "dev", "--timeout", "0")
     assert result.exit_code == 1
     missing = "Ray image aws-ray-custom"
-    message = f"error: dev is not ready after 0 minutes: {missing}; `ops wait --env dev` goes on where this stopped\n"
+    message = (
+        f"error: dev is not ready after 0 minutes: {missing}. Fix: `ops wait --env dev` goes on where this stopped\n"
+    )
     assert result.stderr == message
 
 

@@ -41,7 +41,7 @@ def test_a_child_that_is_never_ready_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="etcd: /nowhere/etcd could not be started: No such file"):
+    with pytest.raises(ProcessError, match="etcd: /nowhere/etcd cannot run: No such file"):
         Supervisor(tmp_path).start("etcd", ["/nowhere/etcd"], ENV)
 
 

@@ -39,8 +39,8 @@ def become_root_of_a_user_namespace() -> None:
     except OSError as error:
         raise NamespacesUnavailableError(
             "pods that really run need user namespaces, which this machine refuses to its users"
-            f" ({error.strerror}): on Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0` allows them,"
-            " in a container its runtime must"
+            f" ({error.strerror}). Fix: on Ubuntu `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`,"
+            " in a container allow them in its runtime"
         ) from error
 
 

@@ -260,4 +260,4 @@ def test_drills_in_an_account_and_on_kubernetes_may_be_played_at_a_time() -> Non
 def test_an_unknown_drill_names_those_that_there_are() -> None:
     result = rehearsal_drill("earthquake")
     assert result.returncode == 2
-    assert result.stderr == f"error: there is no drill earthquake; there are: {', '.join(DRILLS)}\n"
+    assert result.stderr == f"error: there is no drill earthquake. Allowed: {', '.join(DRILLS)}\n"

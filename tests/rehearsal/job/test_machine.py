@@ -33,13 +33,13 @@ def test_machine_with_everything_will_do(bin_folder: Path) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_missing_program_is_named(bin_folder: Path, program: str) -> None:
     (bin_folder / program).unlink()
-    with pytest.raises(ProcessError, match=rf"needs {program}: install iproute2, util-linux and wget"):
+    with pytest.raises(ProcessError, match=rf"needs {program}\. Fix: install iproute2, util-linux and wget"):
         require_machine(bin_folder.parent)
 
 
 def test_missing_ray_names_the_command_that_installs_it(bin_folder: Path) -> None:
     (bin_folder / "ray").unlink()
-    with pytest.raises(ProcessError, match=r"there is no Ray in .*: `make setup-jobs` installs it"):
+    with pytest.raises(ProcessError, match=r"there is no Ray in .*\. Fix: `make setup-jobs`"):
         require_machine(bin_folder.parent)
 
 

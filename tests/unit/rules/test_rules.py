@@ -19,26 +19,9 @@ from config.rules import ALL_RULES, RULES, findings
 from config.rules.across_environments import PAIR_RULES
 from config.rules.rule import Rule
 from tests.unit.findings import assert_whole, line_of, write
-from tests.unit.rules.cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, Change
+from tests.unit.rules.cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, changed
 
 EACH_CASE = [pytest.param(id, case, id=f"{id}-{n}") for id, cases in CASES.items() for n, case in enumerate(cases)]
-
-
-def changed(document: Any, change: Change) -> Any:
-    """A copy of the document with the change."""
-    document = copy.deepcopy(document)
-    for key, value in change.items():
-        *way, last = key.split(".")
-        place = document
-        for part in way:
-            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
-        if isinstance(place, list):
-            place[int(last) :] = [copy.deepcopy(value), *place[int(last) + 1 :]]
-        elif value is GONE:
-            place.pop(last, None)
-        else:
-            place[last] = copy.deepcopy(value)
-    return document
 
 
 def given(document: Any) -> Counter[str]:
