@@ -1,6 +1,8 @@
 """What the commands of `ops` share: the application, its consoles, how an environment is read and a failure said."""
 
+import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -16,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Look before a deployment, watch after it. Exit codes: 0 done, 1 not ready or stale, 2 bad input, no access.",
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
@@ -31,6 +34,22 @@ _UNLIMITED = 10_000
 
 def _name(given: str | None) -> str | None:
     return None if given is None else config.name_of(given)
+
+
+def _show_version(given: bool) -> None:
+    if given:
+        with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
+            typer.echo(tomllib.load(file)["project"]["version"])
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options of `ops` itself."""
 
 
 EnvName = Annotated[

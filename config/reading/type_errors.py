@@ -7,6 +7,7 @@ from pydantic_core import ErrorDetails
 
 from config.declared import Allowed, allowed_at, keys_of, places_of
 from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
+from config.reading.earlier_schemas import removal_at
 from config.suggest import closest, did_you_mean
 
 _KINDS: Final = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", float: "a decimal fraction"}
@@ -37,12 +38,15 @@ def kind_finding(error: ErrorDetails, document: Any) -> Finding:
     """Return pydantic's error as a finding of the document."""
     place = tuple(part for part in error["loc"] if part != _KEY)
     key = ".".join(map(str, place))
-    return Finding(key, *_parts(error, place), label=named(key, document))
+    return Finding(key, *_parts(error, place, document), label=named(key, document))
 
 
-def _parts(error: ErrorDetails, place: Place) -> tuple[str, str, str, str]:
-    """Value, reason, what is allowed, and fix."""
+def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, str, str]:
+    """Return value, reason, what is allowed, and fix."""
     if error["type"] == "extra_forbidden":
+        if earlier := removal_at(place, document):
+            reason, keys = f"version {earlier.version} removed it: {earlier.reason}", ", ".join(keys_of(place[:-1]))
+            return f"key {place[-1]!r}", reason, keys, "run `ops migrate`"
         return _unknown_key(place)
     allowed = allowed_at(place, key=error["loc"][-1:] == (_KEY,))
     value = error["input"]

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 import config
 from config import Environment
-from config.findings import Finding, Severity
+from config.findings import Finding, Severity, shown
 from config.rules import findings_beside
 from ops.cli import (
     EnvName,
@@ -131,6 +131,41 @@ def new_environment(
     except new.NewError as error:
         fail(str(error))
     _written(target, left)
+
+
+@app.command("migrate")
+def migrate(
+    env: OptionalEnv = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the differences and write nothing.")] = False,
+) -> None:
+    """Rewrite environment files of an earlier schema: show the difference, ask, write. Comments and order stay.
+
+    Nothing is written that `ops check` would refuse. Exit codes: 0 done, or nothing to do; 1 not confirmed; 2 the file
+    has errors that no migration corrects. Examples: `ops migrate --dry-run`, `ops migrate --env dev --yes`.
+    """
+    from ops.environment.migrate import plan as planned  # noqa: PLC0415
+
+    for name in [env] if env else config.available():
+        examined = config.examine(name)
+        if examined.document is None:
+            report(examined.errors)
+            raise typer.Exit(2)
+        migration = planned(examined.file, examined.document)
+        if migration is None:
+            say(f"{shown(examined.file)}: nothing to migrate")
+            continue
+        for line in migration.described():
+            say(line)
+        if migration.errors:
+            report(migration.errors)
+            fail(f"{shown(examined.file)} was not changed: it has other errors. Fix: correct them, then rerun")
+        if dry_run:
+            continue
+        if not yes and not typer.confirm(f"Write {shown(examined.file)}?"):
+            fail(f"{shown(examined.file)} was not changed: not confirmed. Fix: answer y, or give --yes", code=1)
+        migration.write()
+        say(f"{shown(examined.file)} written")
 
 
 @app.command("import")
