@@ -155,7 +155,7 @@ def test_plain_values_are_read_as_they_are(tmp_path: Path) -> None:
             "it is the name of a zone. Allowed: the code of an AWS region, such as",
         ),
         (("role/PlatformAdmin", "user/me"), "it is the ARN of a user. Allowed: the ARN of an IAM role, such as "),
-        (('"111122223333"', '"1111-2222-3333"'), "it has hyphens, as the console shows it. Allowed: an AWS account id"),
+        (('"111122223333"', '"1111-2222-3333"'), "it has the hyphens that the console shows. Allowed: an AWS account id"),
         (
             ("name: worker-group-1", "name: worker_group_1"),
             "Allowed: a name of 1 to 63 letters, digits and inner hyphens",
@@ -197,7 +197,7 @@ def test_a_name_of_a_ray_cluster_that_is_too_long_is_one_finding(tmp_path: Path)
     """Pydantic would also say that the list, whose only item it is, had none."""
     [said] = refusal(tmp_path, DEV.replace("- name: rayml", f"- name: {'r' * 33}"))
     assert (
-        f"name: '{'r' * 33}' is invalid: it is written in another way. Allowed: a name of 1 to 32 small letters" in said
+        f"name: '{'r' * 33}' is invalid: it is written in another way. Allowed: a name of 1 to 32 lowercase letters" in said
     )
 
 
