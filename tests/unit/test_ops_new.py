@@ -165,8 +165,8 @@ def test_the_walkthroughs_file_gives_the_groups_of_dev(environments: Path, walkt
 def test_an_import_says_what_it_tolerates_and_leaves_out(environments: Path, walkthrough: Path) -> None:
     warnings = run("import", str(walkthrough), "--name", "mine").stderr
     assert "line 11: a comma before a closing bracket is not JSON; ignored" in warnings
-    assert "VpcConfig left out: the network stack makes the VPC" in warnings
-    assert "head-group: ExecutionRole left out: the hyperpod stack makes the role" in warnings
+    assert "VpcConfig left out: the network stack creates the VPC" in warnings
+    assert "head-group: ExecutionRole left out: the hyperpod stack creates the role" in warnings
 
 
 def test_a_comma_or_placeholder_within_a_text_is_left_alone(tmp_path: Path) -> None:

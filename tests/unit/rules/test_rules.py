@@ -135,7 +135,7 @@ def test_an_accepted_warning_that_is_not_given_is_a_warning(dev: Any) -> None:
     [said] = [each for each in findings(environment(dev | {"accepted_warnings": {"V15": "x"}})) if not each.rule]
     assert said.severity is Severity.WARNING
     assert said.key == "accepted_warnings.V15"
-    assert "the warning is not given any more" in str(said)
+    assert "the rule no longer warns" in str(said)
     assert_whole(replace(said, file=Path("x"), line=1))
 
 
@@ -183,6 +183,6 @@ def test_findings_of_rules_stand_beside_values_of_a_wrong_kind(dev: Any, tmp_pat
         "region: 7 is invalid: it is a whole number",
         "hyperpod.instance_groups.1 (worker-group-1).count: 'four' is invalid: it is text",
         "kuberay: [] is invalid: it is a list",
-        "hyperpod.instance_groups.1 (worker-group-1).volume_gib: 0 is invalid: SageMaker takes no such size",
-        "fsx.capacity_gib: 1300 is invalid: FSx has no such size",
+        "hyperpod.instance_groups.1 (worker-group-1).volume_gib: 0 is invalid: SageMaker does not accept this size",
+        "fsx.capacity_gib: 1300 is invalid: FSx does not offer this size",
     ]
