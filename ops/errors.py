@@ -1,4 +1,4 @@
-"""What the AWS SDK and the Kubernetes client raise, in words that say what to do."""
+"""Translate errors of the AWS SDK and the Kubernetes client into messages that say how to fix them."""
 
 import json
 import re
@@ -30,21 +30,21 @@ _AGAIN: Final = "Fix: run the command again"
 
 
 class UnreachableError(Exception):
-    """The account or the cluster cannot be used; the message says which, why, and what to do."""
+    """The account or the cluster cannot be used; the message says which, why, and how to fix it."""
 
 
 class NoAnswerError(UnreachableError):
-    """There was no usable answer this time; another try may get one."""
+    """There was no usable answer; a retry may succeed."""
 
     @property
     def what(self) -> str:
-        """What happened, without its fix: for a command that tries again itself."""
+        """The message without its fix, for a command that retries by itself."""
         return re.split(r"\. (?:Allowed|Fix): ", str(self))[0]
 
 
 @contextmanager
 def in_plain_words(access: str = "access.admins") -> Iterator[None]:
-    """Raise UnreachableError for what the two clients raise inside; `access` is the key whose roles may do it."""
+    """Raise UnreachableError for errors of the two clients; `access` is the key of the roles that have access."""
     try:
         yield
     except ClientError as error:
@@ -102,7 +102,7 @@ def _kubernetes_refusal(error: ApiException, access: str) -> UnreachableError:
 
 
 def _message(error: ApiException) -> str:
-    """The `message` of the Status object that the API server answers with."""
+    """Return the `message` of the Status object in the API server's answer."""
     try:
         return str(json.loads(error.body)["message"])
     except (TypeError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""Commands for files, before a deployment: environments and what follows from them, charts, reviews."""
+"""Define the commands for files: environments, files generated from them, charts, reviews."""
 
 import os
 from pathlib import Path
@@ -39,12 +39,12 @@ def check(
     env: OptionalEnv = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Also ask the existing EKS cluster (eks.existing), with your AWS credentials."),
+        typer.Option("--live", help="Also check the existing EKS cluster (eks.existing), with your AWS credentials."),
     ] = False,
 ) -> None:
-    """Validate environments; show what would be made, its cost per hour, and what is worth a second look.
+    """Validate environments; show what a deployment would create, its cost per hour, and warnings.
 
-    Exit codes: 0 no errors, 2 errors, or with --live no access.
+    Exit codes: 0 no errors; 2 errors, or no access with --live.
     """
     wrong = [] if env else config.misnamed()
     report(wrong)
@@ -98,7 +98,7 @@ def _shown(environment: Environment, warnings: list[Finding]) -> None:
 def explain(
     rule: Annotated[str | None, typer.Argument(help="Id of a rule, such as V55. Default: list all.")] = None,
 ) -> None:
-    """Explain a rule by the id at the end of its findings: what it demands, why, its source and an example."""
+    """Explain a rule, given by the id at the end of its findings: requirement, reason, source and example."""
     from ops.environment.explain import UnknownRuleError, explained, listed  # noqa: PLC0415
 
     if rule is None:
@@ -176,7 +176,7 @@ def import_cluster(
     region: NewRegion = None,
     zone: NewZones = None,
 ) -> None:
-    """Write environments/NAME.yaml with the instance groups of a cluster-config.json; say what it leaves out."""
+    """Write environments/NAME.yaml with the instance groups of a cluster-config.json; list what is left out."""
     from ops.environment import cluster_config, new  # noqa: PLC0415
 
     try:
@@ -194,9 +194,9 @@ def import_cluster(
 
 @app.command()
 def schema(
-    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file is stale.")] = False,
 ) -> None:
-    """Write what follows from models and rules: environments/schema.json for editors, docs/*.md for people."""
+    """Generate files from models and rules: environments/schema.json for editors, docs/reference/*.md for people."""
     from ops.environment import schema as files  # noqa: PLC0415
 
     stale = files.stale() if check_only else files.write()
@@ -209,7 +209,7 @@ def schema(
 @app.command("manifests")
 def write_manifests(
     env: OptionalEnv = None,
-    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 when a file is stale.")] = False,
+    check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file is stale.")] = False,
 ) -> None:
     """Render every Kubernetes object and Helm values file of the user's environments to manifests/<environment>/."""
     if env and env not in config.available() and env in config.examples():
