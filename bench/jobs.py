@@ -27,7 +27,7 @@ import torch
 import torch_state
 from checkpoints import CheckpointStore, Saved
 from run_storage import open_storage
-from tests.jobs.nodes import Nodes
+from tests.jobs.support.ray_nodes import Nodes
 
 REPOSITORY: Final = Path(__file__).parents[1]
 RAY_JOBS: Final = REPOSITORY / "ray_jobs"

@@ -9,10 +9,10 @@ from queue import Queue
 from rich.console import Console
 from rich.table import Table
 
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine.processes import ProgramEndedError
 from rehearsal.paths import BINARIES
-from rehearsal.processes import ProgramEndedError
 
 # In this order none of them ends because of another one.
 _PROGRAMS = ("kube-scheduler", "kube-controller-manager", "kubelet", "kube-apiserver", "etcd")

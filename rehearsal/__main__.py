@@ -15,10 +15,10 @@ from rich.markup import escape
 
 import config
 from config.facts import versions
+from embedded_account.kubernetes.building import binaries
+from embedded_account.machine.processes import ProcessError, ProgramEndedError
 from rehearsal import disk, interruption, runs
-from rehearsal.kubernetes import binaries
 from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
-from rehearsal.processes import ProcessError, ProgramEndedError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="The rehearsal on this machine.")
 console = Console(highlight=False)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from embedded_account.kubernetes.building import golang
 from rehearsal import paths
-from rehearsal.kubernetes import golang
 
 
 @dataclass(frozen=True)

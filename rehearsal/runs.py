@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from embedded_account.machine.processes import ProcessError, is_alive, stop_recorded
 from rehearsal import paths
-from rehearsal.processes import ProcessError, is_alive, stop_recorded
 
 _ORDERLY_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 2.0
@@ -115,7 +115,7 @@ def end_all(folders: Iterable[Path]) -> dict[int, str]:
 
 
 def living(directory: Path) -> dict[int, str]:
-    """Names of the processes of a run by pid: those whose home lies below its folder (rehearsal/isolation.py).
+    """Names of the processes of a run by pid: those whose home is below its folder (machine/isolation.py).
 
     A shell into which somebody pasted what a kept rehearsal prints has a home of its own.
     """

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from embedded_account.machine.processes import ProgramEndedError
 from rehearsal.interruption import interrupt
-from rehearsal.processes import ProgramEndedError
 
 _SETTLING_SECONDS: Final = 2.0
 """A command that fails because a program has ended may fail before that end is noticed."""

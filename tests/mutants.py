@@ -1,8 +1,8 @@
-"""Changes single expressions of the product, and looks whether a test notices: `python -m tests.mutants --help`.
+"""Change single expressions of the product and check that a test fails: `python -m tests.mutants --help`.
 
-A mutant is named by its file, the text of its line and its operator, so that the same ones are tried on another state
-of the repository. Only tests that run the mutant's line are run on it, the quickest first, until one fails; for a line
-that runs when its module is imported, tests that run any function of the module.
+File, line text and operator identify a mutant, so that the same mutants can be tried on another state of the
+repository. Only tests that execute the mutant's line are run, quickest first, until one fails. For a line that
+executes at import, these are the tests that execute any function of the module.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Final
 
 PACKAGES: Final = ("handlers", "config", "k8s_charts", "stacks", "ops")
 TIERS: Final = ("tests/unit", "tests/charts", "tests/handlers", "tests/synth")
-# No plugin that changes the order, no cache beside the copy.
+# Without plugins that change the order, and without a cache beside the copy.
 PYTEST: Final = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 NOT_COPIED: Final = (
     ".git",
@@ -35,7 +35,7 @@ NOT_COPIED: Final = (
 )
 LINKED: Final = (".venv", ".venv-policies", "node_modules")
 LIMIT_SECONDS: Final = 900
-"""Of all tests on one mutant: one that hangs is noticed, too."""
+"""Limit for all tests of one mutant, so that a hanging mutant is noticed, too."""
 
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], str]]] = {
     ast.Eq: (ast.NotEq, "== to !="),
@@ -50,7 +50,7 @@ _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], str]]] = {
     ast.IsNot: (ast.Is, "is not to is"),
 }
 
-# Runs beside the tests of a copy: which of them execute which of the wanted lines, and how long each takes.
+# A pytest plugin for the copy: records which tests execute which of the given lines, and how long each test takes.
 RECORDER: Final = """
 import json, os, sys, threading
 import pytest
@@ -92,7 +92,7 @@ def pytest_sessionfinish():
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed expression; `text` is the line as it was, `column` where the expression begins."""
+    """One changed expression; `text` is the original line, `column` the expression's first column."""
 
     file: str
     line: int
@@ -103,7 +103,7 @@ class Mutant:
     after: str
 
     def name(self) -> str:
-        """It in one line."""
+        """Return the mutant in one line."""
         return f"{self.file}:{self.line} {self.operator}: {self.text.strip()}"
 
 
@@ -115,7 +115,7 @@ def mutants(repository: Path, package: str) -> list[Mutant]:
         lines = source.splitlines()
         for node, changed, operator in _changes(ast.parse(source)):
             text = lines[node.lineno - 1]
-            # Of one line, so that the text names it; ast counts in bytes.
+            # One line only, because its text identifies the mutant. ASCII only, because ast counts bytes.
             if node.lineno == node.end_lineno and text.isascii():
                 before = text[node.col_offset : node.end_col_offset]
                 place = (str(path.relative_to(repository)), node.lineno, node.col_offset, text)
@@ -124,7 +124,7 @@ def mutants(repository: Path, package: str) -> list[Mutant]:
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
-    """Yield expressions, what to put in their place, and the operator's name."""
+    """Yield each expression with its replacement and the operator's name."""
     for node in ast.walk(tree):
         match node:
             case ast.Compare(left=left, ops=[operator], comparators=compared):
@@ -149,7 +149,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
 
 
 def sample(repository: Path, count: int, seed: int) -> list[Mutant]:
-    """Draw mutants, as many of each package."""
+    """Draw `count` mutants in total, equally many from each package."""
     drawing = random.Random(seed)  # noqa: S311 (tests, not secrets)
     return [
         each for package in PACKAGES for each in drawing.sample(mutants(repository, package), count // len(PACKAGES))
@@ -157,7 +157,7 @@ def sample(repository: Path, count: int, seed: int) -> list[Mutant]:
 
 
 def found_again(repository: Path, wanted: Sequence[Mutant]) -> list[Mutant]:
-    """Return those of the mutants whose line another state has, too, with the number that it has there."""
+    """Return the mutants whose line also exists in `repository`, with their line numbers there."""
     there = {
         (each.file, each.text, each.column, each.operator): each
         for package in PACKAGES
@@ -168,7 +168,7 @@ def found_again(repository: Path, wanted: Sequence[Mutant]) -> list[Mutant]:
 
 
 def copy(repository: Path, directory: Path) -> Path:
-    """Copy what the tests need; installed packages are linked."""
+    """Copy the files that the tests need, link installed packages, and return the copy's folder."""
     target = directory / "copy"
     shutil.copytree(repository, target, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
     for name in LINKED:
@@ -177,14 +177,14 @@ def copy(repository: Path, directory: Path) -> Path:
     (target / ".rehearsal").mkdir()
     if (repository / ".rehearsal" / "cache").exists():
         (target / ".rehearsal" / "cache").symlink_to(repository / ".rehearsal" / "cache")
-    # Some tests ask git which files there are.
+    # Some tests ask git for the list of files.
     for words in (("init", "--quiet"), ("add", "--all", "--force", ":!.venv", ":!node_modules", ":!.rehearsal")):
         subprocess.run(["git", *words], cwd=target, check=True, capture_output=True)  # noqa: S607
     return target
 
 
 def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[str]]:
-    """Run all tests once; return for each mutant those that run its line, the quickest first."""
+    """Run all tests once; map each mutant to the tests that execute its line, quickest first."""
     lines: dict[str, list[int]] = {}
     for each in wanted:
         lines.setdefault(str(repository / each.file), []).append(each.line)
@@ -193,7 +193,7 @@ def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[st
         found = Path(scratch) / "found.json"
         given = {"MUTANTS_LINES": json.dumps(lines), "MUTANTS_FOUND": str(found)}
         known: dict[str, dict[str, float]] = {}
-        # A process of its own for each: one for all of them would keep six gigabytes of constructs.
+        # One process for each tier: a single process for all tiers would keep 6 GB of constructs.
         for tier in TIERS:
             _pytest(repository, "-p", "mutants_recorder", tier, extra=given, path=scratch)
             for place, seconds in json.loads(found.read_text()).items():
@@ -204,7 +204,7 @@ def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[st
 
 
 def is_killed(repository: Path, mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Return whether one of the tests fails, or hangs, on the mutant."""
+    """Return whether one of the tests fails or hangs on the mutant."""
     file = repository / mutant.file
     source = file.read_text()
     lines = source.splitlines(keepends=True)
@@ -236,7 +236,7 @@ def _pytest(
 
 
 def main(words: Sequence[str]) -> int:
-    """Try the mutants; print each with what became of it. Exit code 1: one survived."""
+    """Try the mutants, and print each with its outcome. Return exit code 1 unless all were killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--repository", type=Path, default=Path(__file__).parents[1], help="the state to be tried")
     parser.add_argument("--drawn-from", type=Path, help="the state whose mutants are taken; without it the same")

@@ -1,7 +1,7 @@
-"""Runs the tests that a change needs: `make test`, or all of them: `make test ALL=1`.
+"""Run the tests that a change needs (`make test`), or all tests (`make test ALL=1`).
 
-Tests of the product always run. Those of the rehearsal run when it changed, and those among them that prove a part of
-the product (`pytest.mark.product`) when the product changed. A path that no list below names can change anything.
+The product's tests always run. All tests of tests/rehearsal run when the rehearsal changed; when only the product
+changed, those run that prove a part of it (`pytest.mark.product`). A path that no list below names runs everything.
 """
 
 import argparse
@@ -18,19 +18,19 @@ PRODUCT_TIERS: Final = ("unit", "charts", "handlers", "synth")
 REHEARSAL: Final = "rehearsal"
 TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
 
-# What the tests of tests/rehearsal that are marked `product` prove.
+# The product: a change of these paths runs the tests of tests/rehearsal that are marked `product`.
 PRODUCT: Final = (
     *("app.py", "cdk.json", "config/", "controllers/", "handlers/", "k8s_charts/"),
     *("lifecycle_scripts/", "ops/", "ray_image/", "ray_jobs/", "stacks/"),
-    # These serve tests of the rehearsal, too.
-    *("tests/charts/conftest.py", "tests/synth/synthesis.py", "tests/environments/"),
-    "tests/unit/controllers/",
+    # Helpers that tests of the rehearsal import.
+    *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
+    *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
 )
-# What no test of tests/rehearsal reads.
+# Paths that no test of tests/rehearsal reads.
 APART: Final = (
     *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),
     *("LICENSE", "README.md", "SECURITY.md", "bench/", "docs/", "requirements/jobs.txt", "requirements/lock.sh"),
-    # Users' own.
+    # The user's files.
     *("environments/", "manifests/"),
     *("tests/charts/", "tests/handlers/", "tests/jobs/", "tests/synth/", "tests/unit/"),
 )
@@ -45,7 +45,7 @@ class Scope(StrEnum):
 
 
 def scope_of(changed: Iterable[str]) -> Scope:
-    """Return which tests of tests/rehearsal a change of these paths of the repository needs."""
+    """Return which tests of tests/rehearsal must run after a change of these paths of the repository."""
     wanted = Scope.NONE
     for path in changed:
         if path.startswith(PRODUCT):
@@ -56,9 +56,9 @@ def scope_of(changed: Iterable[str]) -> Scope:
 
 
 def changed_paths() -> tuple[str, list[str]] | None:
-    """Return the commit that the work began from and the paths changed since, uncommitted and new ones included.
+    """Return the commit where this branch left main, and the paths changed since, including uncommitted and new ones.
 
-    None where there is no main branch to compare with.
+    Return None without a main branch to compare with.
     """
     for main in ("origin/main", "main"):
         base = _git("merge-base", "HEAD", main)
@@ -69,14 +69,14 @@ def changed_paths() -> tuple[str, list[str]] | None:
 
 
 def _git(*arguments: str) -> list[str] | None:
-    """Return the lines that git prints, None where it fails."""
+    """Return the lines that git prints, or None if git fails."""
     argv = ["git", "-C", str(REPOSITORY), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     return done.stdout.splitlines() if done.returncode == 0 else None
 
 
 def choose() -> tuple[Scope, str]:
-    """Return which tests of tests/rehearsal run, and the sentence that says why."""
+    """Return which tests of tests/rehearsal run, and a sentence that gives the reason."""
     found = changed_paths()
     if found is None:
         return Scope.ALL, "There is no main branch to compare with: every test runs."
@@ -97,9 +97,9 @@ def choose() -> tuple[Scope, str]:
 
 
 def run(tiers: Sequence[str], *options: str) -> bool:
-    """Run tiers in one go of pytest; return whether all of their tests passed."""
+    """Run tiers in one pytest run; return whether all tests passed."""
     print(f"\n== {', '.join(f'tests/{tier}' for tier in tiers)}", flush=True)
-    # The rehearsal's tests wait for half of their time: a third worker has what they leave.
+    # The rehearsal's tests spend half of their time waiting: a third worker uses the idle processor time.
     workers = 3 if REHEARSAL in tiers else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
     argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *(f"tests/{tier}" for tier in tiers)]
@@ -107,7 +107,7 @@ def run(tiers: Sequence[str], *options: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is asked for; return the exit code."""
+    """Run the tests that the arguments select; return the exit code."""
     parser = argparse.ArgumentParser(prog="make test", description=__doc__)
     parser.add_argument("--all", action="store_true", help="every tier, whatever changed")
     parser.add_argument("--tier", choices=TIERS, help="one tier, whole")

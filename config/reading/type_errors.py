@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from pydantic_core import ErrorDetails
 
-from config.declared import Allowed, allowed_at, keys_of, places_of
 from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
+from config.reading.declared import Allowed, allowed_at, keys_of, places_of
 from config.reading.earlier_schemas import removal_at
 from config.suggest import closest, did_you_mean
 

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from config.declared import allowed_at
 from config.load import DIRECTORY, EXAMPLES, examples
+from config.reading.declared import allowed_at
 from config.suggest import did_you_mean
 
 _TEMPLATE: Final = Path(__file__).with_name("new_environment.yaml")

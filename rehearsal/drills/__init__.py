@@ -6,20 +6,16 @@ from typing import Any, Final
 
 from rehearsal.drills import (
     api_server_restarts,
-    capacity,
-    create_fails,
     head_lost,
-    head_node_alone,
     head_node_dies,
     node_dies,
     node_replaced,
     operator_down,
-    removals,
-    scale_down,
     thousand_workers,
     worker_fails,
     workers_scaled,
 )
+from rehearsal.drills.account import capacity, create_fails, head_node_alone, removals, scale_down
 from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES

@@ -11,15 +11,15 @@ from rich.markup import escape
 
 import config
 from config import Environment, naming
+from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.audit import POD_DELETIONS
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
 from rehearsal.drills.cluster.world import World
 from rehearsal.drills.timeline import DrillTimeline
-from rehearsal.kubernetes.api import Api
-from rehearsal.kubernetes.audit import POD_DELETIONS
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT
+from rehearsal.report.progress import Step
 from rehearsal.run import owner
 from rehearsal.run.cdk import run
-from rehearsal.run.progress import Step
 from rehearsal.run.project import Document
 from rehearsal.run.steps import Rehearsal, RehearsalError
 
@@ -129,7 +129,7 @@ class DrillContext:
             )
 
     def faults(self, what: str, **faults: Any) -> None:
-        """Let HyperPod's simulator do as told (rehearsal/account/hyperpod/faults.py); `what` says it to people."""
+        """Set faults of HyperPod's simulator (hyperpod/fault_requests.py); `what` says it to people."""
         self.rehearsal.account.set_hyperpod_faults(faults)
         self.console.print(f"[yellow]![/] {what}")
         self.timeline.mark(what)

@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 import config
+from embedded_account.kubernetes.api import ApiError
+from embedded_account.machine.processes import ProcessError
 from rehearsal.drills.drill import Drill, S
-from rehearsal.kubernetes.api import ApiError
-from rehearsal.processes import ProcessError
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import RehearsalError

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from config import Environment
+from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DrillCluster
 from rehearsal.drills.cluster.subject import HERE, STOCK, Subject, wait
 from rehearsal.drills.drill import Drill
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.api import Object
-from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.paths import BINARIES, DRILLS_ON_KUBERNETES
 from rehearsal.run.steps import RehearsalError
 

@@ -8,15 +8,15 @@ from typing import Any
 import boto3
 
 from config import Environment, naming
+from embedded_account.context import Account
+from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine.isolation import child_environment, enter
+from embedded_account.machine.processes import free_port
+from embedded_account.server import AccountServer, make_account
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.eks.service import service_of
 from k8s_charts.shared.names import submitters_group
-from rehearsal.account.context import Account
-from rehearsal.account.server import AccountServer, make_account
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.account.services.eks.service import service_of
-from rehearsal.isolation import child_environment, enter
-from rehearsal.kubernetes.api import Api
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.processes import free_port
 
 _CLOCK_SCALE = 300
 

@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from embedded_account.machine.processes import ProcessError
 from rehearsal.paths import REPOSITORY
-from rehearsal.processes import ProcessError
 
 RAY_ENVIRONMENT: Final = REPOSITORY / ".venv-jobs"
 

@@ -16,6 +16,10 @@ from rich.table import Table
 
 import config
 from config import Environment
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.pods.programs import RealRay
+from embedded_account.machine.processes import Child, Supervisor
 from k8s_charts.shared.names import RAY_DIRECTORY
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
@@ -24,11 +28,7 @@ from rehearsal.drills.cluster.report import lines
 from rehearsal.drills.cluster.subject import names, wait
 from rehearsal.job.account import JobAccount
 from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.programs import RealRay
 from rehearsal.paths import BINARIES, JOB
-from rehearsal.processes import Child, Supervisor
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.project import Document, Project

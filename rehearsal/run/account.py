@@ -11,10 +11,10 @@ from typing import Any, Final
 import boto3
 
 from config import Environment
-from rehearsal.isolation import child_environment
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import Child, Supervisor, free_port
+from embedded_account.run_keys import RunKeys
 from rehearsal.paths import REPOSITORY
-from rehearsal.processes import Child, Supervisor, free_port
-from rehearsal.run_keys import RunKeys
 
 # A simulated minute takes 0.2 s: FSx's ten minutes and HyperPod's deep health checks of an hour would be the whole
 # rehearsal.
@@ -38,7 +38,7 @@ class EmbeddedAccount:
 
     def start(self, supervisor: Supervisor, *, survives_parent: bool = False) -> None:
         """Start the account; it ends with this process, unless it is to be looked at later."""
-        argv = [sys.executable, "-m", "rehearsal.account"]
+        argv = [sys.executable, "-m", "embedded_account"]
         for option, value in {
             "--port": self.port,
             "--account-id": self.account_id,
@@ -88,11 +88,11 @@ class EmbeddedAccount:
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Let something go wrong in HyperPod, as rehearsal/account/hyperpod/faults.py describes."""
+        """Let something go wrong in HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, environment: Environment) -> None:
-        """Make what the environment says exists (rehearsal/account/existing.py)."""
+        """Make what the environment says exists (embedded_account/existing.py)."""
         self._call("/_rehearsal/existing", environment.model_dump_json().encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rehearsal import cache_folders
-from rehearsal.isolation import search_path
+from embedded_account.machine import cache_folders
+from embedded_account.machine.isolation import search_path
+from embedded_account.machine.processes import Child, ProcessError, Supervisor, end_with_parent
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
-from rehearsal.processes import Child, ProcessError, Supervisor, end_with_parent
-from rehearsal.run.breakdown import Spans
+from rehearsal.report.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements/dev.txt")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from config.model import ExistingEks
-from rehearsal.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import Api, ApiError, Object
 from rehearsal.run.account import EmbeddedAccount
 
 _GROUPS_OF_EKS: Final = "rbac.authorization.k8s.io"

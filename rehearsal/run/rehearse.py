@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
-from rehearsal.run import verdict
+from rehearsal.report import verdict
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import Rehearsal, RehearsalError

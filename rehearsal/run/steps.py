@@ -16,16 +16,18 @@ import config
 from config import Environment, naming
 from config.facts import charts_lock
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from rehearsal import isolation
-from rehearsal.isolation import child_environment
-from rehearsal.kubernetes import binaries
+from embedded_account.kubernetes.building import binaries
+from embedded_account.machine import isolation
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import LOG_LINES, Supervisor
 from rehearsal.paths import BINARIES, run_directory
-from rehearsal.processes import LOG_LINES, Supervisor
-from rehearsal.run import access, breakdown, existing, file_system, image_sources, owner, report, timeline, verdict
+from rehearsal.report import breakdown, timeline, verdict
+from rehearsal.report import figures as report
+from rehearsal.report.progress import Progress
+from rehearsal.run import access, existing, file_system, image_sources, owner
 from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
-from rehearsal.run.progress import Progress
 from rehearsal.run.project import Project
 from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.watch import Watch

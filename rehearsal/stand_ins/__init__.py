@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from config.facts import charts_lock
 from config.facts.daemonsets import Nodes, daemonsets_on
 from config.facts.instance_types import catalogue
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 
 _TEMPLATES: Final = Path(__file__).with_name("charts")
 

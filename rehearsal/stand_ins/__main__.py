@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from embedded_account.kubernetes.building import binaries
 from rehearsal import paths, stand_ins
-from rehearsal.kubernetes import binaries
 
 
 def main(arguments: list[str]) -> int:

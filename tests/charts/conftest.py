@@ -1,100 +1,15 @@
 """Fixtures of the chart tests: no CDK, no cluster."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
-import cdk8s
 import pytest
 import yaml
 
 from config import Environment, load
-from config.facts.capacity import Resources
-from config.facts.instance_types import GPU_RESOURCE
-from config.model import Autoscaling, ClaimVolume, RayWorkers, SecretVariable, Taint
-from k8s_charts.platform_objects import PlatformFacts
-from k8s_charts.ray.cluster import Head, RayClusterChart, RayClusterSpec, WorkerGroup
-from k8s_charts.ray.pods import Common, Place
-from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, RayObjects, ray_objects
-from k8s_charts.storage.volumes import FileSystemAddress
+from k8s_charts.ray_objects import RayObjects, ray_objects
 from rehearsal import paths
-
-Object = dict[str, Any]
-
-PLATFORM_FACTS = PlatformFacts(
-    fsx_csi_role_arn="arn:aws:iam::111122223333:role/csi",
-    file_system_subnet_id="subnet-0123456789abcdef0",
-    file_system_security_group_id="sg-0123456789abcdef0",
-)
-FILE_SYSTEM = FileSystemAddress("fs-0123456789abcdef0", "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com", "abcdefgh")
-RAY_FACTS = RayFacts(
-    file_system=FILE_SYSTEM,
-    ray_role_arn="arn:aws:iam::111122223333:role/ray",
-    image_build=ImageBuildFacts("arn:aws:iam::111122223333:role/builder", "s3://bucket/context.zip"),
-)
-P5 = Resources(cpu_millis=90_000, memory_mib=1800 * 1024, accelerators=8, accelerator_resource=GPU_RESOURCE, efa=32)
-SMALL = Resources(cpu_millis=2_500, memory_mib=8192)
-
-
-TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
-
-
-def a_worker_group(**changes: Any) -> WorkerGroup:
-    """A group of four; changes of a WorkerGroup's own fields, and of its RayWorkers'."""
-    sizes = {"replicas": 4, "min_replicas": 1, "max_replicas": 10}
-    configured = {"name": "gpu-group", "instance_group": "worker-group-1", **sizes}
-    own = {key: changes.pop(key) for key in changes.keys() & {each.name for each in fields(WorkerGroup)}}
-    values: dict[str, Any] = {"place": Place("worker-group-1"), "resources": P5, **own}
-    return WorkerGroup(workers=RayWorkers.model_validate(configured | changes), **values)
-
-
-def a_ray_cluster(*workers: WorkerGroup) -> RayClusterSpec:
-    return RayClusterSpec(
-        name="rayml",
-        namespace="ray",
-        ray_version="2.42.1",
-        pods=Common(image="registry/repository:tag", claim="fsx-claim", mount_path="/fsx"),
-        head=Head(Place("head-group"), SMALL),
-        workers=workers or (a_worker_group(),),
-    )
-
-
-def rendered(cluster: RayClusterSpec) -> Object:
-    """The RayCluster object as it is applied."""
-    [manifest] = RayClusterChart(cdk8s.App(), "cluster", cluster=cluster).to_json()
-    return dict(manifest)
-
-
-def with_every_ray_key(environment: Environment) -> Environment:
-    """The environment whose one RayCluster states every key there is, on tainted and labelled groups."""
-    [cluster] = environment.ray.clusters
-    [workers] = cluster.workers
-    selector = {"team": "a"}
-    stated = cluster.model_copy(
-        update={
-            "head": cluster.head.model_copy(update={"node_selector": selector}),
-            "workers": (
-                workers.model_copy(
-                    update={"cpu": 4, "memory_gib": 32, "accelerators": 1, "efa": 0, "node_selector": selector}
-                ),
-            ),
-            "autoscaling": Autoscaling(idle_timeout_seconds=120, upscaling="Conservative"),
-            "env": {"NCCL_DEBUG": "WARN"},
-            "secrets": (SecretVariable(env="HF_TOKEN", secret="hugging-face", key="token"),),
-            "volumes": (ClaimVolume(claim="scratch", mount_path="/scratch", read_only=True),),
-            "priority": 100,
-        }
-    )
-    groups = tuple(
-        group.model_copy(update={"labels": selector, "taints": TAINTS})
-        for group in environment.hyperpod.instance_groups
-    )
-    return environment.model_copy(
-        update={
-            "hyperpod": environment.hyperpod.model_copy(update={"instance_groups": groups}),
-            "ray": environment.ray.model_copy(update={"clusters": (stated,)}),
-        }
-    )
+from tests.charts.support.facts import RAY_FACTS, Object
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +24,7 @@ def dev_ray(dev: Environment) -> RayObjects:
 
 @pytest.fixture(scope="session")
 def crd_schema() -> Callable[[str], Object]:
-    """Strict JSON schema of a served KubeRay version: a field that the CRD would prune is an error."""
+    """Return the strict JSON schema of a served KubeRay version: a field that the CRD would prune is an error."""
     found = sorted(paths.BINARIES.glob("*/kuberay-module/config/crd/bases/ray.io_rayclusters.yaml"))
     if not found:
         pytest.skip("KubeRay's CRDs come with the control plane's programs: `make rehearse` builds them")

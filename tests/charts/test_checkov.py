@@ -1,4 +1,4 @@
-"""checkov's Kubernetes policies over rendered manifests: each departure is explained in an annotation of the object."""
+"""checkov's Kubernetes policies on the rendered manifests: an annotation of the object explains each departure."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +9,17 @@ import yaml
 
 from config import available, load
 from ops.render.manifests import render
-from tests.charts.conftest import Object
-from tests.checkov import Finding, check, places
+from tests.charts.support.facts import Object
+from tests.support.checkov import Finding, check, places
 
 ANNOTATION = "checkov.io/skip"
 
 
 def objects() -> Iterator[tuple[Path, list[Object]]]:
-    """The objects of each rendered file, without Helm values; of a RayCluster its pods, which checkov does not know.
+    """Return the objects of each rendered file, without Helm values, and with pods in place of RayClusters.
 
-    KubeRay makes pods of these templates; they go by the RayCluster's annotations.
+    checkov does not know RayClusters. The pods are those that KubeRay makes from the templates, and they carry the
+    RayCluster's annotations.
     """
     rendered = {file: text for name in available() for file, text in render(load(name)).items()}
     for file, text in sorted(rendered.items()):
@@ -54,9 +55,9 @@ def write_privileged_pod(directory: Path) -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
-    """Return what checkov says of the objects as they are, of the same without their explanations, of a wrong one.
+    """Return checkov's findings for the objects, for the objects without explanations, and for a privileged pod.
 
-    In one run: checkov takes seconds to start.
+    One run checks all three, because checkov takes seconds to start.
     """
     directory = tmp_path_factory.mktemp("checkov") / "input"
     write(directory / "explained", explained=True)
@@ -67,7 +68,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
 
 def test_nothing_departs_from_a_policy_without_saying_why(found: dict[str, list[Finding]]) -> None:
     assert sorted(places(found["failed_checks"], "explained")) == []
-    assert len(places(found["passed_checks"], "explained")) > 1000, "checkov saw the objects"
+    assert len(places(found["passed_checks"], "explained")) > 1000, "checkov must have checked the objects"
 
 
 def test_nothing_is_explained_that_does_not_depart(found: dict[str, list[Finding]]) -> None:

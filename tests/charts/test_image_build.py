@@ -24,8 +24,8 @@ from k8s_charts.image_build.context import (
 from k8s_charts.image_build.job import SCRIPTS, ImageBuild, ImageBuildChart
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import image_build, ray_objects
-from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS, Object
-from tests.waiting import PATIENCE, wait_until
+from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS, Object
+from tests.support.waiting import PATIENCE, wait_until
 
 URI = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
 
@@ -111,7 +111,7 @@ def test_ray_clusters_run_the_image_that_the_job_builds(dev: Environment, build:
 
 
 def test_job_is_named_after_the_tag_and_after_how_it_is_built(build: ImageBuild) -> None:
-    """A Job cannot change: another build recipe needs another name, another place of the same context does not."""
+    """A Job is immutable: another recipe needs another name, another location of the same context does not."""
     name = job_of(build)["metadata"]["name"]
     assert build.tag in name
     assert job_of(replace(build, context="s3://elsewhere/context.zip"))["metadata"]["name"] == name
@@ -126,7 +126,7 @@ def test_build_runs_on_system_nodes_as_an_ordinary_user(pod: Object) -> None:
 
 
 def test_build_states_the_disk_that_it_takes_and_is_ended_when_it_takes_more(pod: Object) -> None:
-    """A node that runs out of disk would evict what runs beside the build."""
+    """A node that runs out of disk space would evict the pods beside the build."""
     [build] = pod["containers"]
     disk = "ephemeral-storage"
     assert build["resources"]["requests"][disk] == build["resources"]["limits"][disk] == "60Gi"
@@ -155,7 +155,7 @@ def test_only_the_build_itself_is_without_the_runtimes_seccomp_profile(pod: Obje
 
 
 def test_builds_daemon_has_a_minute_to_start_on_a_busy_node(pod: Object) -> None:
-    """buildctl-daemonless.sh sleeps 100 ms before its second trial, and 20 ms more before each further one."""
+    """buildctl-daemonless.sh sleeps 100 ms before its second attempt, and 20 ms more before each further one."""
     [build] = pod["containers"]
     [retries] = [int(each["value"]) for each in build["env"] if each["name"] == "BUILDCTL_CONNECT_RETRIES_MAX"]
     assert sum(0.1 + 0.02 * trial for trial in range(retries + 1)) >= 60
@@ -215,7 +215,7 @@ echo FROM >"$WORK/context/Dockerfile"
 
 
 def shell(directory: Path, script: str, **environment: str) -> list[str]:
-    """Put the programs that the scripts call on a PATH of their own, and return the command of a script."""
+    """Return a function that runs a script with a PATH of fake programs."""
     for name, text in (("aws", AWS), ("buildctl-daemonless.sh", BUILDCTL), ("unzip", UNZIP)):
         program = directory / name
         program.write_text(text)
@@ -237,7 +237,7 @@ def run(command: list[str], *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def prepare(directory: Path, *, status: int, error: str) -> subprocess.CompletedProcess[str]:
-    """Run the preparation with an `aws` whose answer about the tag is given."""
+    """Run the preparation with a fake `aws` that gives this answer about the tag."""
     environment = {
         "REGISTRY": "registry",
         "REPOSITORY": "repository",
@@ -304,7 +304,7 @@ def test_build_of_a_tag_that_is_there_does_nothing(tmp_path: Path) -> None:
 
 
 def test_build_that_is_told_to_end_leaves_the_rest_of_the_grace_period_to_the_report(tmp_path: Path) -> None:
-    """As a container's first process it must ask for the signal: its exit code is its own, and not the signal's."""
+    """As PID 1 of a container, the script gets only signals that it traps, and returns an exit code of its own."""
     command = shell(tmp_path, "build_image.sh", IMAGE="registry/repository:tag", CACHE="registry/repository:cache")
     (tmp_path / "buildctl-daemonless.sh").write_text('#!/bin/sh\ntouch "$WORK/builds"\nexec sleep 600\n')
     with subprocess.Popen([*command, "script"], stdout=subprocess.DEVNULL, start_new_session=True) as process:
@@ -314,12 +314,12 @@ def test_build_that_is_told_to_end_leaves_the_rest_of_the_grace_period_to_the_re
             assert process.wait(timeout=PATIENCE) == 143
             assert not (tmp_path / "done").exists()
         finally:
-            # What it waited for; the kubelet ends a container whole.
+            # Kill the child that the script waited for: the kubelet ends all processes of a container.
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def report(directory: Path) -> None:
-    """Let the report wait as a sidecar does, and end it as the kubelet does."""
+    """Start the report as a sidecar, and end it as the kubelet does."""
     command = shell(directory, "report_image_build.sh", LOG="s3://bucket/image-build/tag.log")
     with subprocess.Popen([*command, "script"], stdout=subprocess.DEVNULL, start_new_session=True) as process:
         try:
@@ -329,7 +329,7 @@ def report(directory: Path) -> None:
             process.terminate()
             assert process.wait(timeout=PATIENCE) == 0
         finally:
-            # What it waited with; the kubelet ends a container whole.
+            # Kill the report's sleeping child: the kubelet ends all processes of a container.
             os.killpg(process.pid, signal.SIGKILL)
 
 

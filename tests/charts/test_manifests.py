@@ -1,4 +1,4 @@
-"""manifests/: what a reviewer sees of an environment's Kubernetes objects."""
+"""manifests/: the Kubernetes objects of an environment, for reviewers."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_manifests_name_what_only_a_deployment_knows() -> None:
 
 
 def test_manifests_are_read_alike_by_kubernetes_yaml() -> None:
-    """Kubernetes reads YAML 1.1, where an unquoted `yes` is a truth value."""
+    """Kubernetes reads YAML 1.1, where an unquoted `yes` is a boolean."""
     text = manifests.render(load("dev"))[Path("dev/ray/policies.yaml")]
     selectors = [document["spec"]["podSelector"] for document in yaml.safe_load_all(text)]
     assert {"matchLabels": {"ray.io/is-ray-node": "yes"}} in selectors

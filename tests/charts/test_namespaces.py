@@ -1,4 +1,4 @@
-"""What may run in a namespace of the project, as whom, and what may never be there."""
+"""The project's namespaces: which pods may run there, as whom, and which objects are never allowed."""
 
 from collections.abc import Iterator
 
@@ -6,13 +6,13 @@ import pytest
 
 from config import Environment, available, load
 from k8s_charts.shared.limits import NO_PUBLIC_SERVICE
-from tests.charts.conftest import Object
-from tests.charts.matrix import Matrix
+from tests.charts.support.connection_table import Matrix
+from tests.charts.support.facts import Object
 
-# Namespaces that allow more than `restricted`, by what needs it.
+# Namespaces whose level is above `restricted`, and the pods that need it.
 LEVELS = {"image-build": "privileged", "ray-volume": "baseline"}
 
-# What makes pods that get a token for the Kubernetes API.
+# The objects whose pods get a token for the Kubernetes API.
 WITH_TOKEN = {"ray-reaper", "job-supervisor"}
 
 
@@ -31,7 +31,7 @@ def names(items: list[Object]) -> set[str]:
 
 
 def pod_specs(objects: list[Object]) -> Iterator[tuple[str, Object]]:
-    """Each pod template with the name of what makes pods of it."""
+    """Yield each pod template with the name of its owner."""
     for item in objects:
         name, spec = item["metadata"]["name"], item.get("spec", {})
         spec = spec.get("jobTemplate", {}).get("spec", spec)

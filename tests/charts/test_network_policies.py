@@ -1,4 +1,4 @@
-"""Every pair of pods on every port that matters, in every environment: Ray has no authentication of its own."""
+"""Network policies of every pair of pods, relevant port and environment: Ray itself has no authentication."""
 
 import pytest
 
@@ -6,16 +6,16 @@ from config import available, load
 from config.model import AwsRay
 from k8s_charts.shared.names import CHECKPOINTS_HOST
 from ops.isolation.plan import Head, plan
-from tests.charts.conftest import Object
-from tests.charts.matrix import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
-from tests.charts.policies import Pod, connects
+from tests.charts.support.connection_table import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
+from tests.charts.support.facts import Object
+from tests.charts.support.network_policies import Pod, connects
 
 AWS_RAY = tuple(AwsRay.model_fields)
 
 
 @pytest.fixture(scope="module", params=[*available(), *AWS_RAY])
 def matrix(request: pytest.FixtureRequest) -> Matrix:
-    """Each environment with a second RayCluster; dev also with each of AWS's features for Ray."""
+    """Return each environment with a second RayCluster, and dev also with each of AWS's features for Ray."""
     if request.param in AWS_RAY:
         return Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), request.param))
     return Matrix(with_two_ray_clusters(load(request.param)))
@@ -28,7 +28,7 @@ def passes(matrix: Matrix, policies: list[Object], connection: Connection) -> bo
 
 @pytest.fixture(scope="module")
 def open_connections(matrix: Matrix) -> set[Connection]:
-    """What the policies let through."""
+    """Return the connections that the policies allow."""
     return {connection for connection in matrix.connections if passes(matrix, matrix.policies, connection)}
 
 
@@ -43,7 +43,7 @@ def test_what_the_table_allows_is_open_and_all_else_is_closed(
 def test_ports_that_run_code_are_reached_by_members_and_the_dashboard_by_submitters_and_the_operator(
     open_connections: set[Connection],
 ) -> None:
-    """Without the table: what must hold, however the table is edited."""
+    """This test does not use the table: it must hold however the table is edited."""
     reached = {connection for connection in open_connections if connection[2] in RAY_PORTS}
     from_others = {c[:3] for c in reached if c[1].startswith("rayml-") and not c[0].startswith("rayml-")}
     assert from_others == {(source, "rayml-head", 8265) for source in ("submitter", "supervisor", "operator")}
@@ -66,7 +66,7 @@ def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
 
 
 def test_every_policy_is_needed() -> None:
-    """And so the matrix notices the loss of each."""
+    """Therefore, the test of the table detects the loss of any policy."""
     matrix = Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
@@ -108,7 +108,7 @@ def test_the_check_of_a_live_cluster_expects_what_the_policies_say(keys: tuple[s
 
 
 class TestEvaluation:
-    """The evaluator itself, where the project's own policies do not go."""
+    """Cases of the evaluator that the project's policies do not cover."""
 
     TARGET = Pod("a", {"app": "x"}, ports={"web": 8080})
 
@@ -125,7 +125,7 @@ class TestEvaluation:
         assert not self.admits(both, Pod("a", {"app": "y"}))
         assert self.admits(either, Pod("b"))
         assert self.admits(either, Pod("a", {"app": "y"}))
-        assert not self.admits(either, Pod("c", {"app": "y"})), "a pod selector alone means the policy's own namespace"
+        assert not self.admits(either, Pod("c", {"app": "y"})), "a pod selector alone means the policy's namespace"
 
     def test_block_leaves_out_its_exceptions_and_holds_pods_and_nodes_too(self) -> None:
         rule = {"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}

@@ -1,7 +1,7 @@
-"""What users do to `environments/dev.yaml` fails no test but that of fresh manifests, which names the command.
+"""Ordinary edits of `environments/dev.yaml` fail only the test of fresh manifests, which names the command.
 
-Only test_users_environments can read `environments/` (tests/users_files.py refuses all others), so it alone is run, in
-a copy of the project.
+Only test_users_environments may read `environments/` (tests/support/users_files.py refuses all others), so only this
+file is run, in a copy of the project.
 """
 
 import os
@@ -16,8 +16,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from rehearsal.paths import REPOSITORY
-from tests.users_files import ENVIRONMENTS, FROZEN, VARIABLE, UsersFileError, reading
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.support.users_files import ENVIRONMENTS, FROZEN, VARIABLE, UsersFileError, reading
+from tests.support.waiting import REHEARSAL_PATIENCE
 
 Document = dict[str, Any]
 GENERIC: Final = "tests/charts/test_users_environments.py"
@@ -101,7 +101,7 @@ FILE_DELETED: Final = "file_deleted"
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone of the project whose user has `dev` and `prod` as they once were, and fresh manifests."""
+    """Return a copy of the project with the frozen `dev` and `prod` as the user's, and fresh manifests."""
     clone = tmp_path_factory.mktemp("clone")
     for part in _COPIED:
         source = REPOSITORY / part
@@ -127,7 +127,7 @@ def run(clone: Path, *arguments: str) -> tuple[int, str]:
 
 
 def make_manifests(clone: Path) -> None:
-    """What `make manifests` runs."""
+    """Run the program of `make manifests`."""
     code, said = run(clone, "ops", "manifests")
     assert code == 0, said
 

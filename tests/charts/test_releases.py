@@ -1,4 +1,4 @@
-"""Helm releases: what is asked of charts that others wrote."""
+"""Helm releases: the values for third-party charts."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from config.model import KubeflowPart, Taint
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.kuberay import kuberay_release
 from k8s_charts.platform_objects import platform_objects
-from tests.charts.conftest import PLATFORM_FACTS
+from tests.charts.support.facts import PLATFORM_FACTS
 
 
 def test_releases_are_of_locked_charts_only(dev: Environment) -> None:
@@ -56,7 +56,7 @@ def test_operator_is_not_restarted_for_one_worker_more() -> None:
 
 
 def test_operators_run_on_system_nodes(dev: Environment) -> None:
-    """An instance group's CPU node can be the only schedulable one while GPU nodes are checked, and takes 14 pods."""
+    """While GPU nodes are checked, the only schedulable instance group node may be a CPU node with room for 14 pods."""
     objects = platform_objects(dev, PLATFORM_FACTS)
     place = {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}
     assert objects.kuberay.values["nodeSelector"] == place
@@ -84,7 +84,7 @@ def test_volumes_stay_mounted_on_nodes_that_are_checked_or_drained(dev: Environm
 
 
 def test_device_plugins_keep_the_charts_own_tolerations_beside_those_of_the_groups() -> None:
-    """A list of values replaces the chart's: a GPU node without its plugin has no GPUs."""
+    """A list in the values replaces the chart's list, and a GPU node without its device plugin offers no GPUs."""
     taint = Taint(key="team", value="a", effect="NoSchedule")
     values = hyperpod_dependencies_release(region="us-west-2", taints=[taint, taint]).values
     assert values["nvidia-device-plugin"]["tolerations"] == [

@@ -1,10 +1,10 @@
-"""The only test of `environments/` and `manifests/`, which belong to the user: it holds whatever files are there."""
+"""The only test of `environments/` and `manifests/`, which belong to the user: it holds for any files there."""
 
 import pytest
 
 from config import available, examine, load
 from ops.render import manifests
-from tests.users_files import ENVIRONMENTS, MANIFESTS, reading
+from tests.support.users_files import ENVIRONMENTS, MANIFESTS, reading
 
 with reading():
     NAMES = available(ENVIRONMENTS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import Properties
 
 WORKERS = "worker-group-1"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 from tests.handlers.changing import edited
 from tests.handlers.engine import Deployments
 from tests.handlers.framework import CloudFormation, Properties

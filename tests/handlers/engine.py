@@ -18,15 +18,16 @@ import pytest
 from werkzeug.test import Client as WebClient
 from werkzeug.wrappers import Response as WebResponse
 
+from embedded_account.cloudformation import custom_resources
+from embedded_account.cloudformation.api.requests import desired_state
+from embedded_account.cloudformation.engine import Engine, Options
+from embedded_account.cloudformation.stack import Stack
+from embedded_account.context import Account
+from embedded_account.control_routes import ControlRoutes
+from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
+from embedded_account.journal import Clock, Journal
+from embedded_account.services import sns  # noqa: F401 - its import makes the model of topics known
 from handlers.hyperpod_cluster import index
-from rehearsal.account.cloudformation import custom_resources
-from rehearsal.account.cloudformation.engine import Engine, Options
-from rehearsal.account.cloudformation.requests import desired_state
-from rehearsal.account.cloudformation.stack import Stack
-from rehearsal.account.context import Account, Clock, Journal
-from rehearsal.account.control_routes import ControlRoutes
-from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
-from rehearsal.account.services import sns  # noqa: F401 - its import makes the model of topics known
 from tests.handlers.framework import Event, Framework, Properties, Response
 from tests.rehearsal.account.stacks import Result, failing
 

@@ -16,7 +16,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 from tests.handlers.regressions import REGRESSIONS, Sequence
 from tests.handlers.sequences import Sequences
 
@@ -26,9 +26,8 @@ USUAL: dict[str, Any] = {"examples": 150, "steps": 8, "derandomize": True}
 LONG: dict[str, Any] = {"examples": 300, "steps": 8, "phases": [Phase.generate]}
 """What a long run explores of each of its seeds.
 
-About one in 300 sequences still breaks an invariant: chains of updates without a rollback, together with lagging reads
-or with somebody who sends the same update by hand; and a failure without a reason while a delivery is repeated, which
-does not always come again.
+Of other seeds about one in 300 sequences still breaks an invariant: chains of updates without a rollback, together with
+lagging reads or with somebody who sends the same update by hand.
 """
 LONG_SEEDS = (1, 2, 3, 4, 5)
 

@@ -18,14 +18,14 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from config.facts.hyperpod_permissions import HANDLER_CALLS
+from embedded_account.hyperpod.api.operations import HyperPodApi
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.errors import ApiError
+from embedded_account.machine import isolation
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
 from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
-from rehearsal import isolation
-from rehearsal.account.hyperpod.api import HyperPodApi
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.errors import ApiError
 
 REGISTRATION = "AddTags (its own)"
 """How `calls` lists an AddTags that writes nothing but what the handlers must know later."""
@@ -218,6 +218,8 @@ class Framework:
         started = self.now()
         try:
             answer = self.invoke("on_event", event)
+        except AssertionError:  # a test's own
+            raise
         except (Exception, Killed) as error:  # noqa: BLE001 - the framework reports whatever ends a handler
             return self._answer(False, physical_id or MARKER, reason=str(error))
         # What goes to Step Functions is JSON.
@@ -232,6 +234,8 @@ class Framework:
                 self._pass(POLL_SECONDS)
             try:
                 answer = self.invoke("is_complete", event)
+            except AssertionError:
+                raise
             except (Exception, Killed) as error:  # noqa: BLE001 - as above
                 return self._answer(False, physical_id, reason=str(error), polls=polls)
             if answer["IsComplete"]:

@@ -1,7 +1,7 @@
 """What must hold after every step of a sequence, whatever the answers were."""
 
+from embedded_account.hyperpod.model import ClusterStatus, Group
 from handlers.hyperpod_cluster import index
-from rehearsal.account.hyperpod.model import ClusterStatus, Group
 from tests.handlers.engine import Deployments
 from tests.handlers.judging import NAME, Deeds, Judge
 

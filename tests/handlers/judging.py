@@ -8,10 +8,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
 from tests.handlers.causes import justified, others
 from tests.handlers.framework import HANDLERS_TAGS, Event, Properties, Response, strings
 

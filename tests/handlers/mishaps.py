@@ -8,11 +8,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.rules import SUBNETS_NOT_RETRIEVED
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.precedence import created_by
 from handlers.hyperpod_cluster.request import Request
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.rules import SUBNETS_NOT_RETRIEVED
 from tests.handlers import steps
 from tests.handlers.engine import Deployments
 from tests.handlers.framework import Event, Killed

@@ -17,11 +17,11 @@ from botocore.exceptions import ClientError
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from embedded_account.hyperpod import model
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.faults import Faults
+from embedded_account.hyperpod.permissions.required import REQUIRED
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
-from rehearsal.account.hyperpod import model
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.faults import Faults
-from rehearsal.account.hyperpod.required_permissions import REQUIRED
 from tests.handlers import steps
 from tests.handlers.changing import BY_HAND, edited
 from tests.handlers.engine import Deployments

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.model import Outdated
+from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.model import Outdated
-from rehearsal.account.hyperpod.views import cluster_view
 from tests.handlers.framework import MARKER, NO_RETRIES, OTHER_STACK, STACK_ID, CloudFormation, Properties
 
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
+from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.errors import is_transient
-from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import CloudFormation, Interruption, Properties
 
 CALLS = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 from tests.handlers.changing import edited
 from tests.handlers.engine import Deployments
 from tests.handlers.framework import REGISTRATION, CloudFormation, Properties, strings

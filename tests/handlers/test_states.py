@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
-from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import OTHER_STACK, CloudFormation, Properties, Response
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.changing import edited
 from tests.handlers.engine import Deployments
 from tests.handlers.framework import MARKER, REGISTRATION, CloudFormation, Properties

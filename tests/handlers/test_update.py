@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster.changes import update_request
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from rehearsal.account.hyperpod.bench import HyperPodBench
 from tests.handlers.framework import CloudFormation, Properties, Response
 
 Change = Callable[[Properties], Any]

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from embedded_account.hyperpod.api.validation import service_model
 from handlers.hyperpod_cluster import changes
 from handlers.hyperpod_cluster.properties import UNSUPPORTED
-from rehearsal.account.hyperpod.validation import service_model
 from tests.handlers import test_create, test_update
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explain" / "hyperpod-updates.md"

@@ -1,4 +1,4 @@
-"""Real Ray, several nodes on this machine. Runs in the jobs' own environment: `make test-jobs`."""
+"""Fixtures for real Ray with several nodes on this machine, in the jobs' own environment: `make test-jobs`."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,24 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Runs, Undisturbed
-
-REPOSITORY = Path(__file__).parents[2]
-RAY_JOBS = REPOSITORY / "ray_jobs"
+from tests.jobs.support.paths import RAY_JOBS
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Runs, Undisturbed
 
 # Ray's processes inherit these.
 os.environ |= {
     "PYTHONPATH": str(RAY_JOBS),
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
-    # Ray gives its workers a thirtieth of what other processes get of a core that is wanted by all.
+    # Ray's default is niceness 15, with which workers get a thirtieth of another process's time on a busy core.
     "RAY_worker_niceness": "0",
-    # Of each node, for a dashboard that nobody looks at.
+    # The reporter of each node only feeds the dashboard, which these tests do not use.
     "REPORTER_UPDATE_INTERVAL_MS": "3600000",
 }
 
-# Those with real Ray, so that two workers of pytest end at about the same time: of each the longest comes first.
+# The files with real Ray, longest first, so that both pytest workers finish at about the same time.
 _LONGEST = ("test_interruptions.py", "test_failures.py", "test_examples.py", "test_supervisor.py")
 
 
@@ -36,28 +34,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Nodes]:
-    """One for all tests: it takes ten seconds to come up."""
+    """Yield one cluster for all tests, because it takes ten seconds to start."""
     with Nodes() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def nodes(cluster: Nodes) -> Nodes:
-    """A head and two worker nodes of one CPU."""
+    """Return a head and two worker nodes of one CPU each."""
     cluster.be(workers=2)
     return cluster
 
 
 @pytest.fixture
 def runs(nodes: Nodes, tmp_path: Path) -> Iterator[Runs]:
-    """Starts the small training on the nodes; ends what still runs."""
+    """Yield a starter of the small training on the nodes; end the attempts that still run."""
     with Runs(tmp_path, nodes) as runs:
         yield runs
 
 
 @pytest.fixture(scope="session")
 def undisturbed(cluster: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
-    """What a run ends with when nothing happens to it; trained once for each set of arguments."""
+    """Return a function that returns the result of an undisturbed run, trained once for each set of arguments."""
     known: dict[tuple[str, ...], Undisturbed] = {}
 
     def result(*arguments: str) -> Undisturbed:

@@ -1,4 +1,4 @@
-"""A run in a bucket, over real S3 requests to an embedded S3 (moto, from the project's own environment)."""
+"""A run in a bucket, with real S3 requests to an embedded S3 (moto, from the project's own environment)."""
 
 import socket
 import subprocess
@@ -10,8 +10,8 @@ import pytest
 
 from checkpoints import CheckpointStore, Saved, StaleAttemptError, Writer
 from run_storage import StorageError, check_writable, open_storage
-from tests.jobs.conftest import REPOSITORY
-from tests.waiting import wait_until
+from tests.jobs.support.paths import REPOSITORY
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_run_in_a_bucket_keeps_the_same_promises(bucket: str) -> None:
     ]
 
     assert store.begin(2) == (Writer(2, 1), saved)
-    assert store.storage.names("checkpoints") == [saved.name], "what was torn is gone"
+    assert store.storage.names("checkpoints") == [saved.name], "the incomplete checkpoint must be removed"
     with pytest.raises(StaleAttemptError):
         store.commit(torn, {})
     with store.storage.reading(saved.folder) as directory:

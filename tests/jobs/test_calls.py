@@ -1,4 +1,4 @@
-"""A job that is called wrongly ends with one message, before anything is asked of Ray."""
+"""A wrong call of a job ends with one message, before the job calls Ray."""
 
 import argparse
 import errno
@@ -13,8 +13,8 @@ import pytest
 import resume
 import run_storage
 from controllers.job_decision import Cause, Ending, Limits, decide
-from tests.jobs.conftest import RAY_JOBS
-from tests.waiting import PATIENCE
+from tests.jobs.support.paths import RAY_JOBS
+from tests.support.waiting import PATIENCE
 from watchdog import SIGN
 
 BAD_STORAGE = {
@@ -27,7 +27,7 @@ BAD_STORAGE = {
     "another scheme": ("gs://bucket/runs", "an absolute path that every node sees"),
     "nothing": (None, "no storage path: give --storage or RUN_STORAGE"),
 }
-# What a Lustre client says that its server has evicted, and pyarrow of a network that is down.
+# Errors of a Lustre client that its server has evicted, and of pyarrow when the network is down.
 PASSING = {
     "EIO": OSError(errno.EIO, os.strerror(errno.EIO)),
     "ENOTCONN": OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN)),
@@ -42,7 +42,7 @@ LASTING = {
     "no right in S3": OSError("AWS Error ACCESS_DENIED during HeadBucket operation: No response body."),
     "no bucket": OSError("AWS Error NO_SUCH_BUCKET during PutObject operation: The specified bucket does not exist"),
 }
-# Where an attempt first meets its storage, in this order.
+# The operations with which an attempt first uses its storage, in this order.
 FIRST_USES = ("names", "put", "read")
 BAD_VARIABLES = {
     "name with a slash": ({"RUN_NAME": "a/b"}, "run name 'a/b': at most 63"),
@@ -85,7 +85,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, use: str, error: OSError) -> None:
 
 
 def started(storage: Path) -> int:
-    """How a job ends that does nothing but begin."""
+    """Return the result of a job that only starts."""
     import arguments
 
     parser = argparse.ArgumentParser("job.py")

@@ -1,4 +1,4 @@
-"""What counts as a checkpoint, who may add one, and which is gone on from: decided by files alone, without Ray."""
+"""Which folders count as checkpoints, which attempts may add them, and which one is resumed: files decide, not Ray."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> CheckpointStore:
 
 
 def write(store: CheckpointStore, writer: Writer, step: int, content: str = "weights") -> Saved:
-    """What workers do before a checkpoint is committed."""
+    """Write files as workers do before a checkpoint is committed."""
     saved = Saved(step, writer)
     with store.storage.writing(saved.folder) as directory:
         (directory / "part-0").write_text(content)
@@ -86,7 +86,7 @@ def test_workers_that_were_given_up_cannot_finish_a_checkpoint(
 
 
 def test_what_was_finished_behind_the_successors_back_is_in_nobodys_history(store: CheckpointStore) -> None:
-    """The one moment that no file system closes: a commit between a successor's look and its own first checkpoint."""
+    """A race that no file system prevents: a commit between the successor's check and its own first checkpoint."""
     stale, _ = store.begin(1)
     origin = add(store, stale, 5)
     late = write(store, stale, 10)

@@ -1,4 +1,4 @@
-"""Every sample once in an epoch, the same global batch for any number of workers."""
+"""Each epoch takes every sample once, and the global batch is the same for any number of workers."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_workers_share_a_global_batch_without_rest_or_repetition(workers: int, p
     shares = [order.pieces(step, rank, workers, piece) for rank in range(workers)]
     weighted = [index for share in shares for indices, weight in share if weight for index in indices]
     assert sorted(weighted) == sorted(order.indices(step))
-    assert len({len(share) for share in shares}) == 1, "a collective operation would hang"
+    assert len({len(share) for share in shares}) == 1, "unequal numbers of pieces would hang a collective operation"
     assert all(0 < len(indices) <= piece for share in shares for indices, _ in share)
 
 

@@ -1,4 +1,4 @@
-"""The examples are called as a user calls them, on nodes that do not last."""
+"""The examples, called as a user calls them, on nodes that fail."""
 
 import json
 import random
@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from tests.jobs.conftest import RAY_JOBS
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Runs
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.paths import RAY_JOBS
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Runs
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 
 def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs, draw: random.Random) -> None:
@@ -25,7 +25,7 @@ def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Run
     assert resumed >= at
     done = json.loads((runs.storage / "fsdp-finetune" / "DONE.json").read_text())
     assert done["checkpoint"].startswith("000000064@0001.02")
-    assert done["metrics"]["loss"] < 0.6, "guessing is 0.69"
+    assert done["metrics"]["loss"] < 0.6, "guessing gives 0.69"
 
 
 def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Runs) -> None:
@@ -49,7 +49,7 @@ def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Ru
 
 
 def rows(run: Path) -> list[int]:
-    """The ids of all rows that the parts' records name."""
+    """Return the ids of all rows in the records of the parts."""
     records = [json.loads(record.read_text()) for record in (run / "parts").glob("*.json")]
     return sorted(
         one
@@ -72,7 +72,7 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
 
 
 def make_model(folder: Path) -> None:
-    """A BERT of a few thousand weights, and its tokenizer."""
+    """Write a BERT model of a few thousand weights, and its tokenizer."""
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "sentence"]

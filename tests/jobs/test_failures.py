@@ -1,4 +1,4 @@
-"""What cannot work ends: bounded, with a sentence, and with the last checkpoint as it was."""
+"""A run that cannot work ends after bounded attempts, with one message, and keeps its last checkpoint."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Runs, Undisturbed
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Runs, Undisturbed
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 ARGUMENTS = ("--steps=20", "--every=5")
 
@@ -20,7 +20,7 @@ ARGUMENTS = ("--steps=20", "--every=5")
 def test_other_number_of_workers_takes_the_same_global_batches(
     nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], before: int, after: int
 ) -> None:
-    """Sums in another order, and no dropout (one worker draws other numbers than two): equal to 1e-5 relative."""
+    """Without dropout, because one worker draws other random numbers than two; sums in another order differ by 1e-5."""
     arguments = (*ARGUMENTS, "--dropout=0")
     expected = undisturbed(*arguments)
     runs.allow(12)
@@ -28,7 +28,7 @@ def test_other_number_of_workers_takes_the_same_global_batches(
     runs.wait_for_step(11)
     first.job.kill()
     first.wait()
-    # Those that outlive the attempt for a moment would train on, and save, as soon as they are allowed to.
+    # Workers that briefly outlive the attempt would continue to train and save once the limit is lifted.
     wait_until(lambda: not runs.workers(), "the end of the attempt's workers", REHEARSAL_PATIENCE)
     nodes.be(workers=after)
     runs.allow(20)
@@ -54,7 +54,7 @@ def test_bug_of_the_train_function_is_tried_so_often_and_then_named(nodes: Nodes
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes."""
+    """Return a file system of 2 MB."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     directory = tmp_path / "small"

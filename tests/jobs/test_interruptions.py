@@ -1,7 +1,8 @@
-"""A run that something happens to ends as one that nothing happened to: the same weights, to the bit.
+"""An interrupted run ends with exactly the same weights as an undisturbed run.
 
-Equal number of workers, equal order of the data, restored random number generators (the network drops out), on CPUs:
-there is nothing to tolerate. What is done again is at most the steps since the last checkpoint, and the one in hand.
+There is no tolerance: the number of workers and the order of the data are equal, the state of the random number
+generators is restored (the network uses dropout), and the training runs on CPUs. After an interruption, at most the
+steps since the last checkpoint and the current step are repeated.
 """
 
 import random
@@ -12,19 +13,19 @@ from typing import Final
 import pytest
 import torch
 
-from tests.jobs.nodes import Nodes
-from tests.jobs.runs import Attempt, Runs, Undisturbed
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import Attempt, Runs, Undisturbed
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 EVERY: Final = 5
 STRETCH: Final = 15
-"""Steps in which one thing happens."""
+"""The number of steps within which one interruption happens."""
 STEP_SECONDS: Final = "--step-seconds=0.1"
 PATIENCE: Final = "--patience=5"
 
 
 class Interrupted:
-    """A run, its newest attempt, and how many steps were done at each interruption."""
+    """A run, its newest attempt, and the number of steps done at each interruption."""
 
     def __init__(self, nodes: Nodes, runs: Runs, draw: random.Random, *arguments: str) -> None:
         self.nodes = nodes
@@ -46,15 +47,15 @@ class Interrupted:
         return self.attempt
 
     def wait_for_step_of(self, stretch: range) -> None:
-        """Wait for any step of this stretch but its last."""
+        """Wait for any step of this stretch except its last."""
         self.runs.wait_for_step(self.draw.choice(stretch[:-1]))
 
     def note(self) -> None:
-        """Note how far the run came."""
+        """Record how many steps the run has done."""
         self.reached.append(max(entry.step for entry in self.runs.trained()) + 1)
 
     def resumed(self) -> list[int]:
-        """The steps that the groups of workers of all attempts began at: one log has the output of all."""
+        """Return the first steps of all attempts' worker groups, from the log that the attempts share."""
         return self.attempts[0].resumed()
 
     def wait_for_workers(self) -> None:
@@ -64,7 +65,7 @@ class Interrupted:
 
 
 def kill_a_node(run: Interrupted, stretch: range) -> None:
-    """Kill any worker node, and give a new one."""
+    """Kill any worker node, and add a new one."""
     run.wait_for_step_of(stretch)
     run.nodes.kill(run.draw.randrange(len(run.nodes.workers)))
     run.note()
@@ -72,7 +73,7 @@ def kill_a_node(run: Interrupted, stretch: range) -> None:
 
 
 def freeze_a_node(run: Interrupted, stretch: range) -> None:
-    """Freeze a node until others go on without it."""
+    """Freeze a node until the other nodes continue without it."""
     run.wait_for_step_of(stretch)
     run.nodes.freeze(1)
     run.note()
@@ -101,14 +102,14 @@ def lose_the_head(run: Interrupted, stretch: range) -> None:
     run.nodes.lose_head()
     assert run.attempt.wait() != 0
     run.nodes.replace_head()
-    # Workers without a head train on until somebody ends them, and their checkpoints count.
+    # Workers without a head keep training until they are killed, and their checkpoints count.
     run.note()
     run.nodes.be(workers=2)
     run.next_attempt()
 
 
 def hang(run: Interrupted, stretch: range) -> None:
-    """Let a worker hang: the attempt ends with its workers."""
+    """Make a worker hang: the attempt ends with its workers."""
     assert run.attempt.wait() == 1
     assert "job: attempt" in run.attempt.output
     assert "stood still" in run.attempt.output
@@ -118,12 +119,12 @@ def hang(run: Interrupted, stretch: range) -> None:
 
 
 def tear_at(stretch: range) -> int:
-    """Return the step whose checkpoint is torn when that happens in this stretch."""
+    """Return the step whose checkpoint `tear_a_checkpoint` interrupts in this stretch."""
     return stretch.start + EVERY
 
 
 def hang_at(stretch: range) -> int:
-    """Return the step at which a worker hangs when that happens in this stretch."""
+    """Return the step at which a worker hangs if `hang` is drawn for this stretch."""
     return stretch.start + EVERY + 2
 
 
@@ -142,7 +143,7 @@ def assert_as_undisturbed(runs: Runs, expected: Undisturbed) -> None:
 
 
 def assert_resumed(run: Interrupted) -> None:
-    """Each time at most the steps since the last checkpoint were lost, and the one that was in hand."""
+    """Assert that each interruption lost at most the steps since the last checkpoint, and the current step."""
     first, *resumed = run.resumed()
     print(f"reached {run.reached}, resumed from {resumed}")
     assert first == 0

@@ -1,4 +1,4 @@
-"""The job supervisor against the Jobs API of a real head: the API server beside it is a fake, Ray is not."""
+"""The job supervisor against the Jobs API of a real Ray head, with a fake Kubernetes API server."""
 
 import os
 import secrets
@@ -19,11 +19,11 @@ from zipfile import ZipFile
 import pytest
 
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
-from rehearsal.kubernetes import pki
-from rehearsal.processes import free_port
-from tests.unit.controllers.fake_kubernetes import serve
-from tests.unit.controllers.supervised import Supervised
-from tests.waiting import wait_until
+from embedded_account.kubernetes import pki
+from embedded_account.machine.processes import free_port
+from tests.support.fake_kubernetes import serve
+from tests.support.supervised_run import Supervised
+from tests.support.waiting import wait_until
 
 RAY: Final = Path(sys.executable).with_name("ray")
 JOB: Final = """
@@ -44,11 +44,11 @@ sys.exit(int((runs / "go").read_text()))
 
 
 class Head:
-    """A head on a loopback address of its own, whose dashboard is on Ray's port: a pod of a RayCluster."""
+    """A head on a loopback address of its own with the dashboard on Ray's port, like a pod of a RayCluster."""
 
     def __init__(self) -> None:
         self.address = ".".join(["127", *(str(secrets.randbelow(250) + 2) for _ in range(3))])
-        # Short: a socket's path has 107 characters at most.
+        # Short, because a socket's path has at most 107 characters.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -61,7 +61,7 @@ class Head:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def start(self) -> None:
-        """Start it and wait until it takes jobs."""
+        """Start the head, and wait until it accepts jobs."""
         words = {
             "node-ip-address": self.address,
             "dashboard-host": self.address,
@@ -70,7 +70,7 @@ class Head:
             "num-cpus": 1,
             "object-store-memory": 100_000_000,
             "temp-dir": self._directory,
-            # Ray looks whether these are free on all addresses: other tests' Rays may have the usual ones.
+            # Ray requires these ports to be free on all addresses, and other tests' heads may use the default ports.
             **{f"{name}-port": free_port() for name in ("dashboard-agent-listen", "dashboard-agent-grpc")},
             **{f"{name}-port": free_port() for name in ("metrics-export", "ray-client-server", "runtime-env-agent")},
         }
@@ -91,7 +91,7 @@ class Head:
             raise
 
     def kill(self) -> None:
-        """End it and everything on it, at once."""
+        """Kill the head and all its processes at once."""
         if self._process:
             for pid in _family(self._process.pid):
                 with suppress(ProcessLookupError):
@@ -100,11 +100,11 @@ class Head:
             self._process = None
 
     def jobs(self) -> list[str]:
-        """Submission ids that it knows."""
+        """Return the submission ids that the head knows."""
         return [job.submission_id for job in RayJobs(self.address).list()]
 
     def forget_jobs(self) -> None:
-        """Stop and delete all jobs: another test's have the same names."""
+        """Stop and delete all jobs, because another test's jobs have the same names."""
         jobs = RayJobs(self.address)
         for job in jobs.list():
             if job.status not in ENDED:
@@ -123,7 +123,7 @@ class Head:
 
 
 def _family(root: int) -> list[int]:
-    """A process with all that came of it; Ray's own have sessions of their own."""
+    """Return a process and all its descendants, which Ray starts in sessions of their own."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -136,14 +136,14 @@ def _family(root: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def shared_head() -> Iterator[Head]:
-    """One for all tests: it takes ten seconds to come up."""
+    """Yield one head for all tests, because it takes ten seconds to start."""
     with Head() as made:
         yield made
 
 
 @pytest.fixture
 def head(shared_head: Head) -> Iterator[Head]:
-    """A head that knows no jobs."""
+    """Return a head without jobs."""
     yield shared_head
     shared_head.forget_jobs()
 
@@ -159,12 +159,12 @@ def run(head: Head, tmp_path: Path) -> Iterator[Supervised]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Where the run keeps what it writes."""
+    """Return the folder to which the run writes."""
     return tmp_path / "runs" / "train"
 
 
 def start(run: Supervised, directory: Path, *words: str, name: str = "train-abcde") -> None:
-    """Start a supervisor of the job above, whose code travels in a package."""
+    """Start a supervisor of the job above, with the job's code in a package."""
     package = directory / "_ray_pkg_0123456789abcdef.zip"
     with ZipFile(package, "w") as archive:
         archive.writestr("train.py", JOB)
@@ -173,7 +173,7 @@ def start(run: Supervised, directory: Path, *words: str, name: str = "train-abcd
 
 
 def let_end(directory: Path, *, code: int) -> None:
-    """Let the job end with this code; it must not find the file without it."""
+    """Make the job end with this exit code; write the file atomically, so that the job never reads it empty."""
     (new := directory / "go.new").write_text(str(code))
     new.replace(directory / "go")
 

@@ -1,4 +1,4 @@
-"""What is saved and loaded is all that a training needs, for DDP and FSDP; two processes over gloo, without Ray."""
+"""The saved state is all that a training needs to resume, for DDP and FSDP: two processes over gloo, without Ray."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> N
 
 
 def go_on(rank: int, directory: Path, kind: str) -> None:
-    """Train, save half-way; load that into a second model and train it too: both must end with the same bits."""
+    """Train and save half-way, then load that into a second model and train it: both must end with equal bits."""
     model, optimizer = build(kind)
     torch_state.seed_all(100 + rank)
     train(model, optimizer, range(HALF))
@@ -50,7 +50,7 @@ def go_on(rank: int, directory: Path, kind: str) -> None:
 
 
 def rewrite(rank: int, directory: Path, kind: str) -> None:
-    """Load what others wrote and write it again."""
+    """Load the state that another number of workers wrote, and save it again."""
     model, optimizer = build(kind)
     torch_state.load(directory / "half", model, optimizer, rank=rank, reseed=1)
     torch_state.save(directory / f"by-{dist.get_world_size()}", model, optimizer, rank=rank)
@@ -66,13 +66,13 @@ def worker(
 
 
 def together(workers: int, task: Callable[[int, Path, str], None], directory: Path, kind: str) -> None:
-    # A file: another test can take a port between its choice and its use.
+    # A file instead of a port, which another test could take before its use.
     meeting = directory / f"meeting-of-{workers}-{task.__name__}"
     multiprocessing.spawn(worker, (workers, meeting, task, (directory, kind)), nprocs=workers)
 
 
 def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """The weights of a checkpoint, as anybody can read them."""
+    """Return the weights of a checkpoint, read with PyTorch's own tools."""
     file = checkpoint.with_suffix(".pt")
     dcp_to_torch_save(checkpoint, file)
     return dict(torch.load(file, weights_only=False)["model"])

@@ -1,4 +1,4 @@
-"""An attempt of which nothing new comes ends, whatever its threads are at; one of which something comes does not."""
+"""A stalled attempt ends, whatever its threads do; an attempt that makes progress does not."""
 
 import os
 import subprocess
@@ -10,10 +10,10 @@ import pytest
 from checkpoints import CheckpointStore, Saved, Writer
 from controllers.job_decision import Cause, Ending, Limits, decide
 from run_storage import open_storage
-from tests.jobs.conftest import RAY_JOBS
-from tests.waiting import PATIENCE
+from tests.jobs.support.paths import RAY_JOBS
+from tests.support.waiting import PATIENCE
 
-# With a thread that an interpreter's end would wait for, and output that is not flushed yet.
+# With a non-daemon thread, for which the interpreter would wait at exit, and with unflushed output.
 PROGRAM = """
 import itertools, os, sys, threading, time
 from watchdog import Watchdog
@@ -31,7 +31,7 @@ STILL = {
     "less and less": '{f"checkpoints/{number}": 1 for number in range(1000 - next(count))}',
     "a look that hangs": "time.sleep(3600)",
 }
-# Its clock goes on with its looks alone: however busy the machine, it is no less than two looks from its end.
+# Its clock advances with its checks only: however busy the machine, the limit is at least two checks away.
 WATCHED = """
 import itertools, os, time
 import watchdog

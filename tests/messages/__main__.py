@@ -11,7 +11,15 @@ from tests.messages.form import malformed, malformed_parts, unknown_classes
 from tests.messages.texts import Project, Source
 
 _REPOSITORY: Final = Path(__file__).parents[2]
-_SAYING: Final = ("app.py", "config/*.py", "k8s_charts/*.py", "ops/*.py", "rehearsal/*.py", "stacks/*.py")
+_SAYING: Final = (
+    "app.py",
+    "config/*.py",
+    "k8s_charts/*.py",
+    "ops/*.py",
+    "packages/embedded-account/embedded_account/*.py",
+    "rehearsal/*.py",
+    "stacks/*.py",
+)
 
 
 def sources() -> list[Source]:

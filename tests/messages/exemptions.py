@@ -2,8 +2,11 @@
 
 from typing import Final
 
+_ACCOUNT: Final = "packages/embedded-account/embedded_account"
+_ANSWERS: Final = "exceptions here become answers of the embedded account, in the words of AWS"
 UNSEEN_FOLDERS: Final = {
-    "rehearsal/account/": "exceptions here become answers of the embedded account, in the words of AWS",
+    f"{_ACCOUNT}/{part}": _ANSWERS
+    for part in ("admission/", "cloudformation/", "errors.py", "hyperpod/", "lambdas/", "services/")
 }
 """Folders whose exception classes never reach a person of this project's own accord."""
 
@@ -35,15 +38,30 @@ MESSAGES: Final = {
     ("ops/commands/running.py", "interrupted"): _CTRL_C,
     ("ops/jobs/direct.py", "no job can run on RayCluster"): _SIMULATED,
     ("ops/jobs/direct.py", "the head {}/{} does not run it: "): _SIMULATED,
-    ("rehearsal/account/server.py", "the embedded account could not start: {}"): "the operating system's own words",
-    ("rehearsal/kubernetes/control_plane.py", "the controller manager makes no service accounts"): _LOG,
-    ("rehearsal/kubernetes/control_plane.py", "{} ended with code {}; its log: "): _LOG,
-    ("rehearsal/kubernetes/control_plane.py", "{} was ended by {}; its log: "): _LOG,
-    ("rehearsal/kubernetes/golang.py", "{} {} ({}) failed; its log: "): _LOG,
-    ("rehearsal/processes.py", "{} ended with code {}; its log: "): _LOG,
-    ("rehearsal/processes.py", "{} was ended by {}; its log: "): _LOG,
-    ("rehearsal/processes.py", "{} was not ready in {} s; its log: "): _LOG,
-    ("rehearsal/kubernetes/control_plane.py", "the control plane {} has not been started"): _CALLER,
-    ("rehearsal/kubernetes/sandbox/pause.py", "{}: {}"): "a line of a simulated pod's log",
+    (
+        f"{_ACCOUNT}/server.py",
+        "the embedded account could not start: {}",
+    ): "the operating system's own words",
+    (
+        f"{_ACCOUNT}/kubernetes/control_plane.py",
+        "the controller manager makes no service accounts",
+    ): _LOG,
+    (
+        f"{_ACCOUNT}/kubernetes/control_plane.py",
+        "{} ended with code {}; its log: ",
+    ): _LOG,
+    (f"{_ACCOUNT}/kubernetes/control_plane.py", "{} was ended by {}; its log: "): _LOG,
+    (f"{_ACCOUNT}/kubernetes/building/golang.py", "{} {} ({}) failed; its log: "): _LOG,
+    (f"{_ACCOUNT}/machine/processes.py", "{} ended with code {}; its log: "): _LOG,
+    (f"{_ACCOUNT}/machine/processes.py", "{} was ended by {}; its log: "): _LOG,
+    (f"{_ACCOUNT}/machine/processes.py", "{} was not ready in {} s; its log: "): _LOG,
+    (
+        f"{_ACCOUNT}/kubernetes/control_plane.py",
+        "the control plane {} has not been started",
+    ): _CALLER,
+    (
+        f"{_ACCOUNT}/kubernetes/pods/sandbox/pause.py",
+        "{}: {}",
+    ): "a line of a simulated pod's log",
 }
 """Messages by their file and how they begin."""

@@ -13,10 +13,10 @@ from config.findings import Finding
 from config.reading.strict_yaml import read
 from config.reading.type_errors import first_hand, kind_finding
 from config.rules import findings
-from tests.unit.findings import FORM
-from tests.unit.rules.cases import CASES, changed
-from tests.unit.test_schema_findings import PLACES
-from tests.unit.test_schema_findings import changed as with_value
+from tests.unit.config.test_schema_findings import PLACES
+from tests.unit.config.test_schema_findings import changed as with_value
+from tests.unit.support.findings import FORM
+from tests.unit.support.rule_cases import CASES, changed
 
 _ENVIRONMENTS: Final = Path(__file__).parents[1] / "environments"
 _FILE: Final = Path("environments/broken.yaml")

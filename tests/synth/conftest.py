@@ -1,4 +1,4 @@
-"""Fixtures of the synthesis tests: each environment is synthesised once, for all workers, without validation."""
+"""Fixtures of the synthesis tests: each environment is synthesised once for all workers, without validation."""
 
 import fcntl
 import os
@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from config import load
-from tests.synth.synthesis import Assembly, Template, read, synthesise
-
-Assemblies = Callable[[str], Assembly]
+from tests.synth.support.synthesis import Assemblies, Assembly, Template, read, synthesise
 
 
 @pytest.fixture(scope="session")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assemblies:
-    """An environment's cloud assembly by the environment's name."""
+    """Return a function that returns an environment's cloud assembly by the environment's name."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "assemblies"
     shared.mkdir(exist_ok=True)
@@ -47,5 +45,5 @@ def prod(assembly: Assemblies) -> Assembly:
 
 @pytest.fixture(scope="session")
 def template(dev: Assembly) -> Callable[[str], Template]:
-    """A template of dev by its part: `template("network")`."""
+    """Return a function that returns a template of dev by its part: `template("network")`."""
     return lambda part: dev.templates[part]

@@ -1,4 +1,4 @@
-"""Promises of the app as a whole: order, names, what it needs, what it refuses."""
+"""Promises of the whole app: the order of stacks, names, prerequisites and refusals."""
 
 import json
 import os
@@ -15,11 +15,10 @@ import pytest
 
 from config import allowed_names, available, naming
 from config.facts import charts_lock
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import PARTS, REPOSITORY, Assembly, Resource, context
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
+from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly, Resource, context
 
-# Properties in which a name is chosen for a resource that an account or the world has once.
+# Properties that give a resource a name which must be unique in an account or in the world.
 NAMES = {
     "AWS::S3::Bucket": "BucketName",
     "AWS::ECR::Repository": "RepositoryName",
@@ -33,7 +32,7 @@ NAMES = {
     "AWS::SSM::Parameter": "Name",
     "AWS::KMS::Alias": "AliasName",
 }
-# Actions that IAM knows for all resources only (service authorization reference).
+# Actions without resource-level permissions in IAM (service authorization reference).
 WITHOUT_RESOURCE = {
     "cloudwatch:PutMetricData",
     "ec2:DescribeDhcpOptions",

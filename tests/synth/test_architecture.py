@@ -1,11 +1,11 @@
-"""Every box of the README's picture stands for something that is synthesised."""
+"""Every box of the README's picture represents a synthesised resource."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.synth.synthesis import Assembly
+from tests.synth.support.synthesis import Assembly
 
 PICTURE = Path(__file__).parents[2] / "docs" / "architecture.svg"
 BOXES = re.findall(r'data-resource="(\S+) (\S+)"', PICTURE.read_text())

@@ -9,10 +9,9 @@ from cfnlint.rules import RulesCollection
 from cfnlint.runner import Runner
 
 from config import available
-from tests.synth.conftest import Assemblies
-from tests.synth.synthesis import PARTS
+from tests.synth.support.synthesis import PARTS, Assemblies
 
-# CDK says dependencies twice: W3005, "obsolete DependsOn".
+# CDK states dependencies twice: W3005, "obsolete DependsOn".
 IGNORED = ["W3005"]
 
 

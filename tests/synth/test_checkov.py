@@ -1,4 +1,4 @@
-"""checkov's CloudFormation policies over every template: each departure is explained in the resource's metadata."""
+"""checkov's CloudFormation policies on every template: the resource's metadata explains each departure."""
 
 import json
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from config import available
-from tests.checkov import Finding, check, places
-from tests.synth.conftest import Assemblies
+from tests.support.checkov import Finding, check, places
+from tests.synth.support.synthesis import Assemblies
 
 
 @pytest.fixture(scope="module")
 def found(assembly: Assemblies, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
-    """Return what checkov says of the templates as they are, of the same without their explanations, of a wrong one.
+    """Return checkov's findings for the templates, for the templates without explanations, and for an open bucket.
 
-    In one run: checkov takes seconds to start.
+    One run checks all three, because checkov takes seconds to start.
     """
     directory = tmp_path_factory.mktemp("checkov") / "input"
     for name in available():
@@ -36,7 +36,7 @@ def write(file: Path, template: object) -> None:
 
 def test_no_resource_departs_from_a_policy_without_saying_why(found: dict[str, list[Finding]]) -> None:
     assert sorted(places(found["failed_checks"], "explained")) == []
-    assert len(places(found["passed_checks"], "explained")) > 1000, "checkov saw the resources"
+    assert len(places(found["passed_checks"], "explained")) > 1000, "checkov must have checked the resources"
 
 
 def test_nothing_is_explained_that_does_not_depart(found: dict[str, list[Finding]]) -> None:

@@ -1,4 +1,4 @@
-"""No key of an environment is an ornament: a change of it changes the cloud assembly, or what `ops check` says."""
+"""Every key of an environment has an effect: its change changes the cloud assembly, or the output of `ops check`."""
 
 import copy
 import hashlib
@@ -16,7 +16,7 @@ from config import Environment, load
 from config.rules import findings
 from ops.environment.check import plan, said
 from ops.render.manifests import render
-from tests.synth.synthesis import synthesise
+from tests.synth.support.synthesis import synthesise
 
 FOLDER: Final = Path(__file__).parent / "every_key"
 Change = Mapping[str, Any]
@@ -26,15 +26,15 @@ def _read(name: str) -> Any:
     return YAML(typ="safe", pure=True).load(FOLDER / f"{name}.yaml")
 
 
-# Document and change of each key, by the key.
+# The document and the change of each key, by key.
 CHANGES: Final[dict[str, tuple[str, Change]]] = {
     next(iter(change)): (document, change) for document, changes in _read("changes").items() for change in changes
 }
-# What no resource carries: what is known, counted or accepted of something, shown by `ops check`.
+# Keys without a resource, such as figures and accepted warnings, which `ops check` shows.
 SHOWN: Final[dict[str, tuple[str, Change]]] = {
     next(iter(change)): (document, change) for document, changes in _read("shown").items() for change in changes
 }
-# The file's name; and the version that the image is locked for: no other value is allowed.
+# The file's name, and the version for which the image is locked: no other value is allowed.
 FIXED: Final = {"name", "ray.version"}
 
 
@@ -47,7 +47,7 @@ def test_every_key_of_the_models_is_tried() -> None:
 
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_change_of_the_key_changes_the_assembly(key: str, tmp_path: Path) -> None:
-    """Where it changes a Kubernetes object, that is enough: test_manifests shows that the assembly holds them all."""
+    """A changed Kubernetes object is enough: test_manifests verifies that the assembly contains all objects."""
     document, change = CHANGES[key]
     changed = _changed(document, change, tmp_path)
     if render(changed) == _unchanged_objects(document):
@@ -87,7 +87,7 @@ def _unchanged_objects(document: str) -> Mapping[Path, str]:
 
 
 def _changed(document: str, change: Change, directory: Path) -> Environment:
-    """The environment of the document with the change, which all rules accept."""
+    """Return the environment of the document with the change, which all rules accept."""
     content = copy.deepcopy(_documents(document))
     for key, value in change.items():
         _set(content, key.split("."), value)
@@ -122,7 +122,7 @@ def _has(item: Any, keys: list[str]) -> bool:
 
 
 def _fingerprint(environment: Environment, directory: Path) -> str:
-    """Hash of all templates; assets stand in them by the hash of their content."""
+    """Return a hash of all templates, which name each asset by its content's hash."""
     directory.mkdir(exist_ok=True)
     out = synthesise(environment, directory).directory
     texts = [path.read_bytes() for path in sorted(out.glob("*.template.json"))]

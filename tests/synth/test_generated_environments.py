@@ -1,4 +1,4 @@
-"""Any environment that keeps all rules synthesises."""
+"""Any environment that keeps all rules can be synthesised."""
 
 import json
 import tempfile
@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 
 from config import load
-from tests.generated_environments import valid_environments
-from tests.synth.synthesis import PARTS, synthesise
+from tests.support.generated_environments import valid_environments
+from tests.synth.support.synthesis import PARTS, synthesise
 
 
 @given(document=valid_environments())
-# Not made smaller after a failure: each try takes seconds.
+# Failures are not shrunk: each attempt takes seconds.
 @settings(
     max_examples=settings().max_examples // 50,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -1,4 +1,4 @@
-"""With `image_registry` nothing is pulled from a public registry, and nodes and builds may pull from it."""
+"""With `image_registry`, nothing comes from a public registry, and nodes and builds may pull from the private one."""
 
 import json
 from collections.abc import Iterator
@@ -9,13 +9,12 @@ import pytest
 
 from config import load
 from k8s_charts.helm.images import CHARTS
-from tests.synth.conftest import Assemblies
-from tests.synth.kubernetes import RELEASE, objects, text
-from tests.synth.synthesis import Assembly, synthesise
+from tests.synth.support.kubernetes_objects import RELEASE, objects, text
+from tests.synth.support.synthesis import Assemblies, Assembly, synthesise
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping below `value` that names an image."""
+    """Yield every mapping below `value` that names an image."""
     if isinstance(value, dict):
         if isinstance(value.get("image"), str):
             yield value
@@ -36,7 +35,7 @@ def _images(assembly: Assembly) -> set[str]:
 
 
 def _values(assembly: Assembly, chart: str) -> dict[str, Any]:
-    """The Helm values of the release that takes any, by the name of the chart's release."""
+    """Return the Helm values of the only release `chart` with values."""
     [values] = [
         json.loads(text(release["Values"]))
         for template in assembly.templates.values()

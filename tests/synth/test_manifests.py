@@ -1,4 +1,4 @@
-"""The Kubernetes objects and Helm values that a pull request shows are those that the templates apply."""
+"""The templates apply exactly the Kubernetes objects and Helm values of manifests/, which a pull request shows."""
 
 import json
 import re
@@ -10,25 +10,24 @@ import yaml
 from config import available
 from k8s_charts.controllers import code
 from ops.render.manifests import render
-from tests.synth.conftest import Assemblies
-from tests.synth.kubernetes import RELEASE, Object, objects, released, text
-from tests.synth.synthesis import REPOSITORY
+from tests.synth.support.kubernetes_objects import RELEASE, Object, objects, released, text
+from tests.synth.support.synthesis import REPOSITORY, Assemblies
 
-# What only a deployment knows: in manifests/ a name such as ${FileSystemId}, in a template a function, or an asset.
+# Values that only a deployment knows: in manifests/ a name such as ${FileSystemId}, in a template a function or asset.
 PROGRAM = re.compile(r"\$\{([\w/]+\.(?:py|sh))\}")
 PLACEHOLDER = re.compile(r"\$\{\w+\}")
 TOLD = re.compile(r"<\{[^<>]*\}>|s3://cdk-[\w/-]+\.zip")
 
 
 def own(item: Object) -> Object:
-    """The object without the label by which CDK finds what it has to prune."""
+    """Return the object without the label by which CDK finds objects to prune."""
     labels = item["metadata"].get("labels", {})
     kept = {key: value for key, value in labels.items() if not key.startswith("aws.cdk.eks/prune-")}
     return item | {"metadata": item["metadata"] | ({"labels": kept} if kept else {})}
 
 
 def whole(value: Any) -> Any:
-    """The value with a program in the place of its path."""
+    """Return the value with the content of each program instead of its path."""
     if isinstance(value, dict):
         return {key: whole(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -38,7 +37,7 @@ def whole(value: Any) -> Any:
 
 
 def normal(value: Any, unknown: re.Pattern[str]) -> str:
-    """JSON text with `?` for what only a deployment knows."""
+    """Return JSON text with `?` for values that only a deployment knows."""
     return unknown.sub("?", json.dumps(value, sort_keys=True))
 
 

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 from config import available, load
-from tests.synth.synthesis import context, synthesise
+from tests.synth.support.synthesis import context, synthesise
 
 
 @pytest.mark.parametrize("name", available())

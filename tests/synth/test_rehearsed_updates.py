@@ -1,4 +1,4 @@
-"""Each property of the product's resources has a case in the embedded account: its update shows, or is refused."""
+"""The embedded account has a case for each property of the product: it carries out the update, or refuses it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from config import available
-from rehearsal.account.cloudformation.custom_resources import is_custom
-from rehearsal.account.cloudformation.resource_types import METADATA_TYPE, Property, resource_types
+from embedded_account.cloudformation.custom_resources import is_custom
+from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, resource_types
 from tests.rehearsal.account.updates import CASES
-from tests.synth.conftest import Assemblies
+from tests.synth.support.synthesis import Assemblies
 
 
 def updatable(properties: Mapping[str, Any], known: Mapping[str, Property], above: str = "") -> Iterator[str]:
-    """Yield the paths of properties, nested ones too, whose change does not replace the resource."""
+    """Yield the paths of properties, including nested ones, whose change does not replace the resource."""
     types = resource_types()
     for name, value in properties.items():
         declared, path = known[name], f"{above}{name}"
@@ -49,5 +49,5 @@ def test_every_property_of_every_template_has_a_case(assembly: Assemblies, name:
 
 
 def covered(path: str, paths: set[str]) -> bool:
-    """Whether the path is tried, or is replaced as a whole by one that is."""
+    """Return whether a case covers the path, or a parent that is replaced as a whole."""
     return any(path == each or path.startswith(f"{each}.") for each in paths)

@@ -1,4 +1,4 @@
-"""`ops review` with the real CDK CLI: what a pull request would show."""
+"""`ops review` with the real CDK CLI, as in a pull request."""
 
 import copy
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from bench.checkout import checkout
 from config import load
+from embedded_account.cloudformation.templates.resource_types import resource_types
 from ops.render import manifests
 from ops.render.losses import losses
-from rehearsal.account.cloudformation.resource_types import resource_types
-from tests.synth.synthesis import Assembly, write_empty_charts
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE
+from tests.synth.support.synthesis import Assembly, write_empty_charts
 
 
 def change(file: Path, before: str, after: str) -> None:
@@ -23,7 +23,7 @@ def change(file: Path, before: str, after: str) -> None:
 
 
 def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: Assembly, tmp_path: Path) -> None:
-    """CloudFormation's own database says which do; the kind of the file system has no key."""
+    """CloudFormation's resource specification lists these settings; the file system's type has no key."""
     [(name, resource)] = dev.templates["storage"].all("AWS::FSx::FileSystem").items()
     kind = resource_types().get("AWS::FSx::FileSystem")
     assert kind

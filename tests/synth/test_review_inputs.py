@@ -1,4 +1,4 @@
-"""What a synthesis opens must count as its input: `ops review` leaves out an environment whose inputs are the same."""
+"""Every file that a synthesis opens counts as its input: `ops review` skips environments with unchanged inputs."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from pathlib import Path
 from bench.checkout import checkout
 from config.load import DIRECTORY_VARIABLE
 from ops.render.review_inputs import NOT_READ
-from tests.synth.synthesis import context, write_empty_charts
+from tests.synth.support.synthesis import context, write_empty_charts
 
-# Runs the app, and writes the path of each file that Python opens. Node opens what Python names: the folders of assets.
+# Runs the app, and records each file that Python opens. Node opens only the asset folders that Python names.
 _AUDITED = """
 import runpy, sys
 opened = open(sys.argv[1], "w", buffering=1)

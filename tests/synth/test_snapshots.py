@@ -1,4 +1,4 @@
-"""The templates of dev as they were: the net under a refactoring. `pytest tests/synth --snapshot-update` takes anew."""
+"""Snapshots of dev's templates, to protect refactoring. `pytest tests/synth --snapshot-update` updates them."""
 
 import json
 import re
@@ -9,11 +9,11 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.types import PropertyPath
 
-from tests.synth.kubernetes import MANIFEST, text
-from tests.synth.synthesis import PARTS, REPOSITORY, Assembly
+from tests.synth.support.kubernetes_objects import MANIFEST, text
+from tests.synth.support.synthesis import PARTS, REPOSITORY, Assembly
 
 LONGEST_LINE = 2000
-# Assets are named by the hash of what they hold, which says nothing to a reader.
+# The hash in an asset's name tells a reviewer nothing.
 ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -22,7 +22,7 @@ def _without_hashes(data: Any, path: PropertyPath) -> Any:
 
 
 def _readable(resource: dict[str, Any]) -> dict[str, Any]:
-    """The resource with the objects of a manifest as such, instead of as one line of JSON."""
+    """Return the resource with a manifest's objects as objects, instead of one line of JSON."""
     if resource["Type"] != MANIFEST:
         return resource
     properties = resource["Properties"]

@@ -1,4 +1,4 @@
-"""The walkthrough's page against the code: each value of the column "ours" is looked up where its last column says."""
+"""The walkthrough's page agrees with the code: the last column names where to find each value of the column "ours"."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import yaml
 
 from config import load
 from ops.render.manifests import render
-from tests.synth.synthesis import Assembly
+from tests.synth.support.synthesis import Assembly
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference" / "walkthrough.md").read_text()
@@ -36,12 +36,12 @@ class Row:
 
 
 def cells(line: str) -> list[str]:
-    """The cells of a line of a Markdown table; a bar inside a cell is written `\\|`."""
+    """Return the cells of a line of a Markdown table; a bar inside a cell is written `\\|`."""
     return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
 
 
 def rows() -> list[Row]:
-    """All rows of all tables of the page."""
+    """Return all rows of all tables of the page."""
     found: list[Row] = []
     section = ""
     for line in PAGE.splitlines():
@@ -59,23 +59,23 @@ LOOKED_UP = [row for row in ROWS if row.where]
 
 
 def text(value: Any) -> str:
-    """A value as the page writes it."""
+    """Return a value in the page's notation."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def in_template(assembly: Assembly, part: str, resource_type: str, path: str) -> Any:
-    """The value in the one resource of the type."""
+    """Return the value in the only resource of the type."""
     return jmespath.search(path, assembly.templates[part].only(resource_type))
 
 
 @cache
 def manifests() -> dict[Path, str]:
-    """What manifests/ shows of the walkthrough's environment."""
+    """Return the files of manifests/ for the walkthrough's environment."""
     return render(load("dev"))
 
 
 def in_manifest(file: str, name: str, path: str) -> Any:
-    """The value in the file's first object of that kind in which there is one, or in the release of that name."""
+    """Return the value from the file's first object of the kind that has it, or from the release of that name."""
     documents = [document for document in yaml.safe_load_all(manifests()[Path("dev", file)]) if document]
     named = [document for document in documents if name in {document.get("kind"), document.get("name")}]
     assert named, f"manifests/dev/{file} has no {name}"
@@ -114,7 +114,7 @@ def test_only_a_replacement_may_lack_a_place_to_look(row: Row) -> None:
 
 
 def test_the_image_s_base_is_the_walkthrough_s() -> None:
-    """It has no property to look at: the build gets it as an argument."""
+    """No property has the value: the build gets it as an argument."""
     [base] = [row.ours for row in ROWS if row.value == "base"]
     documents = yaml.safe_load_all(manifests()[Path("dev", "ray", "image-build.yaml")])
     arguments = jmespath.search("[].spec.template.spec.containers[].args[]", [*documents])

@@ -1,4 +1,4 @@
-"""The lifecycle scripts on a fake root: stand-ins for systemctl, mountpoint and modprobe record what was asked."""
+"""The lifecycle scripts on a fake root: stand-ins for systemctl, mountpoint and modprobe record their calls."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "lifecycle_scripts" / "eks"
 CONFIG = "opt/sagemaker/containerd/config.toml"
@@ -20,7 +20,7 @@ OVERRIDE = "etc/systemd/system/containerd.service.d/10-data-on-volume.conf"
 
 @dataclass
 class Node:
-    """A node before it joins: Amazon Linux 2023, data in the usual places, the volume mounted."""
+    """A node before it joins: Amazon Linux 2023, data in the default places, the volume mounted."""
 
     root: Path
     scripts: Path
@@ -80,7 +80,7 @@ class Node:
 def node(tmp_path: Path) -> Node:
     (tmp_path / "programs").mkdir()
     shutil.copytree(SCRIPTS, tmp_path / "scripts")
-    # S3 keeps no modes.
+    # S3 stores no file modes.
     for script in (tmp_path / "scripts").iterdir():
         script.chmod(0o644)
     node = Node(root=tmp_path / "root", scripts=tmp_path / "scripts", programs=tmp_path / "programs")
@@ -220,7 +220,7 @@ SETUP = '#!/bin/bash\necho "efa setup" >>"$ROOT/asked"\n'
 
 @pytest.fixture
 def efa_node(node: Node) -> Node:
-    """A node with an EFA interface, of an environment whose file system takes EFA."""
+    """Return a node with an EFA interface, in an environment whose file system supports EFA."""
     (node.scripts / "settings").write_text("FSX_EFA=true\n")
     node.write("sys/class/infiniband/rdmap0s6", "")
     node.program("curl", "exit 1")

@@ -1,4 +1,4 @@
-"""The Ray image's requirements: what resolved together is what is installed."""
+"""The Ray image's requirements: exactly the versions that were resolved together are installed."""
 
 import re
 import subprocess
@@ -15,9 +15,9 @@ WANTED = (RAY_IMAGE_DIRECTORY / "requirements.in").read_text()
 PIN = re.compile(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==([^\s\\]+)", re.MULTILINE)
 
 
-# The platform of the base image: CPython 3.10, glibc 2.35 (Ubuntu 22.04), of which the lock asks for less.
+# The base image's platform: CPython 3.10, glibc 2.35 (Ubuntu 22.04). The lock requires an older glibc.
 PLATFORM = ("--python-version=3.10", "--python-platform=x86_64-manylinux_2_31", "--only-binary=:all:")
-# uv would look for a CPython 3.10 to download, which resolving does not need.
+# Without this, uv would download a CPython 3.10, which resolving does not need.
 QUIET = "--no-python-downloads"
 UNREACHABLE = ("error sending request", "Failed to fetch", "dns error", "timed out")
 
@@ -33,7 +33,7 @@ def uv(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.network
 def test_what_is_asked_for_resolves_to_the_lock_and_to_nothing_else() -> None:
-    """All of it together, each package's own requirements met."""
+    """All packages resolve together, and each package's own requirements are met."""
     constraint = ("--constraint", RAY_IMAGE_DIRECTORY / "requirements.txt")
     done = uv("compile", "--no-annotate", "--no-header", *constraint, RAY_IMAGE_DIRECTORY / "requirements.in")
     assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_index_has_a_wheel_with_a_locked_hash_for_everything(tmp_path: Path) -> 
 
 @pytest.mark.network
 def test_walkthroughs_own_list_does_not_resolve(tmp_path: Path) -> None:
-    """Its tqdm is older than what its datasets needs: the two tests above would say so."""
+    """The walkthrough's tqdm is older than its datasets requires: the two tests above would report it."""
     theirs = tmp_path / "requirements.in"
     theirs.write_text(re.sub(r"(?m)^tqdm==.*$", "tqdm==4.66.1", WANTED))
     done = uv("compile", theirs)
@@ -73,7 +73,7 @@ def test_lock_holds_what_is_asked_for() -> None:
 
 
 def test_ray_is_the_base_images_and_its_command_line_works() -> None:
-    """With click 8.3.0 to 8.5.0 every `ray` command fails on Python 3.10, and every worker waits for ever."""
+    """With click 8.3.0 to 8.5.0, every `ray` command fails on Python 3.10, and every worker waits forever."""
     locked = dict(PIN.findall(LOCKED))
     assert locked["ray"] == versions.RAY
     assert locked["click"] == "8.1.7"
@@ -85,7 +85,7 @@ def test_no_registrys_host_is_named() -> None:
 
 
 def test_further_packages_are_held_to_every_locked_version(tmp_path: Path) -> None:
-    """pip takes no constraint with extras, and with hashes it would want them of the further packages too."""
+    """pip accepts no constraint with extras, and in hash mode it would require hashes of further packages too."""
     [command] = re.findall(r"sed -nE (?:.|\n)*?locked\.txt", (RAY_IMAGE_DIRECTORY / "Dockerfile").read_text())
     (tmp_path / "requirements.txt").write_text(LOCKED)
     subprocess.run(["/bin/bash", "-c", command], cwd=tmp_path, check=True)

@@ -1,4 +1,4 @@
-"""What the jobs tell their users to type. Ray is not needed here: tests/jobs runs them."""
+"""The commands that the jobs print for their users. Ray is not needed here: tests/jobs runs the jobs."""
 
 import re
 from pathlib import Path

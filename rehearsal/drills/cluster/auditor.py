@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from embedded_account.kubernetes import audit
 from rehearsal.drills.cluster.world import GONE, TERMINATING, Happening, World
-from rehearsal.kubernetes import audit
 
 ADMINISTRATOR: Final = "rehearsal-admin"
 """The account of kubectl, and of kwok and the rehearsal's own kubelet."""

@@ -9,6 +9,11 @@ from typing import Final
 from rich.console import Console
 
 from config import Environment
+from embedded_account.kubernetes import watching
+from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.names import REAPER
 from rehearsal import stand_ins
@@ -18,12 +23,8 @@ from rehearsal.drills.cluster.kubectl import Kubectl, rendered
 from rehearsal.drills.cluster.started import wait_started
 from rehearsal.drills.cluster.subject import HERE, Subject, wait
 from rehearsal.drills.cluster.world import World
-from rehearsal.kubernetes import binaries, watching
-from rehearsal.kubernetes.api import Object
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import BINARIES
-from rehearsal.run.progress import Progress
+from rehearsal.report.progress import Progress
 from rehearsal.watch import Watch
 
 OPERATOR: Final = "kuberay-operator"

@@ -12,14 +12,14 @@ from typing import Final
 from rich.console import Console
 
 from config import Environment
+from embedded_account.kubernetes.api import STRATEGIC_PATCH, Object
+from embedded_account.kubernetes.nodes import Nodes
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, DrillCluster
 from rehearsal.drills.cluster.report import Line, lines, summary, timeline
 from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject, names, wait
 from rehearsal.drills.cluster.world import World
-from rehearsal.kubernetes.api import STRATEGIC_PATCH, Object
-from rehearsal.kubernetes.nodes import Nodes
 from rehearsal.paths import DRILLS_ON_KUBERNETES
 from rehearsal.run.steps import RehearsalError
 

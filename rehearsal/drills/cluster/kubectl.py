@@ -5,11 +5,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine.isolation import search_path
 from k8s_charts.helm.release import HelmRelease
 from k8s_charts.shared.chart import ProjectChart
-from rehearsal.isolation import search_path
-from rehearsal.kubernetes.api import Object
-from rehearsal.kubernetes.control_plane import ControlPlane
 from rehearsal.run.cdk import CommandError
 
 

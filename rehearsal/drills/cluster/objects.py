@@ -6,13 +6,13 @@ from typing import Any, Final
 from config import Environment, labels
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup, Taint
+from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.nodes import NodeSpec
 from k8s_charts.platform_objects import PlatformFacts, PlatformObjects
 from k8s_charts.platform_objects import platform_objects as platform_of
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, RayObjects
 from k8s_charts.ray_objects import ray_objects as ray_of
 from k8s_charts.storage.volumes import FileSystemAddress
-from rehearsal.kubernetes.api import Object
-from rehearsal.kubernetes.nodes import NodeSpec
 
 STOCK_NAMESPACE: Final = "stock"
 STOCK: Final[Object] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STOCK_NAMESPACE}}

@@ -3,8 +3,8 @@
 import time
 from typing import Final
 
-from rehearsal.kubernetes.api import ApiError, Object
-from rehearsal.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.api import ApiError, Object
+from embedded_account.kubernetes.control_plane import ControlPlane
 from rehearsal.run.cluster import PATIENCE_SECONDS
 from rehearsal.run.steps import RehearsalError
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from embedded_account.kubernetes.api import Object
 from rehearsal.drills.cluster.world import RUNNING, Happening, World, pod_state
-from rehearsal.kubernetes.api import Object
 from rehearsal.run.cluster import PATIENCE_SECONDS, TimedOutError
 
 HERE: Final = "here"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
-from rehearsal.kubernetes.api import Api, Object
-from rehearsal.kubernetes.watching import Watched
+from embedded_account.kubernetes.api import Api, Object
+from embedded_account.kubernetes.watching import Watched
 
 GONE: Final = "gone"
 TERMINATING: Final = "Terminating"

@@ -7,9 +7,9 @@ from typing import Any
 import boto3
 import pytest
 
-from rehearsal.account.context import Account
-from rehearsal.account.server import AccountServer, make_account
-from rehearsal.processes import free_port
+from embedded_account.context import Account
+from embedded_account.machine.processes import free_port
+from embedded_account.server import AccountServer, make_account
 from tests.rehearsal.account.stacks import FakeFunctions, Stacks
 
 ACCOUNT_ID = "111122223333"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
@@ -49,7 +49,7 @@ class Eks:
 
     def create(self, **changes: Any) -> dict[str, Any]:
         """Make a cluster and wait until it is ACTIVE."""
-        from rehearsal.account.services.eks.service import service_of
+        from embedded_account.services.eks.service import service_of
 
         request = self.request(**changes)
         self.api.create_cluster(**request)

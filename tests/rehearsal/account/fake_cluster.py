@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rehearsal.kubernetes.api import ApiError, Object
+from embedded_account.kubernetes.api import ApiError, Object
 
 CA = b"-----BEGIN CERTIFICATE-----\nfake\n-----END CERTIFICATE-----\n"
 
 
 class FakeApi:
-    """The part of `rehearsal.kubernetes.api.Api` that EKS uses. `tokens` says whose a token is, by audience."""
+    """The part of `embedded_account.kubernetes.api.Api` that EKS uses. `tokens` says whose a token is, by audience."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}

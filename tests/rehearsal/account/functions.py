@@ -8,7 +8,7 @@ from typing import Any
 
 from moto.s3.models import s3_backends
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.resources import Resources
 
 CODE_BUCKET = "assets"

@@ -6,8 +6,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.common_models import CloudFormationModel
 
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError, code_of, reason_of
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError, code_of, reason_of
 
 STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/network/7c6d2b0e"
 

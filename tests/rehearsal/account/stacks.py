@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 Template = dict[str, Any]
 

@@ -6,13 +6,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account import eks_setup
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_function, make_role, upload, zipped
 from tests.rehearsal.account.resources import Resources
 from tests.rehearsal.account.updates import CASES
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 class Surroundings:
@@ -126,7 +126,7 @@ def state(account: Account, clients: Clients, kind: str) -> dict[str, Any]:
     """Everything that the type's service keeps, by its place: plain values only, no times."""
     from moto.core.base_backend import BackendDict
 
-    from rehearsal.account.services.eks.service import service_of
+    from embedded_account.services.eks.service import service_of
 
     service = {"events": "events", "stepfunctions": "stepfunctions"}.get(name := kind.split("::")[1].lower(), name)
     kept: dict[str, Any] = {}
@@ -155,7 +155,7 @@ def _plain(value: Any, place: str, above: set[int]) -> Iterator[tuple[str, Any]]
     elif isinstance(value, list | tuple | set | frozenset):
         for index, each in enumerate(sorted(value, key=str) if isinstance(value, set | frozenset) else value):
             yield from _plain(each, f"{place}/{index}", deeper)
-    elif type(value).__module__.startswith(("moto.", "rehearsal.account.services.eks", "rehearsal.account.hyperpod")):
+    elif type(value).__module__.startswith(("moto.", "embedded_account.services.eks", "embedded_account.hyperpod")):
         for name, each in vars(value).items():
             if name not in _ELSEWHERE:
                 yield from _plain(each, f"{place}/{name}", deeper)

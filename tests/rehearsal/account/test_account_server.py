@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import requests
 
-from rehearsal.isolation import child_environment
-from rehearsal.processes import free_port
-from rehearsal.run_keys import RunKeys
-from tests.waiting import PATIENCE
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import free_port
+from embedded_account.run_keys import RunKeys
+from tests.support.waiting import PATIENCE
 
 KEYS = RunKeys.issue()
 
 
 def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", "111122223333"]
+    argv = [sys.executable, "-m", "embedded_account", "--port", str(port), "--account-id", "111122223333"]
     argv += ["--region", "us-west-2", "--directory", str(directory), "--binaries", str(directory), *more]
     environment = child_environment(directory, region="us-west-2", account_id="111122223333", extra=KEYS.in_environment)
     return subprocess.Popen(

@@ -14,10 +14,10 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from rehearsal.account.context import Account
-from rehearsal.run_keys import RunKeys
+from embedded_account.context import Account
+from embedded_account.run_keys import RunKeys
 from tests.rehearsal.account.conftest import REGION, Clients
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 IDENTITY = "Action=GetCallerIdentity&Version=2011-06-15"
 CONTROL = "/_rehearsal/health"
@@ -102,7 +102,7 @@ def test_signature_holds_for_its_own_body_address_and_time_only(
     assert "SignatureDoesNotMatch" in ask(account, headers, f"{IDENTITY}&More=1").text
     other = requests.post(f"{account.endpoint}/?More=1", IDENTITY, headers=headers, timeout=PATIENCE)
     assert "SignatureDoesNotMatch" in other.text
-    monkeypatch.setattr("rehearsal.account.signatures._SKEW", timedelta(0))
+    monkeypatch.setattr("embedded_account.admission.signatures._SKEW", timedelta(0))
     assert "RequestTimeTooSkewed" in ask(account, headers).text
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.account.lambdas.aws_cli import AwsClis, replace_program
-from rehearsal.processes import is_alive
-from tests.waiting import wait_until
+from embedded_account.lambdas.aws_cli import AwsClis, replace_program
+from embedded_account.machine.processes import is_alive
+from tests.support.waiting import wait_until
 
 PROGRAM = "import sys\nimport awscli.clidriver\nif __name__ == '__main__':\n    sys.exit(awscli.clidriver.main())\n"
 DRIVER = """

@@ -7,16 +7,16 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from config import load
-from rehearsal.account.context import Account
-from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
-from rehearsal.account.services.eks.host import ClusterHost
+from embedded_account.context import Account
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.eks.host import ClusterHost
 from stacks.network.endpoints import INTERFACE_ENDPOINTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import NODE_POLICIES, Eks
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
 from tests.rehearsal.account.stacks import Stacks, Template
-from tests.synth.synthesis import synthesise
+from tests.synth.support.synthesis import synthesise
 
 pytestmark = pytest.mark.product
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from moto.ec2.models import ec2_backends
 
-from rehearsal.account.context import Account
-from rehearsal.account.services.ec2_reach import NODE_SERVICES, Place, unreachable
+from embedded_account.context import Account
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from tests.rehearsal.account.conftest import REGION, Clients
 from tests.rehearsal.account.functions import invoke, make_function, make_role
 from tests.rehearsal.account.ways_out import give_way_out

@@ -75,8 +75,8 @@ def test_values_are_told_only_on_request(stacks: Stacks) -> None:
 
 def test_change_inside_an_object_can_force_a_replacement(stacks: Stacks) -> None:
     """AWS::FSx::FileSystem's LustreConfiguration changes in place, its DeploymentType does not."""
-    from rehearsal.account.cloudformation.planning import property_changes
-    from rehearsal.account.cloudformation.resource_types import resource_types
+    from embedded_account.cloudformation.planning import property_changes
+    from embedded_account.cloudformation.templates.resource_types import resource_types
 
     def change(name: str, after: Any) -> str:
         before = {"DeploymentType": "PERSISTENT_2", "DataCompressionType": "LZ4"}

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from rehearsal.isolation import child_environment
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import free_port
+from embedded_account.run_keys import RunKeys
 from rehearsal.paths import CACHE
-from rehearsal.processes import free_port
 from rehearsal.run.cdk import changed_stacks, kept_folders
-from rehearsal.run_keys import RunKeys
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
@@ -94,7 +94,7 @@ class Cdk:
 def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
     """An account that is bootstrapped; each test has stacks of its own."""
     directory, port = tmp_path_factory.mktemp("cli"), free_port()
-    argv = [sys.executable, "-m", "rehearsal.account", "--port", str(port), "--account-id", ACCOUNT_ID]
+    argv = [sys.executable, "-m", "embedded_account", "--port", str(port), "--account-id", ACCOUNT_ID]
     argv += ["--region", REGION, "--directory", str(directory), "--binaries", str(directory)]
     keys = RunKeys.issue()
     environment = child_environment(directory, region=REGION, account_id=ACCOUNT_ID, extra=keys.in_environment)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import requests
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.stacks import FakeFunctions, Stacks, Template, att, failing, parameter, respond
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 Event = dict[str, Any]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.cloudformation.dependencies import reverse, walk
-from rehearsal.account.cloudformation.faults import RefusedCallError
-from rehearsal.account.cloudformation.intrinsics import NOT_YET_KNOWN, Intrinsics, Reference
-from rehearsal.account.cloudformation.physical_names import physical_name
+from embedded_account.cloudformation.faults import RefusedCallError
+from embedded_account.cloudformation.templates.dependencies import reverse, walk
+from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, Intrinsics, Reference
+from embedded_account.cloudformation.templates.physical_names import physical_name
 
 TEMPLATE: dict[str, Any] = {
     "Mappings": {"Sizes": {"small": {"Nodes": 2}}},

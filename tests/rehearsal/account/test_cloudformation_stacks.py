@@ -1,15 +1,15 @@
 """Creating, updating and deleting stacks: order, events, rollback, replacement, policies, exports."""
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.account.cloudformation import models
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError
-from rehearsal.account.services.resource_model import Declaration, ResourceModel
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.services.shared.resource_model import REGISTERED, Declaration, ResourceModel, cloudformation_model
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.stacks import (
     FakeFunctions,
@@ -22,7 +22,7 @@ from tests.rehearsal.account.stacks import (
     repository,
     topic,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def of(**resources: Any) -> Template:
@@ -102,18 +102,24 @@ class Removed:
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
-    from rehearsal.account.services.resource_model import cloudformation_model
-
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
     model: type[Slow] = cloudformation_model("AWS::GameLift::Fleet", name_property="Name")(
         type("Fleet", (Slow,), {"broken": False})
     )
-    monkeypatch.setitem(models.models(), "AWS::GameLift::Fleet", model)
     monkeypatch.setattr(Removed, "names", [])
-    return model
+    yield model
+    del REGISTERED["AWS::GameLift::Fleet"]
 
 
 FLEET = {"Type": "AWS::GameLift::Fleet", "Properties": {"Name": "fleet"}}
+
+
+def test_model_that_is_registered_after_a_first_deployment_is_known(
+    stacks: Stacks, request: pytest.FixtureRequest
+) -> None:
+    assert stacks.deploy("first", of(T=topic())) == "CREATE_COMPLETE"
+    request.getfixturevalue("slow")
+    assert stacks.deploy("s", of(F=FLEET)) == "CREATE_COMPLETE"
 
 
 def test_slow_resource_is_waited_for(stacks: Stacks, slow: type[Slow]) -> None:
@@ -367,7 +373,7 @@ def test_update_that_a_model_cannot_do_fails_instead_of_being_forgotten(
     stacks: Stacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stacks.deploy("s", of(T=topic(DisplayName="one")))
-    monkeypatch.setattr(models.models()["AWS::SNS::Topic"], "MUTABLE", frozenset({"Tags"}))
+    monkeypatch.setattr(REGISTERED["AWS::SNS::Topic"], "MUTABLE", frozenset({"Tags"}))
     assert stacks.deploy("s", of(T=topic(DisplayName="two"))) == "UPDATE_ROLLBACK_COMPLETE"
     assert "cannot update DisplayName of AWS::SNS::Topic: its model" in stacks.reason("s", "T", "UPDATE_FAILED")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import STACK_ID, RefusedWith, Resources
 

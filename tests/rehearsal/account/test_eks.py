@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.account.services.refusal import Refusal
-from rehearsal.processes import ProcessError
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.machine.processes import ProcessError
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.shared.refusal import Refusal
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import Eks, set_up
 from tests.rehearsal.account.fake_cluster import FakePlane
@@ -49,7 +49,7 @@ def test_cluster_makes_and_takes_its_network_and_leaves_its_log_group(eks: Eks) 
     eks.api.delete_cluster(name="c")
 
     assert [made.kind for made in eks.account.background.made_by(found["arn"])] == ["log-group"]
-    assert eks.account.clusters.names() == []
+    assert eks.account.clusters.all() == []
     eks.clients("logs").delete_log_group(logGroupName="/aws/eks/c/cluster")
 
 
@@ -175,7 +175,7 @@ def test_cluster_with_node_groups_cannot_be_deleted(eks: Eks) -> None:
 
     with pytest.raises(eks.api.exceptions.ResourceInUseException, match="has nodegroups attached"):
         eks.api.delete_cluster(name="c")
-    assert eks.account.clusters.names() == ["c"]
+    assert [each.name for each in eks.account.clusters.all()] == ["c"]
 
 
 @pytest.mark.parametrize(

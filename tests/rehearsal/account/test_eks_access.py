@@ -11,16 +11,16 @@ from botocore.model import ServiceId
 from botocore.session import get_session
 from botocore.signers import RequestSigner
 
-from rehearsal.account.context import Account
-from rehearsal.account.services.eks.authenticator import InvalidTokenError, authenticate
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.account.services.eks.service import service_of
+from embedded_account.context import Account
+from embedded_account.services.eks.authenticator import InvalidTokenError, authenticate
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.eks.service import service_of
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import Eks, set_up
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.functions import make_role
 from tests.rehearsal.account.resources import Resources
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 WHOLE_CLUSTER = {"type": "cluster"}

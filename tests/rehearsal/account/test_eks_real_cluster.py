@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from embedded_account.context import Account
+from embedded_account.kubernetes.building import binaries
+from embedded_account.services.eks.host import ClusterHost
 from rehearsal import paths
-from rehearsal.account.context import Account
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.kubernetes import binaries
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import set_up
 from tests.rehearsal.account.functions import invoke, make_function, upload

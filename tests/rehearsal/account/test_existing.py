@@ -7,11 +7,11 @@ import requests
 
 import config
 from config import Environment
-from rehearsal.account import existing
-from rehearsal.account.context import Account
-from rehearsal.account.inventory import collect
+from embedded_account import existing
+from embedded_account.context import Account
+from embedded_account.inventory.report import collect
 from tests.rehearsal.account.conftest import Clients
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

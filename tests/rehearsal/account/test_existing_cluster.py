@@ -11,17 +11,17 @@ import requests
 import config
 from config import Environment
 from config.model import ExistingEks
+from embedded_account.context import Account
+from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.building import binaries
+from embedded_account.services.eks.host import ClusterHost
 from rehearsal import paths
-from rehearsal.account.context import Account
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.api import Api
 from rehearsal.run import existing, existing_cluster
 from rehearsal.run.account import EmbeddedAccount
 from rehearsal.run.cluster import wait_for
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import RefusedWith, Resources
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("fast_clock")
 

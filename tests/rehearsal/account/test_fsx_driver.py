@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from embedded_account.context import Account
+from embedded_account.kubernetes.api import Object
+from embedded_account.services.fsx.driver import FsxDriver
+from embedded_account.services.fsx.driver_requests import create_request, gib, rounded_up, tags_of
+from embedded_account.services.iam import pod_role
+from embedded_account.services.iam.pod_role import PodRoleError
 from handlers.file_system_guard import index as guard
-from rehearsal.account.context import Account
-from rehearsal.account.services import pod_role
-from rehearsal.account.services.fsx_driver import FsxDriver
-from rehearsal.account.services.fsx_driver_requests import create_request, gib, rounded_up, tags_of
-from rehearsal.account.services.pod_role import PodRoleError
-from rehearsal.kubernetes.api import Object
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from moto.core.exceptions import JsonRESTError
 
-from rehearsal.account.services import fsx_rules
+from embedded_account.services.fsx import rules as fsx_rules
 
 LUSTRE = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250, "DataCompressionType": "LZ4"}
 FIRST = {"AssociationId": "dra-1", "FileSystemPath": "/a", "DataRepositoryPath": "s3://data-bucket/a/"}

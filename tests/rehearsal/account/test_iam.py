@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rehearsal.account.context import Account
-from rehearsal.account.services.iam import allows, trusts
+from embedded_account.context import Account
+from embedded_account.services.iam.access import allows, trusts
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_role, trust
 from tests.rehearsal.account.resources import RefusedWith, Resources

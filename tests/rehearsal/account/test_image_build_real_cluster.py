@@ -11,20 +11,21 @@ import urllib3
 
 from config import Environment, labels, load, naming
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
+from embedded_account.context import Account
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine import isolation
+from embedded_account.services.eks.host import ClusterHost
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared.chart import ProjectChart
-from rehearsal import isolation, paths
-from rehearsal.account.context import Account
-from rehearsal.account.services.eks.host import ClusterHost
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from tests.charts.conftest import FILE_SYSTEM, PLATFORM_FACTS
+from rehearsal import paths
+from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.eks_setup import set_up
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

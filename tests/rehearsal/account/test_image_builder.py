@@ -11,12 +11,12 @@ from botocore.exceptions import ClientError
 
 from config import load
 from config.naming import STAND_IN_IMAGE
+from embedded_account.context import Account
+from embedded_account.kubernetes.api import Object
+from embedded_account.services.iam import pod_role
+from embedded_account.services.image_builder import ImageBuilder
 from k8s_charts.ray_objects import image_build, ray_objects
-from rehearsal.account.context import Account
-from rehearsal.account.services import pod_role
-from rehearsal.account.services.image_builder import ImageBuilder
-from rehearsal.kubernetes.api import Object
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakeApi
 

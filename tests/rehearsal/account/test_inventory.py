@@ -9,12 +9,12 @@ import boto3
 import pytest
 import requests
 
-from rehearsal.account import inventory
-from rehearsal.account.context import Account
-from rehearsal.account.inventory import Item, collect
-from rehearsal.account.inventory_sources import Found
+from embedded_account.context import Account
+from embedded_account.inventory import report as inventory
+from embedded_account.inventory.report import Item, collect
+from embedded_account.inventory.sources import Found
 from tests.rehearsal.account.conftest import Clients
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 TRUST = json.dumps(
     {

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.context import Account
-from rehearsal.account.lambdas import environments, keeper
-from rehearsal.account.lambdas.runtime import LocalRuntime
-from rehearsal.processes import is_alive
+from embedded_account.context import Account
+from embedded_account.lambdas import environments, keeper
+from embedded_account.lambdas.runtime import LocalRuntime
+from embedded_account.machine.processes import is_alive
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, upload, zipped
 from tests.rehearsal.account.resources import Resources
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 COUNTER = """
 import os, pathlib, sys, tempfile

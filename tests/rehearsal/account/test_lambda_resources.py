@@ -2,7 +2,7 @@
 
 import pytest
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, make_role, upload, zipped
 from tests.rehearsal.account.resources import RefusedWith, Resources

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.account.context import Account
-from rehearsal.account.lambdas.packages import PackageStore
+from embedded_account.context import Account
+from embedded_account.lambdas.packages import PackageStore
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import invoke, make_function, upload, zipped
 from tests.rehearsal.account.resources import Resources
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ECHO = {"main.py": "def handler(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"}
 WHO_AM_I = """

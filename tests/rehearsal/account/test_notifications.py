@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from moto.sns.models import sns_backends
 
-from rehearsal.account.context import Account
-from rehearsal.account.hyperpod import simulator_of
-from rehearsal.account.hyperpod.model import HyperPodCluster
-from rehearsal.account.services import events
+from embedded_account.context import Account
+from embedded_account.hyperpod import simulator_of
+from embedded_account.hyperpod.model import HyperPodCluster
+from embedded_account.services import events
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import RefusedWith, Resources
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from moto.s3.models import s3_backends
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.resources import RefusedWith, Resources
 

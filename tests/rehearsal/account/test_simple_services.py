@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from moto.ecr.models import ecr_backends
 
-from rehearsal.account.context import Account
+from embedded_account.context import Account
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.functions import make_function, make_role
 from tests.rehearsal.account.resources import RefusedWith, Resources
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 IMMUTABLE = {
     "RepositoryName": "ray",

@@ -8,17 +8,17 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.exceptions import ServiceException
 
-from rehearsal.account.cloudformation.models import models
-from rehearsal.account.cloudformation.resource_types import resource_types
-from rehearsal.account.context import Account
-from rehearsal.account.errors import ResourceError
-from rehearsal.account.services.eks.host import ClusterHost
+from embedded_account.cloudformation.templates.resource_types import resource_types
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.shared.resource_model import REGISTERED
 from tests.rehearsal.account.conftest import Clients
 from tests.rehearsal.account.fake_cluster import FakePlane
 from tests.rehearsal.account.resources import Resources
 from tests.rehearsal.account.surroundings import Surroundings, state
 from tests.rehearsal.account.updates import CASES
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def may_go(key: str, path: str) -> bool:
@@ -80,10 +80,10 @@ def updated(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
     monkeypatch.setattr(account.clock, "scale", 5000.0)
     yield lambda kind: Updated(account, clients, kind)
-    from rehearsal.account.services.eks.service import service_of
+    from embedded_account.services.eks.service import service_of
 
     service = service_of(account)
-    for name, cluster in list(service.backend.clusters.items()):
+    for name, cluster in list(service.records.backend.clusters.items()):
         cluster.deletion_protection = False
         for group in list(cluster.nodegroups):
             service.node_groups.delete(name, group)
@@ -155,7 +155,7 @@ def test_add_on_leaves_its_objects_as_its_last_update_says(updated: Any, account
 def test_each_change_that_a_model_claims_is_tried() -> None:
     untried = {
         (kind, path)
-        for kind, model in models().items()
+        for kind, model in REGISTERED.items()
         for path in model.MUTABLE
         if not any(each == path or each.startswith(f"{path}.") for each in tried(kind))
     }

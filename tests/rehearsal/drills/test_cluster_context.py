@@ -10,6 +10,10 @@ import pytest
 from rich.console import Console
 
 from config import Environment
+from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.controllers.reaper import REPLICAS
 from k8s_charts.platform_objects import PlatformObjects
 from k8s_charts.shared.names import REAPER
@@ -20,10 +24,6 @@ from rehearsal.drills.cluster.auditor import Auditor
 from rehearsal.drills.cluster.subject import wait
 from rehearsal.drills.cluster.world import World
 from rehearsal.drills.perform import perform
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.api import Object
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 
 AMOUNTS = {"cpu": "8", "memory": "30Gi", "pods": "14"}
 

@@ -15,7 +15,8 @@ import pytest
 from rich.console import Console
 
 import config
-from rehearsal.drills import DRILLS, capacity, create_fails, directories, perform
+from rehearsal.drills import DRILLS, directories, perform
+from rehearsal.drills.account import capacity, create_fails
 from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.perform import play

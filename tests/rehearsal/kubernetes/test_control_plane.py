@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION, Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.machine.processes import ProcessError, ProgramEndedError, is_alive
 from rehearsal import paths
-from rehearsal.kubernetes.api import Api, ApiError
-from rehearsal.kubernetes.binaries import KUBERNETES_VERSION, Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.processes import ProcessError, ProgramEndedError, is_alive
 from rehearsal.runs import living
 from tests.rehearsal.kubernetes.cluster import COMPONENTS, GENERAL, Kubectl, operator_pod, process_of
 from tests.rehearsal.kubernetes.conftest import KNOWN_TOKEN
 from tests.rehearsal.run.checkout import processes_below
 from tests.rehearsal.run.network import peer, socket_inodes
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def answer_to(control_plane: ControlPlane, token: str) -> urllib3.BaseHTTPResponse:
@@ -149,8 +149,8 @@ def test_control_plane_ends_with_whoever_started_it_however_that_ended(tmp_path:
     program = f"""
 import threading
 from pathlib import Path
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
 plane = ControlPlane(Path({str(tmp_path)!r}), Binaries(Path({str(binaries.directory)!r})), name="orphan")
 starter = threading.Thread(target=plane.start)  # a thread that ends must not take the control plane along
 starter.start()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes.sandbox.hosts import Hosts
+from embedded_account.kubernetes.pods.sandbox.hosts import Hosts
 from tests.rehearsal.kubernetes.cluster import Object
 
 SERVICE_IP = "10.100.0.1"

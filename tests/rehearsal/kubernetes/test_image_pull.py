@@ -6,14 +6,14 @@ import kubernetes
 import pytest
 
 from config import Environment, labels, load
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.ray_objects import ray_objects
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

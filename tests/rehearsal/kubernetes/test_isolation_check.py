@@ -16,16 +16,16 @@ import pytest
 
 from config import Environment, labels, load
 from config.facts.versions import PYTHON_IMAGE
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.machine.processes import free_port
 from k8s_charts.shared.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
 from ops.errors import UnreachableError
 from ops.isolation import check
 from ops.isolation.check import Outcome, ProbeError, Prober, enforcement, heads, verdict
 from ops.isolation.plan import LABEL, SUBMITTER, Head, Origin, plan
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.processes import free_port
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 

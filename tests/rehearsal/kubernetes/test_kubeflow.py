@@ -10,13 +10,13 @@ import pytest
 
 from config import Environment, load
 from config.model import KubeflowPart
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
 from k8s_charts.helm.hyperpod_dependencies import RELEASE, hyperpod_dependencies_release
 from ops.readiness.kubeflow import findings
 from rehearsal import stand_ins
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
 

@@ -3,9 +3,9 @@
 import copy
 from collections import Counter
 
-from rehearsal.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import OPERATOR_NAMESPACE, Kubectl, Object, ray_cluster
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 
 def status_of(kubectl: Kubectl, cluster: str) -> Object:

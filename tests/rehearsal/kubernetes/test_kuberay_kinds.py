@@ -10,12 +10,12 @@ from pathlib import Path
 import kubernetes
 import pytest
 
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
 from k8s_charts.helm.kuberay import CHART, kuberay_crds_release
 from k8s_charts.helm.release import HelmRelease
 from ops.change import kuberay_crds
 from ops.change.kuberay_crds import Kind, Owner
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, definitions
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
 

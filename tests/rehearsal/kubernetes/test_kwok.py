@@ -1,6 +1,6 @@
 """The flaw of the library of kwok that the rehearsal's own command steers clear of."""
 
-from rehearsal.kubernetes import golang
+from embedded_account.kubernetes.building import golang
 
 
 def test_nodes_and_pods_that_come_together_do_not_end_kwok() -> None:

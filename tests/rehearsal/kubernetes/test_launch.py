@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.pods.launch import Launch, prepare
+from embedded_account.kubernetes.pods.programs import Program, containers_query, program_of
+from embedded_account.kubernetes.pods.references import ContainerConfigError
+from embedded_account.kubernetes.pods.volumes import Volumes
 from k8s_charts.controllers.code import python
-from rehearsal.kubernetes.api import Api
-from rehearsal.kubernetes.launch import Launch, prepare
-from rehearsal.kubernetes.programs import Program, containers_query, program_of
-from rehearsal.kubernetes.references import ContainerConfigError
-from rehearsal.kubernetes.volumes import Volumes
 from tests.rehearsal.kubernetes.cluster import Object
 
 PROGRAM = Program(

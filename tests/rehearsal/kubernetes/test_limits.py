@@ -7,13 +7,13 @@ import kubernetes
 import pytest
 from kubernetes.client import ApiException
 
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.limits import IMAGE_BUILD_QUOTA, head_budget
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

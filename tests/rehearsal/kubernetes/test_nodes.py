@@ -1,10 +1,10 @@
 import pytest
 
-from rehearsal.kubernetes.api import ApiError
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes, NodeSpec
+from embedded_account.kubernetes.api import ApiError
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, pod
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 
 def phase_of(kubectl: Kubectl, name: str) -> str:

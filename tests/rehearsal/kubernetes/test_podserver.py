@@ -9,10 +9,10 @@ import pytest
 import urllib3
 
 from config.facts.versions import PYTHON_IMAGE
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, pod
-from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 TALKER = """
 import http.server, itertools, os, sys, threading, time

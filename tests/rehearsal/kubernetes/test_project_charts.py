@@ -11,6 +11,9 @@ import pytest
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from k8s_charts.controllers import code
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.release import HelmRelease
@@ -18,13 +21,10 @@ from k8s_charts.platform_objects import PlatformObjects, platform_objects
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from rehearsal import stand_ins
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes, NodeSpec
 from stacks.shared.crds_chart import write_crds_chart
-from tests.charts.conftest import PLATFORM_FACTS, RAY_FACTS
+from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, helm, install_objects, wait_until_served
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

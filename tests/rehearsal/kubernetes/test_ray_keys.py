@@ -11,15 +11,16 @@ import pytest
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.tolerations import tolerations
 from k8s_charts.storage.volumes import FileSystemVolume, FileSystemVolumeChart
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes, NodeSpec
-from tests.charts.conftest import FILE_SYSTEM, RAY_FACTS, with_every_ray_key
+from tests.charts.support.facts import FILE_SYSTEM, RAY_FACTS
+from tests.charts.support.ray_clusters import with_every_ray_key
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

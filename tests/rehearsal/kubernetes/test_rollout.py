@@ -11,6 +11,8 @@ import pytest
 
 from config import Environment, labels, load
 from config.facts.capacity import allocatable
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import rollout as rollouts
@@ -19,11 +21,9 @@ from ops.change.scale import RefusedError, refuse_jobs
 from ops.jobs.running import running
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes, NodeSpec
-from tests.charts.conftest import RAY_FACTS
+from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object
-from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 

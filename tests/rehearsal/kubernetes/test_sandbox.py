@@ -9,13 +9,13 @@ import pytest
 import urllib3
 
 from config.facts.versions import PYTHON_IMAGE
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
-from rehearsal.kubernetes.programs import RealRay
-from rehearsal.processes import is_alive
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.kubernetes.pods.programs import RealRay
+from embedded_account.machine.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, pod
-from tests.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 RAY_IMAGE = "registry.example.invalid/ray:2.42.1"
 SERVER = "exec {python} -m http.server 8080 --directory /fsx"

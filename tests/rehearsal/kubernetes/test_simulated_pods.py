@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import kubernetes
 import pytest
 
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from ops.jobs import direct
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.runs import Request, RunError
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import Kubectl, pod
-from tests.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE
 
 pytestmark = pytest.mark.product
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from config import available, load
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.control_plane import ControlPlane
 from ops.render.manifests import render
 from rehearsal import stand_ins
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.kubernetes.control_plane import ControlPlane
 from tests.rehearsal.kubernetes.cluster import Kubectl, Object, install_definitions
 
 pytestmark = pytest.mark.product

@@ -19,6 +19,9 @@ from rich.console import Console
 
 from config import labels
 from config.facts.versions import PYTHON_IMAGE
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.controllers.code import RELEASE, ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RUN_LABEL, submitters_group
@@ -27,12 +30,9 @@ from ops.jobs import direct, follow
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.package import Package
 from ops.jobs.runs import Request, RunError, Runs, as_submitter
-from rehearsal.kubernetes.binaries import Binaries, kuberay_module_directory
-from rehearsal.kubernetes.control_plane import ControlPlane
-from rehearsal.kubernetes.nodes import Nodes
 from tests.rehearsal.kubernetes.cluster import GENERAL, Kubectl, Object, helm, install_objects, pod, ray_cluster
-from tests.unit.controllers.fake_ray import FakeRay, serve
-from tests.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.fake_ray import FakeRay, serve
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # Each job prints two lines and succeeds, unless it is told to last.
 RAY = """
 import sys, time
-from tests.unit.controllers import fake_ray
+from tests.support import fake_ray
 host, _, port = sys.argv[1].partition("=")[2].rpartition(":")
 with fake_ray.serve(host, int(port)) as ray:
     while True:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.kubernetes.api import Api, ApiError
-from rehearsal.kubernetes.references import ContainerConfigError
-from rehearsal.kubernetes.volumes import TOKEN_MOUNT, Mounts, Volumes
+from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.pods.references import ContainerConfigError
+from embedded_account.kubernetes.pods.volumes import TOKEN_MOUNT, Mounts, Volumes
 from tests.rehearsal.kubernetes.cluster import Object
 
 NAMESPACE = "/api/v1/namespaces/ops"

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from embedded_account.machine.processes import is_alive
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
-from rehearsal.processes import is_alive
-from tests.users_files import FROZEN
-from tests.waiting import PATIENCE, REHEARSAL_PATIENCE
+from tests.support.users_files import FROZEN
+from tests.support.waiting import PATIENCE, REHEARSAL_PATIENCE
 
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "package-lock.json", "pyproject.toml"),

@@ -2,9 +2,9 @@
 
 import pytest
 
+from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal import paths
-from rehearsal.kubernetes import binaries
-from rehearsal.kubernetes.binaries import Binaries
 
 
 @pytest.fixture(scope="session")

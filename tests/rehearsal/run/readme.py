@@ -31,8 +31,8 @@ PROD_DESTROY: Final = (
 )
 PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
 NOT_TYPED: Final = {
-    "ops new trial": "tests/unit/test_ops_new.py writes environments",
-    "ops check": "tests/unit/test_ops_check.py does it, and each environment's is typed here",
+    "ops new trial": "tests/unit/ops/environment/test_new.py writes environments",
+    "ops check": "tests/unit/ops/environment/test_check.py does it, and each environment's is typed here",
     "make manifests": "the tests of manifests render them, and CI compares",
     "make rehearse": "CI runs it as it stands there",
     "make test": "CI runs its tiers one by one, and this is part of one",

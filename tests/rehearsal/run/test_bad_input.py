@@ -12,13 +12,13 @@ import typer
 from typer.testing import CliRunner
 
 from config.load import DIRECTORY
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine.processes import ProcessError, Supervisor
 from ops.__main__ import app as ops_app
 from rehearsal.__main__ import app as rehearsal_app
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.processes import ProcessError, Supervisor
 from rehearsal.run.account import EmbeddedAccount
-from tests.generated_environments import read_from
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, processes_below, rehearsal
+from tests.support.generated_environments import read_from
 
 MISTAKES: dict[str, tuple[Callable[[str], str], str]] = {
     "missing": (lambda text: text.replace("region: us-west-2\n", ""), r"broken\.yaml:1 region: \(missing\) is invalid"),

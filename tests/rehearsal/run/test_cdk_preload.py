@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from rehearsal.isolation import search_path
+from embedded_account.machine.isolation import search_path
 from rehearsal.paths import NODE_MODULES
 from rehearsal.run.cdk import PRELOAD
 

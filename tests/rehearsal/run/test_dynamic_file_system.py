@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from tests.rehearsal.run.checkout import Checkout, rehearsal
 
 # Both stories are told once, by one worker.

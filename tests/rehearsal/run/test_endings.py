@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal.paths import BINARIES
 from tests.rehearsal.run import cluster_app
 from tests.rehearsal.run.checkout import (
@@ -19,7 +19,7 @@ from tests.rehearsal.run.checkout import (
     eventually_none_below,
     rehearsal,
 )
-from tests.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE
 
 
 class Telling:

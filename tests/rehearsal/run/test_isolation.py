@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal.paths import CACHE
 from tests.rehearsal.run.checkout import Checkout, eventually_none_below
 from tests.rehearsal.run.network import watched

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal import runs
-from rehearsal.kubernetes.binaries import Binaries
 from rehearsal.paths import REPOSITORY
 from tests.rehearsal.run import cluster_app, kept_rehearsal
 from tests.rehearsal.run.checkout import Checkout, eventually_none_below

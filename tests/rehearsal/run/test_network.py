@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal.run.network import ForbiddenError, Watch, dead_end
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 OUT = "203.0.113.7"
 """Of TEST-NET-3 (RFC 5737): nobody has it."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine.processes import is_alive
 from rehearsal.paths import REPOSITORY
-from rehearsal.processes import is_alive
 from tests.rehearsal.kubernetes.cluster import COMPONENTS
 from tests.rehearsal.run import short_run
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, eventually_none_below, rehearsal
-from tests.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 # Ctrl-C at a terminal reaches the Node of jsii, too, which synthesises the drills' objects.
 JSII_ENDS_FIRST = """

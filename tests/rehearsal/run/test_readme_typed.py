@@ -10,12 +10,12 @@ import pytest
 import config
 from config import Environment
 from config.facts import charts_lock
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.machine.processes import Supervisor
 from rehearsal import stand_ins
-from rehearsal.kubernetes.binaries import Binaries
-from rehearsal.processes import Supervisor
+from rehearsal.report.verdict import sort_leftovers
 from rehearsal.run import owner
 from rehearsal.run.account import EmbeddedAccount
-from rehearsal.run.verdict import sort_leftovers
 from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
 from tests.rehearsal.run.terminal import at_a_terminal

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.isolation import child_environment
-from rehearsal.processes import Supervisor
-from rehearsal.run.breakdown import Spans
+from embedded_account.machine.isolation import child_environment
+from embedded_account.machine.processes import Supervisor
+from rehearsal.report.breakdown import Spans
 from rehearsal.run.cdk import Cdk, CommandError, Synthesis
 
 

@@ -1,12 +1,12 @@
-"""A fake API server for each test, with certificates that are made once."""
+"""Fixtures of the controllers' tests: a fake API server for each test, with certificates that are made once."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes import pki
-from tests.unit.controllers.fake_kubernetes import FakeKubernetes, serve
+from embedded_account.kubernetes import pki
+from tests.support.fake_kubernetes import FakeKubernetes, serve
 
 
 @pytest.fixture(scope="session")

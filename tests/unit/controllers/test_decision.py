@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from config import labels
 from controllers import decision
 from controllers.decision import PENDING, Action, Node, Pod, Verdict, decide
-from tests.unit.controllers.objects import GRACE, HEALTH, NOW, REBOOT, REPLACE, TOLERATED, Object, a_node, a_pod
+from tests.unit.support.nodes_and_pods import GRACE, HEALTH, NOW, REBOOT, REPLACE, TOLERATED, Object, a_node, a_pod
 
 READY = a_node()
 SILENT = a_node(ready="Unknown", since=36)
@@ -28,7 +28,7 @@ def verdict(pod: Object, node: Object | None) -> Verdict:
 @pytest.mark.parametrize(
     ("node", "asked", "action"),
     [
-        # A pod whose deletion nobody asked for: only HyperPod's label moves it.
+        # A pod whose deletion was not requested: the reaper deletes it only if HyperPod labelled its node.
         (READY, None, Action.KEEP),
         (SILENT, None, Action.KEEP),
         (NOT_READY, None, Action.KEEP),
@@ -38,11 +38,11 @@ def verdict(pod: Object, node: Object | None) -> Verdict:
         (DOOMED_AND_SILENT, None, Action.DELETE),
         (a_node(health="Unschedulable"), None, Action.KEEP),
         (a_node(health=None), None, Action.KEEP),
-        # A Terminating pod on a healthy node, however long: its kubelet is there.
+        # A Terminating pod on a healthy node is left to the kubelet, however long it takes.
         (READY, 1, Action.KEEP),
         (READY, 86_400, Action.KEEP),
         (a_node(health="Unschedulable"), 86_400, Action.KEEP),
-        # On a lost node there is nobody to wait for, and on one that is silent for a moment there may be.
+        # A lost node has no kubelet to wait for; a node that is silent for a moment may have one.
         (SILENT, 4, Action.KEEP),
         (SILENT, 5, Action.FORCE),
         (NOT_READY, 4, Action.KEEP),
@@ -50,7 +50,7 @@ def verdict(pod: Object, node: Object | None) -> Verdict:
         (JUST_SILENT, 20, Action.KEEP),
         (GONE, 4, Action.KEEP),
         (GONE, 5, Action.FORCE),
-        # A labelled node has a kubelet, which gets the grace period.
+        # A labelled node has a kubelet, which respects the grace period.
         (DOOMED, GRACE + 4, Action.KEEP),
         (DOOMED, GRACE + 5, Action.FORCE),
         (TO_BE_BOOTED, GRACE + 5, Action.FORCE),
@@ -159,6 +159,6 @@ def test_never_forced_before_the_node_is_lost_for_the_time_that_pods_tolerate(
 
 
 def test_labels_are_those_of_the_project() -> None:
-    """The code is shipped alone, so it repeats them."""
+    """The reaper is shipped without `config`, so it repeats the labels."""
     assert decision.HEALTH_LABEL == labels.NODE_HEALTH_LABEL
     assert labels.NODE_SCHEDULABLE not in PENDING

@@ -31,16 +31,16 @@ def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[st
     [
         (Ending("SUCCEEDED", 0), SUCCESS, 0),
         (Ending("STOPPED"), STOP, 130),
-        # The head, and with it Ray's memory of all jobs.
+        # The head was lost, and with it Ray's record of all jobs.
         (Ending(LOST), INFRASTRUCTURE, None),
-        # Not the entry point ended, but what Ray watches it with.
+        # Ray's own supervising actor died, not the entry point.
         (failed(None, message="Unexpected error occurred: The actor died unexpectedly"), INFRASTRUCTURE, None),
         (failed(None, message="Unexpected error occurred: failed to get job supervisor."), INFRASTRUCTURE, None),
         (failed(None, message="Job supervisor actor failed to start within 900 seconds."), INFRASTRUCTURE, None),
         (failed(None, message="Job supervisor actor could not be scheduled: x"), INFRASTRUCTURE, None),
         (failed(None, message="runtime_env setup failed: no such package"), CODE, 1),
         (failed(None, message="Traceback (most recent call last):\nOSError"), CODE, 1),
-        # The entry point ended: signs of the infrastructure, or none.
+        # The entry point ended, with or without signs of an infrastructure failure.
         (failed(output=WORKER_DIED), INFRASTRUCTURE, None),
         (failed(output=NODE_DIED), INFRASTRUCTURE, None),
         (failed(output=("ray.exceptions.ActorUnavailableError: The actor is temporarily gone",)), INFRASTRUCTURE, None),
@@ -53,7 +53,7 @@ def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[st
         (failed(127), CODE, 127),
         (failed(-9), CODE, 137),
         (failed(0), CODE, 1),
-        # What cannot work as it was called does not, whatever else happened.
+        # A wrong call cannot succeed, whatever else happened.
         (failed(2, output=WORKER_DIED), CODE, 2),
     ],
 )
@@ -108,7 +108,7 @@ def test_every_run_ends(*, status: str, code: int | None, lost: bool, progressed
         decided = decide(ending, attempts=attempts, stalled=stalled, limits=limits)
         stalled = decided.stalled
     assert attempts <= limits.attempts
-    assert decided.exit_code != 0, "a run that failed never ends like one that succeeded"
+    assert decided.exit_code != 0, "a failed run must not have the exit code of a successful one"
 
 
 def test_progress_is_what_the_projects_own_jobs_print() -> None:

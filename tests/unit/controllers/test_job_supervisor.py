@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controllers.job_supervisor import STARTS_ANOTHER
-from tests.unit.controllers.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
-from tests.unit.controllers.fake_ray import FakeJob, FakeRay, serve
-from tests.unit.controllers.supervised import Supervised
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.support.fake_ray import FakeJob, FakeRay, serve
+from tests.support.supervised_run import Supervised
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_head_that_is_away_for_a_while_and_comes_back_with_its_job_is_waited_for
     job.end("SUCCEEDED", 0)
     assert run.exit_code() == 0
     assert ray.submissions == ["train-1"]
-    assert run.log.read_text().count("before\n") == 1, "Ray tells the output from its beginning again"
+    assert run.log.read_text().count("before\n") == 1, "Ray repeats the output from its beginning"
     assert "after\n" in run.log.read_text()
 
 
@@ -162,7 +162,7 @@ def test_supervisor_that_cannot_renew_its_lease_ends_no_attempt_of_its_successor
     of_ray = ray.answer
 
     def answer(method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """The successor submits right after the other looked."""
+        """The successor submits right after the other supervisor's check."""
         answered = of_ray(method, path, body)
         if method == "GET" and path.endswith("/train-2"):
             ray.jobs.setdefault("train-2", FakeJob({"entrypoint": "x", "metadata": metadata | {"attempt": "2"}}))

@@ -1,4 +1,4 @@
-"""Requests and copies of collections, against an API server that behaves as a real one can."""
+"""Requests and mirrored collections, against a fake API server that shows the failures of a real one."""
 
 from collections.abc import Iterator
 
@@ -6,27 +6,27 @@ import pytest
 
 from controllers import kubernetes_api
 from controllers.kubernetes_api import NO_ANSWER, Api, ApiError, ApiServer, Mirror
-from tests.unit.controllers.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
-from tests.unit.controllers.objects import a_node, a_pod
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
+from tests.support.waiting import wait_until
+from tests.unit.support.nodes_and_pods import a_node, a_pod
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test waits for a pause as long as a real one."""
+    """Shorten the pauses between retries."""
     monkeypatch.setattr(kubernetes_api, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(kubernetes_api, "_LONGEST_PAUSE", 0.05)
 
 
 @pytest.fixture
 def errors() -> list[ApiError]:
-    """What went wrong for `mirror`."""
+    """Return the list of errors that `mirror` reported."""
     return []
 
 
 @pytest.fixture
 def mirror(kubernetes: FakeKubernetes, errors: list[ApiError]) -> Iterator[Mirror[str]]:
-    """A copy of the pods, name → uid, that is to be started."""
+    """Return a mirror of the pods (name → uid) that the test must start."""
     made = Mirror(kubernetes.cluster, PODS, lambda pod: str(pod["metadata"]["uid"]), errors.append, labelSelector="l")
     yield made
     made.stop()

@@ -1,4 +1,4 @@
-"""What the reaper does to a cluster, against a fake API server."""
+"""The reaper's actions on a cluster, against a fake API server."""
 
 import json
 import time
@@ -14,9 +14,9 @@ import pytest
 from controllers import reaper as module
 from controllers.reaper import PERMISSIONS, Reaper
 from controllers.telemetry import Metrics, serve
-from tests.unit.controllers.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
-from tests.unit.controllers.objects import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
-from tests.waiting import wait_until
+from tests.support.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
+from tests.support.waiting import wait_until
+from tests.unit.support.nodes_and_pods import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
 
 POD = f"{PODS}/rayml-worker"
 STUCK = a_pod(asked=20)
@@ -25,7 +25,7 @@ LOST = a_node(ready="Unknown", since=60)
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Let it be `NOW`; the monotonic clock goes on."""
+    """Set the wall clock to `NOW`; the monotonic clock continues."""
     clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic)
     monkeypatch.setattr(module, "time", clock)
     return clock
@@ -41,7 +41,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
-    """Start a reaper; return it when it knows what is there."""
+    """Start a reaper; return it once it has listed pods and nodes."""
     made: list[Reaper] = []
 
     def started(*, dry_run: bool = False, metrics: Metrics = metrics) -> Reaper:
@@ -58,7 +58,7 @@ def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
 
 @pytest.fixture
 def stuck(kubernetes: FakeKubernetes) -> FakeKubernetes:
-    """A pod that is stuck on a lost node, and one that runs on a healthy node."""
+    """Add a pod that is stuck on a lost node, and a pod that runs on a healthy node."""
     kubernetes.put(PODS, STUCK)
     kubernetes.put(PODS, a_pod(name="rayml-head", node="healthy"))
     kubernetes.put(NODES, LOST)
@@ -120,7 +120,7 @@ def test_two_replicas_delete_once_and_tell_once(start: Start, stuck: FakeKuberne
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(Reaper.look, both))
     assert "rayml-worker" not in stuck.collections[PODS]
-    assert len(stuck.asked("POST", EVENTS)) == 2, "one on the pod, one on the RayCluster"
+    assert len(stuck.asked("POST", EVENTS)) == 2, "one event on the pod, one on the RayCluster"
 
 
 def test_what_was_seen_is_read_again_before_it_is_acted_on(start: Start, stuck: FakeKubernetes) -> None:
@@ -150,7 +150,7 @@ def test_pod_that_went_or_changed_meanwhile_is_no_error(
     assert "errors_total" not in "".join(line for line in metrics.render().splitlines() if line.endswith(" 1"))
     stuck.refuse.clear()
     reaper.look()
-    assert len(stuck.asked("DELETE", PODS)) == 2, "the next look tries again"
+    assert len(stuck.asked("DELETE", PODS)) == 2, "the next check tries again"
 
 
 def test_refused_deletion_is_counted_and_not_repeated_at_once(
@@ -175,7 +175,7 @@ def test_deletion_stands_without_its_events(start: Start, stuck: FakeKubernetes,
 
 
 def test_pod_that_a_job_counts_is_said_to_have_failed_of_its_node_first(start: Start, stuck: FakeKubernetes) -> None:
-    """A Job with a podFailurePolicy lets go of no pod that is not over, whoever deletes it."""
+    """A Job with a podFailurePolicy keeps its finalizer on a deleted pod until the pod has a final phase."""
     supervisor = a_pod(name="train", asked=20, labels={"ray-on-hyperpod/submitter": "true"})
     supervisor["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
     ready = {"type": "Ready", "status": "False"}
@@ -189,8 +189,8 @@ def test_pod_that_a_job_counts_is_said_to_have_failed_of_its_node_first(start: S
     assert kept == ready
     assert (disrupted["type"], disrupted["status"]) == ("DisruptionTarget", "True")
     [deletion] = stuck.asked("DELETE", f"{PODS}/train")
-    assert deletion["preconditions"]["resourceVersion"] == "2", "as it was left, not as it was found"
-    assert stuck.asked("PUT", POD) == [], "no Job counts Ray's pods"
+    assert deletion["preconditions"]["resourceVersion"] == "2", "the version after the status update"
+    assert stuck.asked("PUT", POD) == [], "no Job counts Ray's pods, so their status stays"
 
 
 def test_dry_run_changes_nothing_and_says_it_once(
@@ -236,7 +236,7 @@ def test_only_what_is_needed_is_asked_for(start: Start, kubernetes: FakeKubernet
 
 @pytest.fixture
 def page(metrics: Metrics) -> Iterator[Callable[[str], tuple[int, str]]]:
-    """Ask a started reaper's HTTP server."""
+    """Return a function that requests a page from a started reaper's HTTP server."""
     trouble = {"/healthz": "", "/readyz": "not yet"}
     server = serve(":0", metrics, {path: partial(str, text) for path, text in trouble.items()})
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 
 Refusal = Callable[..., str]
 

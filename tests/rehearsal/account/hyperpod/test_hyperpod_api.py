@@ -7,9 +7,9 @@ import pytest
 from botocore.exceptions import ClientError
 from werkzeug.exceptions import BadRequest
 
-from rehearsal.account.hyperpod.api import HyperPodApi
-from rehearsal.account.hyperpod.bench import HyperPodBench
-from rehearsal.account.hyperpod.required_permissions import REQUIRED
+from embedded_account.hyperpod.api.operations import HyperPodApi
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.permissions.required import REQUIRED
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}

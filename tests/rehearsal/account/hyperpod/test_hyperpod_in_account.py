@@ -12,14 +12,15 @@ import urllib3
 from botocore.exceptions import ClientError
 from urllib3.exceptions import HTTPError
 
-from rehearsal import isolation, paths
-from rehearsal.account.hyperpod.bench import EXECUTION_POLICY
-from rehearsal.kubernetes import binaries as built
-from rehearsal.kubernetes.api import Api
-from rehearsal.processes import Supervisor, free_port
-from rehearsal.run_keys import RunKeys
+from embedded_account.hyperpod.bench import EXECUTION_POLICY
+from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.building import binaries as built
+from embedded_account.machine import isolation
+from embedded_account.machine.processes import Supervisor, free_port
+from embedded_account.run_keys import RunKeys
+from rehearsal import paths
 from tests.rehearsal.account.ways_out import give_way_out
-from tests.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 ACCOUNT_ID = "111122223333"
 REGION = "us-west-2"
@@ -61,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAccount]:
         "--binaries": binaries.directory,
         "--clock-scale": MINUTES_PER_SECOND * 60,
     }
-    argv = [sys.executable, "-m", "rehearsal.account", *(str(word) for pair in arguments.items() for word in pair)]
+    argv = [sys.executable, "-m", "embedded_account", *(str(word) for pair in arguments.items() for word in pair)]
     keys = RunKeys.issue()
     own = keys.in_environment
     environment = isolation.child_environment(directory, region=REGION, account_id=ACCOUNT_ID, extra=own)

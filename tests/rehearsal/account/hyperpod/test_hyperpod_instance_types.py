@@ -4,7 +4,7 @@ import pytest
 
 from config.facts.capacity import allocatable
 from config.facts.instance_types import catalogue
-from rehearsal.account.hyperpod import instance_types
+from embedded_account.hyperpod import instance_types
 
 pytestmark = pytest.mark.product
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
-from rehearsal.account.hyperpod.nodes import DEEP_CHECK_LABEL, DEEP_CHECK_TAINT, HEALTH_LABEL, KubernetesNode
+from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
+from embedded_account.hyperpod.nodes import DEEP_CHECK_LABEL, DEEP_CHECK_TAINT, HEALTH_LABEL, KubernetesNode
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}

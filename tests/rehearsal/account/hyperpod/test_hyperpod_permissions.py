@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
-from rehearsal.account.hyperpod.policies import Decision, Grants, UnsupportedPolicyError, evaluate, trusts
-from rehearsal.account.hyperpod.required_permissions import REQUIRED
+from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
+from embedded_account.hyperpod.permissions.required import REQUIRED
+from embedded_account.services.iam.policies import Decision, Grants, UnsupportedPolicyError, evaluate, trusts
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from botocore.config import Config
 
-from rehearsal.account.hyperpod.bench import EXECUTION_POLICY, HyperPodBench
-from rehearsal.account.hyperpod.errors import ValidationFailedError
-from rehearsal.account.hyperpod.validation import validate
+from embedded_account.hyperpod.api.validation import validate
+from embedded_account.hyperpod.bench import EXECUTION_POLICY, HyperPodBench
+from embedded_account.hyperpod.errors import ValidationFailedError
 
 Refusal = Callable[..., str]
 

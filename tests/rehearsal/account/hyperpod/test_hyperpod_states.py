@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}

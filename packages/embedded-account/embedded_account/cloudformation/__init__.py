@@ -1,0 +1,25 @@
+"""A small, strict CloudFormation over moto's resource models.
+
+moto's own engine skips unknown types, ignores order, never rolls back and reports success for what it did not
+do; so its request handling, stacks and change sets are replaced as a whole. moto's resource models, backends
+and HTTP layer stay.
+"""
+
+import threading
+
+from moto.cloudformation import urls
+
+from embedded_account.cloudformation.api.operations import Api
+from embedded_account.cloudformation.api.responses import response_class
+from embedded_account.cloudformation.engine import Engine
+from embedded_account.cloudformation.templates.resource_types import resource_types
+from embedded_account.context import Account
+
+
+def install(account: Account) -> None:
+    """Let the account's CloudFormation endpoint be answered by this engine."""
+    engine = Engine(account)
+    account.stacks = engine.store
+    urls.url_paths = {"{0}/$": response_class(Api(account, engine)).dispatch}
+    # Reading the resource database takes a third of a second: done before the first deployment needs it.
+    threading.Thread(target=resource_types, name="resource-types", daemon=True).start()

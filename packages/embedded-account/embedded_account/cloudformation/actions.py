@@ -1,0 +1,156 @@
+"""Single actions on the resources of one stack: done by the type's handler, told by events and the journal."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from embedded_account.cloudformation.handlers import Handler, LeftBehindError, Properties, Target
+from embedded_account.cloudformation.stack import Handle, Resource, Stack
+from embedded_account.cloudformation.templates.dependencies import reverse, walk
+from embedded_account.errors import ResourceError, reason_of
+
+if TYPE_CHECKING:
+    from embedded_account.context import Account
+
+Result = TypeVar("Result")
+
+CANCELLED = {"CREATE": "Resource creation cancelled", "UPDATE": "Resource update cancelled"}
+"""CloudFormation's reason at resources that were being worked on when another one failed."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Actions:
+    """Carries out actions on one stack's resources. Safe to use from several threads.
+
+    `role_arn` is the role that the stack was given (CDK's execution role): journalled, its rights are not enforced.
+    """
+
+    account: "Account"
+    handler_for: Callable[[str], Handler]
+    stack: Stack
+    tags: Mapping[str, str]
+    role_arn: str | None
+    _running: dict[int, tuple[Resource, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def create(self, resource: Resource, *, verb: str = "CREATE") -> None:
+        """Create `resource`; it has a handle afterwards, maybe even when it failed.
+
+        `verb` is UPDATE for the new half of a replacement, whose events CloudFormation calls so.
+        """
+        handler = self.handler_for(resource.type)
+
+        def make() -> None:
+            try:
+                resource.handle = handler.create(self._target(resource), resource.properties)
+            except LeftBehindError as failure:
+                resource.handle = failure.handle
+                raise
+            if verb == "CREATE" and not self._is_cancelled(resource):
+                self.stack.set_resource_status(resource, "CREATE_IN_PROGRESS", "Resource creation Initiated")
+
+        why = None
+        if verb == "UPDATE":
+            why = "Requested update requires the creation of a new physical resource; hence creating one."
+        self._act(verb, resource, make, why)
+
+    def update(self, resource: Resource, old: Properties) -> None:
+        """Change `resource`, whose handle is the old one and whose properties are the new ones."""
+        handler, before = self.handler_for(resource.type), _handle(resource)
+
+        def change() -> None:
+            target = self._target(resource)
+            try:
+                resource.handle = handler.update(target, before, old, resource.properties)
+            except LeftBehindError as failure:
+                resource.handle = failure.handle
+                raise
+
+        self._act("UPDATE", resource, change)
+
+    def delete(self, resources: list[Resource], keep: Callable[[Resource], bool]) -> list[Resource]:
+        """Delete resources, each after those that depend on it; return the ones that could not go.
+
+        Those of which `keep` is true are left in the account and only forgotten.
+        """
+        by_id: dict[str, list[int]] = {}
+        for index, resource in enumerate(resources):
+            by_id.setdefault(resource.logical_id, []).append(index)
+        needs = {
+            index: {other for name in resource.depends_on for other in by_id.get(name, [])}
+            for index, resource in enumerate(resources)
+        }
+        failures = walk(reverse(needs), lambda index: self._delete_one(resources[index], keep), stop_on_failure=False)
+        return [resources[index] for index in sorted(failures)]
+
+    def _delete_one(self, resource: Resource, keep: Callable[[Resource], bool]) -> None:
+        handle = resource.handle
+        if handle is None:
+            return
+        if keep(resource):
+            self.stack.set_resource_status(resource, "DELETE_SKIPPED")
+            return
+        handler = self.handler_for(resource.type)
+        self._act("DELETE", resource, lambda: handler.delete(self._target(resource), handle, resource.properties))
+
+    def _act(self, verb: str, resource: Resource, action: Callable[[], Any], why: str | None = None) -> None:
+        """Do one action between its events. Whatever it raises becomes a ResourceError with the reason."""
+        self.stack.set_resource_status(resource, f"{verb}_IN_PROGRESS", why)
+        with self._lock:
+            self._running[id(resource)] = (resource, verb)
+        start = self.account.clock.now().timestamp()
+        try:
+            action()
+        except Exception as error:
+            reason = reason_of(error)
+            _log.info("%s %s %s: %s", self.stack.name, verb, resource.logical_id, reason, exc_info=error)
+            self._finish(resource, verb, f"{verb}_FAILED", reason, start)
+            if verb != "DELETE":
+                self._cancel_running()
+            raise ResourceError(reason) from error
+        self._finish(resource, verb, f"{verb}_COMPLETE", None, start)
+
+    def _finish(self, resource: Resource, verb: str, status: str, reason: str | None, start: float) -> None:
+        with self._lock:
+            was_cancelled = self._running.pop(id(resource), None) is None
+        if not was_cancelled:
+            self.stack.set_resource_status(resource, status, reason)
+        self.account.journal.record(
+            "cfn",
+            stack=self.stack.name,
+            logical_id=resource.logical_id,
+            type=resource.type,
+            physical_id=resource.physical_id,
+            action=verb,
+            status=status,
+            reason=reason,
+            start=start,
+            end=self.account.clock.now().timestamp(),
+            waited_for=sorted(resource.depends_on),
+            role=self.role_arn,
+        )
+
+    def _cancel_running(self) -> None:
+        """Tell of the others that they are cancelled. They are still waited for, and rolled back then."""
+        with self._lock:
+            cancelled = list(self._running.values())
+            self._running.clear()
+        for resource, verb in cancelled:
+            self.stack.set_resource_status(resource, f"{verb}_FAILED", CANCELLED.get(verb))
+
+    def _is_cancelled(self, resource: Resource) -> bool:
+        with self._lock:
+            return id(resource) not in self._running
+
+    def _target(self, resource: Resource) -> Target:
+        return Target(self.stack.stack_id, self.stack.name, resource.logical_id, resource.type, self.tags)
+
+
+def _handle(resource: Resource) -> Handle:
+    if resource.handle is None:
+        raise ResourceError(f"{resource.logical_id} does not exist")
+    return resource.handle

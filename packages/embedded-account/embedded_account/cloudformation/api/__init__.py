@@ -1,0 +1,1 @@
+"""CloudFormation's API: requests, answers and error codes."""

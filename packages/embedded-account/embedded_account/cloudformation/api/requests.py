@@ -1,0 +1,122 @@
+"""From an API request to a validated desired state."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from moto.s3.models import s3_backends
+
+from embedded_account.cloudformation import validation
+from embedded_account.cloudformation.deployment import intrinsics_of
+from embedded_account.cloudformation.faults import invalid
+from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
+from embedded_account.cloudformation.service_role import require_assumable
+from embedded_account.cloudformation.stack import Desired, Stack
+from embedded_account.cloudformation.templates import parameters
+from embedded_account.cloudformation.templates.dependencies import dependencies
+from embedded_account.cloudformation.templates.intrinsics import Intrinsics
+from embedded_account.cloudformation.templates.resource_types import resource_types
+from embedded_account.cloudformation.templates.template import Template, parse
+
+if TYPE_CHECKING:
+    from embedded_account.context import Account
+
+Request = Mapping[str, Any]
+"""The parameters of an API call, by their names in CloudFormation's API."""
+
+
+def template_body(account: "Account", request: Request, stack: Stack | None = None) -> str:
+    """Return the template of a request: its body, the object its URL names, or the stack's present one."""
+    body, url = request.get("TemplateBody"), request.get("TemplateURL")
+    if request.get("UsePreviousTemplate"):
+        if body or url or stack is None:
+            raise invalid("You cannot specify both usePreviousTemplate and Template Body/Template URL.")
+        return stack.desired.body
+    if body:
+        return str(body)
+    if url:
+        return _from_s3(account, str(url))
+    raise invalid("Either Template URL or Template Body must be specified.")
+
+
+def desired_state(account: "Account", request: Request, stack: Stack, lookups: AccountLookups) -> Desired:
+    """Return what a request wants of `stack`, checked as far as it can be without touching anything.
+
+    Raises RefusedCallError with CloudFormation's text.
+    """
+    body = template_body(account, request, stack)
+    template = parse(body)
+    types = resource_types()
+    validation.check_types(template, types)
+    capabilities = tuple(request.get("Capabilities") or ())
+    validation.check_capabilities(template, capabilities)
+    texts = parameters.texts_of(request.get("Parameters") or [], stack.desired.parameters.given)
+    tags = request.get("Tags")
+    desired = Desired(
+        body=body,
+        template=template,
+        parameters=parameters.resolve(template, texts, lookups),
+        # Without Tags a stack keeps those it has.
+        tags=stack.desired.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
+        capabilities=capabilities,
+        role_arn=request.get("RoleARN") or stack.desired.role_arn,
+        notification_arns=tuple(request.get("NotificationARNs") or ()),
+    )
+    require_assumable(account, desired.role_arn)
+    intrinsics = intrinsics_of(stack, desired, Surroundings(lookups, {}))
+    _check_rules(template, intrinsics)
+    validation.check_references(template, intrinsics, types)
+    validation.check_resources(template, intrinsics, types)
+    live = {k: v for k, v in template["Resources"].items() if intrinsics.applies(v)}
+    dependencies(live, intrinsics)
+    _check_types_stay(stack, live)
+    return desired
+
+
+def _from_s3(account: "Account", url: str) -> str:
+    """Read a template from a path-style or virtual-host-style address."""
+    parts = urlsplit(url)
+    host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
+    bucket = host.split(".s3.")[0] if ".s3." in host else ""
+    if not bucket:
+        bucket, _, path = path.partition("/")
+    try:
+        key = s3_backends[account.account_id]["aws"].get_object(bucket, path)
+    except Exception:  # noqa: BLE001 - a missing bucket and a missing key are the same to the caller
+        key = None
+    if key is None:
+        raise invalid(f"S3 error: The specified key does not exist: {url}")
+    return str(key.value.decode())
+
+
+def _check_rules(template: Template, intrinsics: Intrinsics) -> None:
+    """Evaluate the Rules section: assertions about parameters (CDK checks the bootstrap version so)."""
+    for name, rule in template.get("Rules", {}).items():
+        condition = rule.get("RuleCondition")
+        if condition is not None and not intrinsics.holds(condition):
+            continue
+        for assertion in rule.get("Assertions", []):
+            if not intrinsics.holds(assertion["Assert"]):
+                why = assertion.get("AssertDescription", "")
+                raise invalid(f"Template error: Rule {name} failed: {why}")
+
+
+def _check_types_stay(stack: Stack, live: Mapping[str, Any]) -> None:
+    changed = [
+        name for name, resource in stack.resources.items() if name in live and live[name]["Type"] != resource.type
+    ]
+    if changed:
+        raise invalid(
+            "Update of resource type is not permitted. The new template modifies resource type of the following "
+            f"resources: [{', '.join(changed)}]"
+        )
+
+
+def refuse_imports(request: Request) -> None:
+    """Refuse to import resources into a stack.
+
+    ImportExistingResources, which `cdk bootstrap` always sets, is accepted: nothing is imported, so that a
+    resource of the same name which exists already fails the creation of the stack's own.
+    """
+    if request.get("ChangeSetType") == "IMPORT" or request.get("ResourcesToImport"):
+        raise invalid("The embedded account does not support importing resources")

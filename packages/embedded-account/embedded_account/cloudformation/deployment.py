@@ -1,0 +1,291 @@
+"""One create or update of a stack: forward in the order of dependencies, back when something fails."""
+
+import dataclasses
+import logging
+import threading
+from typing import Any
+
+from embedded_account.cloudformation.actions import Actions
+from embedded_account.cloudformation.custom_resources import is_custom
+from embedded_account.cloudformation.faults import RefusedCallError
+from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
+from embedded_account.cloudformation.models import tagged
+from embedded_account.cloudformation.planning import property_changes, replaces
+from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
+from embedded_account.cloudformation.store import Store
+from embedded_account.cloudformation.templates.dependencies import dependencies, walk
+from embedded_account.cloudformation.templates.intrinsics import Intrinsics, as_text
+from embedded_account.cloudformation.templates.resource_types import resource_types
+from embedded_account.errors import ResourceError
+from embedded_account.services.shared.resource_model import REGISTERED
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Base:
+    """Where a deployment started from: what a rollback goes back to.
+
+    `made` is what came to be since, `touched` what was changed in place (or tried to), `superseded` what a
+    replacement left behind. A deployment that was paused hands its base to the next one.
+    """
+
+    desired: Desired
+    resources: dict[str, Resource]
+    imports: frozenset[str]
+    made: list[Resource] = dataclasses.field(default_factory=list)
+    touched: dict[str, Resource] = dataclasses.field(default_factory=dict)
+    superseded: list[Resource] = dataclasses.field(default_factory=list)
+
+
+class Deployment:
+    """Brings a stack to `desired`."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        desired: Desired,
+        actions: Actions,
+        lookups: AccountLookups,
+        store: Store,
+        *,
+        base: Base,
+        creating: bool,
+        retain_except_on_create: bool = False,
+    ) -> None:
+        self.base = base
+        self._stack = stack
+        self._desired = desired
+        self._actions = actions
+        self._store = store
+        self._creating = creating
+        self._delete_retained = retain_except_on_create
+        self._types = resource_types()
+        self._lock = threading.Lock()
+        self._surroundings = Surroundings(lookups, stack.resources)
+        self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
+        self._live = {
+            logical_id: definition
+            for logical_id, definition in desired.template["Resources"].items()
+            if self._intrinsics.applies(definition)
+        }
+
+    # --- forward -----------------------------------------------------------------------------------------
+
+    def forward(self) -> str | None:
+        """Create and change everything, then the outputs; return what failed, None if nothing did."""
+        graph = dependencies(self._live, self._intrinsics)
+        failed = walk(graph, lambda logical_id: self._deploy(logical_id, graph[logical_id]), stop_on_failure=True)
+        if failed:
+            for logical_id, error in failed.items():
+                if not isinstance(error, ResourceError):
+                    _log.error("%s %s", self._stack.name, logical_id, exc_info=error)
+            return self._summary(set(failed))
+        try:
+            outputs = self._outputs()
+        except (RefusedCallError, ResourceError) as error:
+            return str(error)
+        return self._commit(outputs)
+
+    def clean_up(self) -> None:
+        """Delete what the new template no longer has, and what replacements left behind.
+
+        What cannot be deleted is left behind in the account and no longer belongs to the stack, as on AWS.
+        """
+        stack = self._stack
+        removed = [resource for name, resource in stack.resources.items() if name not in self._live]
+        superseded = self.base.superseded
+        replaced = {id(resource) for resource in superseded}
+
+        def keep(resource: Resource) -> bool:
+            policy = "UpdateReplacePolicy" if id(resource) in replaced else "DeletionPolicy"
+            return str(resource.definition.get(policy, "Delete")).startswith("Retain")
+
+        self._actions.delete([*removed, *superseded], keep)
+        for resource in removed:
+            del stack.resources[resource.logical_id]
+
+    def _deploy(self, logical_id: str, depends_on: frozenset[str]) -> None:
+        definition = self._live[logical_id]
+        existing = self._stack.resources.get(logical_id)
+        properties = self._properties(logical_id, definition)
+        wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
+        if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
+            if existing is not None and existing.handle is not None:
+                # What an earlier attempt left behind may have the name that is wanted now.
+                self._actions.delete([existing], keep=lambda _: False)
+                self.base.made = [made for made in self.base.made if made is not existing]
+            self._create(wanted)
+            return
+        changes = property_changes(wanted.type, existing.properties, properties, self._types)
+        if not changes:
+            self._take_over(existing, wanted)
+        elif replaces(changes):
+            self._replace(existing, wanted)
+        else:
+            self._update(existing, wanted)
+
+    def _create(self, wanted: Resource) -> None:
+        with self._lock:
+            self._stack.resources[wanted.logical_id] = wanted
+            self.base.made.append(wanted)
+        self._actions.create(wanted)
+
+    def _take_over(self, existing: Resource, wanted: Resource) -> None:
+        """Nothing to do but to note the new template's text (policies, metadata, dependencies)."""
+        wanted.handle = existing.handle
+        wanted.status, wanted.reason, wanted.timestamp = existing.status, existing.reason, existing.timestamp
+        self._swap(existing, wanted)
+
+    def _replace(self, existing: Resource, wanted: Resource) -> None:
+        self._refuse_same_name(existing, wanted)
+        with self._lock:
+            self._stack.resources[wanted.logical_id] = wanted
+            self.base.made.append(wanted)
+            self.base.superseded.append(existing)
+        self._actions.create(wanted, verb="UPDATE")
+
+    def _update(self, existing: Resource, wanted: Resource) -> None:
+        wanted.handle = existing.handle
+        self._swap(existing, wanted)
+        with self._lock:
+            self.base.touched[wanted.logical_id] = wanted
+        self._actions.update(wanted, existing.properties)
+        # A custom resource that returns another id leaves the old resource to be deleted.
+        if is_custom(wanted.type) and wanted.physical_id != existing.physical_id:
+            with self._lock:
+                self.base.superseded.append(existing)
+
+    def _swap(self, existing: Resource, wanted: Resource) -> None:
+        with self._lock:
+            self._stack.resources[wanted.logical_id] = wanted
+            self.base.made = [wanted if made is existing else made for made in self.base.made]
+
+    def _refuse_same_name(self, existing: Resource, wanted: Resource) -> None:
+        name_property = REGISTERED[wanted.type].cloudformation_name_type()
+        name = wanted.properties.get(name_property)
+        if name and name == existing.properties.get(name_property):
+            reason = (
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename "
+                f"{name} and update the stack again."
+            )
+            self._stack.set_resource_status(existing, "UPDATE_FAILED", reason)
+            raise ResourceError(reason)
+
+    def _properties(self, logical_id: str, definition: dict[str, Any]) -> dict[str, Any]:
+        try:
+            properties = self._intrinsics.resolve(definition.get("Properties", {}))
+        except (RefusedCallError, ResourceError) as error:
+            failed = self._stack.resources.get(logical_id) or Resource(
+                logical_id, definition["Type"], definition, {}, frozenset()
+            )
+            verb = "UPDATE" if failed.handle else "CREATE"
+            self._stack.set_resource_status(failed, f"{verb}_FAILED", str(error))
+            raise ResourceError(str(error)) from error
+        return tagged(definition["Type"], properties, self._desired.tags)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        outputs = []
+        for key, item in self._desired.template.get("Outputs", {}).items():
+            if self._intrinsics.applies(item):
+                value, export = self._intrinsics.resolve(item["Value"]), item.get("Export")
+                if isinstance(value, dict | list):
+                    raise ResourceError(f"Template format error: Output {key} is malformed: it is not a text")
+                name = as_text(self._intrinsics.resolve(export["Name"])) if export else None
+                outputs.append(Output(key, as_text(value), item.get("Description"), name))
+        return tuple(outputs)
+
+    def _commit(self, outputs: tuple[Output, ...]) -> str | None:
+        with self._store.lock:
+            problem = self._store.export_problem(self._stack, outputs)
+            if problem:
+                return problem
+            self._stack.outputs = outputs
+            self._stack.imports = frozenset(self._surroundings.imports)
+        return None
+
+    def _summary(self, failed: set[str]) -> str:
+        """CloudFormation's sentence about the resources that failed, cancelled ones included."""
+        created: list[str] = []
+        updated: list[str] = []
+        for resource in self._stack.resources.values():
+            if resource.logical_id in failed or resource.status in {"CREATE_FAILED", "UPDATE_FAILED"}:
+                (updated if resource.status == "UPDATE_FAILED" else created).append(resource.logical_id)
+        unknown = failed - {*created, *updated}
+        created += sorted(unknown)
+        sentences = [
+            f"The following resource(s) failed to {verb}: [{', '.join(names)}]. "
+            for verb, names in (("create", created), ("update", updated))
+            if names
+        ]
+        return "".join(sentences)
+
+    # --- back --------------------------------------------------------------------------------------------
+
+    def back(self, skip: frozenset[str] = frozenset()) -> str | None:
+        """Undo the changes in place; return what failed, None if nothing did. For a creation there are none.
+
+        `skip` names resources that are left as they are (ContinueUpdateRollback's ResourcesToSkip).
+        """
+        base, stack = self.base, self._stack
+        graph = {
+            name: {other for other in base.resources[name].depends_on if other in base.touched}
+            for name in base.touched
+            if name in base.resources and name not in skip
+        }
+        failed = walk(graph, self._restore, stop_on_failure=False)
+        if failed:
+            return f"The following resource(s) failed to update: [{', '.join(sorted(failed))}]. "
+        made = [resource for resource in stack.resources.values() if resource.logical_id not in base.resources]
+        stack.resources.clear()
+        stack.resources.update(base.resources)
+        for resource in made if self._creating else []:
+            stack.resources[resource.logical_id] = resource
+        stack.imports = base.imports
+        return None
+
+    def clean_up_back(self) -> list[Resource]:
+        """Delete what the failed deployment made; return what could not go."""
+
+        def keep(resource: Resource) -> bool:
+            policy = resource.definition.get("DeletionPolicy", "Delete")
+            return bool(policy == "Retain" and not self._delete_retained)
+
+        failed = self._actions.delete(self.base.made, keep)
+        if self._creating:
+            for resource in self.base.made:
+                if resource not in failed:
+                    self._stack.resources.pop(resource.logical_id, None)
+        return failed
+
+    def _restore(self, logical_id: str) -> None:
+        """Bring one resource back to the properties it had."""
+        old, current = self.base.resources[logical_id], self.base.touched[logical_id]
+        if old.handle is None or current.handle is None:
+            return
+        if current.status == "UPDATE_FAILED" and current.physical_id != old.physical_id:
+            # A replacement that failed: the old one was never touched, the new one is to go.
+            self.base.made.append(dataclasses.replace(current))
+            return
+        restored = dataclasses.replace(old, handle=current.handle)
+        changed_id = current.physical_id
+        self._actions.update(restored, current.properties)
+        if is_custom(old.type) and restored.physical_id != changed_id:
+            with self._lock:
+                self.base.made.append(dataclasses.replace(current, depends_on=old.depends_on))
+        self.base.resources[logical_id] = restored
+
+
+def intrinsics_of(stack: Stack, desired: Desired, surroundings: Surroundings) -> Intrinsics:
+    """Return the evaluation of `desired` in the name of `stack`."""
+    partition, _, region, account_id = stack.stack_id.split(":")[1:5]
+    pseudo = {
+        "AWS::AccountId": account_id,
+        "AWS::NotificationARNs": list(desired.notification_arns),
+        "AWS::Partition": partition,
+        "AWS::Region": region,
+        "AWS::StackId": stack.stack_id,
+        "AWS::StackName": stack.name,
+        "AWS::URLSuffix": "amazonaws.com",
+    }
+    return Intrinsics(desired.template, {**pseudo, **desired.parameters.values}, surroundings)

@@ -1,0 +1,1 @@
+"""Reading and validating templates: syntax, intrinsic functions, parameters, resource types."""

@@ -1,0 +1,216 @@
+"""What CloudFormation checks in a template before it touches anything.
+
+CloudFormation finds most of this when it creates the change set, wrong properties of some types only when it
+comes to the resource. Here everything that can be known from the template is refused at once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from embedded_account.cloudformation.custom_resources import GENERIC_TYPE, is_custom
+from embedded_account.cloudformation.faults import RefusedCallError, invalid
+from embedded_account.cloudformation.templates.intrinsics import Intrinsics, function_of
+from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, ResourceTypes
+from embedded_account.cloudformation.templates.template import Template
+from embedded_account.services.shared.resource_model import REGISTERED
+
+_RESOURCE_ATTRIBUTES = {
+    "Type", "Properties", "Condition", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy", "Metadata",
+}  # fmt: skip
+
+_UNSUPPORTED_ATTRIBUTES = {"CreationPolicy", "UpdatePolicy"}
+
+_POLICIES = {
+    "DeletionPolicy": {"Delete", "Retain", "RetainExceptOnCreate", "Snapshot"},
+    "UpdateReplacePolicy": {"Delete", "Retain", "Snapshot"},
+}
+
+SNAPSHOT_TYPES = {
+    "AWS::DocDB::DBCluster", "AWS::EC2::Volume", "AWS::ElastiCache::CacheCluster",
+    "AWS::ElastiCache::ReplicationGroup", "AWS::Neptune::DBCluster", "AWS::RDS::DBCluster",
+    "AWS::RDS::DBInstance", "AWS::Redshift::Cluster",
+}  # fmt: skip
+"""The types that support the policy Snapshot (DeletionPolicy attribute, CloudFormation's user guide)."""
+
+_CONTAINERS = {"array": list, "map": dict, "ref": dict}
+
+_NAMED_IAM_TYPES = {
+    "AWS::IAM::Group": "GroupName", "AWS::IAM::InstanceProfile": "InstanceProfileName",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName", "AWS::IAM::Role": "RoleName", "AWS::IAM::User": "UserName",
+}  # fmt: skip
+_IAM_TYPES = {*_NAMED_IAM_TYPES, "AWS::IAM::AccessKey", "AWS::IAM::Policy", "AWS::IAM::UserToGroupAddition"}
+
+
+def check_types(template: Template, types: ResourceTypes) -> None:
+    """Refuse resource types that do not exist, and those the embedded account has no model for."""
+    kinds = {}
+    for logical_id, definition in template["Resources"].items():
+        kinds[logical_id] = _type_of(logical_id, definition)
+    wanted = {kind for kind in kinds.values() if not (is_custom(kind) or kind == METADATA_TYPE)}
+    unknown = sorted(kind for kind in wanted if types.get(kind) is None)
+    if unknown:
+        raise invalid(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
+    missing = sorted(kind for kind in wanted if kind not in REGISTERED)
+    if missing:
+        raise invalid(f"The embedded account has no model for resource types: [{', '.join(missing)}]")
+
+
+def check_resources(template: Template, intrinsics: Intrinsics, types: ResourceTypes) -> None:
+    """Refuse wrong resources of a template whose types are known: attributes, policies, properties, GetAtts."""
+    problems = [
+        problem
+        for logical_id, definition in template["Resources"].items()
+        if intrinsics.applies(definition)
+        for problem in _problems(logical_id, definition, intrinsics, types)
+    ]
+    if problems:
+        raise invalid("\n".join(problems))
+
+
+def check_references(template: Template, intrinsics: Intrinsics, types: ResourceTypes) -> None:
+    """Refuse Fn::GetAtt of attributes that the type lacks, and outputs that refer to what is not there."""
+    resources = template["Resources"]
+    live = {name for name, definition in resources.items() if intrinsics.applies(definition)}
+    outputs = {name: item for name, item in template.get("Outputs", {}).items() if intrinsics.applies(item)}
+    for reference in intrinsics.references([[resources[name].get("Properties") for name in live], outputs]):
+        if intrinsics.is_value(reference.name):
+            continue
+        if reference.name not in live:
+            block = "Outputs" if reference.name in _names(intrinsics, outputs) else "Resources"
+            raise invalid(
+                f"Template format error: Unresolved resource dependencies [{reference.name}] in the {block} "
+                "block of the template"
+            )
+        kind = resources[reference.name]["Type"]
+        known = types.get(kind)
+        if reference.attribute is None or is_custom(kind) or known is None:
+            continue
+        if reference.attribute not in known.attributes:
+            raise invalid(
+                f"Template error: resource {reference.name} does not support attribute type "
+                f"{reference.attribute} in Fn::GetAtt"
+            )
+
+
+def check_capabilities(template: Template, capabilities: tuple[str, ...]) -> None:
+    """Refuse IAM resources without the caller's acknowledgement."""
+    needed = None
+    for definition in template["Resources"].values():
+        kind = definition["Type"]
+        if _NAMED_IAM_TYPES.get(kind) in definition.get("Properties", {}):
+            needed = "CAPABILITY_NAMED_IAM"
+            break
+        if kind in _IAM_TYPES:
+            needed = "CAPABILITY_IAM"
+    enough = {"CAPABILITY_NAMED_IAM", needed}
+    if needed and not enough & set(capabilities):
+        raise RefusedCallError("InsufficientCapabilitiesException", f"Requires capabilities : [{needed}]")
+
+
+def _names(intrinsics: Intrinsics, value: Any) -> set[str]:
+    return {reference.name for reference in intrinsics.references(value)}
+
+
+def _type_of(logical_id: str, definition: Any) -> str:
+    if not logical_id.isalnum():
+        raise invalid(f"Template format error: Resource name {logical_id} is non alphanumeric.")
+    if not isinstance(definition, dict) or not isinstance(definition.get("Type"), str):
+        raise invalid(f"Template format error: [/Resources/{logical_id}] Every Resources object must contain a "
+                      "Type member.")  # fmt: skip
+    return str(definition["Type"])
+
+
+def _problems(
+    logical_id: str, definition: Mapping[str, Any], intrinsics: Intrinsics, types: ResourceTypes
+) -> Iterator[str]:
+    unknown = sorted(definition.keys() - _RESOURCE_ATTRIBUTES)
+    if unknown:
+        if unknown[0] in _UNSUPPORTED_ATTRIBUTES:
+            yield f"The embedded account does not support {unknown[0]} (resource {logical_id})"
+        else:
+            yield f"Invalid template resource property '{unknown[0]}' of resource {logical_id}"
+    yield from _policy_problems(logical_id, definition)
+    properties = definition.get("Properties", {})
+    known = types.get(definition["Type"])
+    if is_custom(definition["Type"]):
+        if "ServiceToken" not in properties:
+            yield _message(logical_id, "#", "required key [ServiceToken] not found")
+    elif known is not None and definition["Type"] != GENERIC_TYPE:
+        checker = _PropertyCheck(intrinsics, types)
+        for path, problem in checker.object("#", properties, known.properties):
+            yield _message(logical_id, path, problem)
+
+
+def _policy_problems(logical_id: str, definition: Mapping[str, Any]) -> Iterator[str]:
+    for name, allowed in _POLICIES.items():
+        policy = definition.get(name, "Delete")
+        if policy not in allowed:
+            yield f"Template error: {name} of resource {logical_id} must be one of {sorted(allowed)}, not {policy}"
+        elif policy == "Snapshot" and definition["Type"] not in SNAPSHOT_TYPES:
+            yield f"Template error: resource type {definition['Type']} does not support {name} Snapshot"
+
+
+def _message(logical_id: str, path: str, problem: str) -> str:
+    return f"Properties validation failed for resource {logical_id} with message:\n{path}: {problem}"
+
+
+class _PropertyCheck:
+    """Compares values with the types of the resource database. Yields (path, problem)."""
+
+    def __init__(self, intrinsics: Intrinsics, types: ResourceTypes) -> None:
+        self._intrinsics = intrinsics
+        self._types = types
+
+    def object(self, path: str, value: Any, known: Mapping[str, Property]) -> Iterator[tuple[str, str]]:
+        """Check an object's keys: none unknown, none missing, and each one's value."""
+        value = self._chosen(value)
+        if not isinstance(value, dict) or function_of(value):
+            return
+        present = {name: item for name, item in value.items() if not self._is_no_value(item)}
+        for name, item in present.items():
+            if name not in known:
+                yield path, f"extraneous key [{name}] is not permitted"
+            else:
+                yield from self._value(f"{path}/{name}", item, known[name].type)
+        for name, needed in known.items():
+            if needed.required and name not in present:
+                yield path, f"required key [{name}] not found"
+
+    def _value(self, path: str, value: Any, kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        value = self._chosen(value)
+        if function_of(value) or kind["type"] in {"json", "union", "tag"}:
+            return
+        container = _CONTAINERS.get(kind["type"])
+        if container is None:
+            if isinstance(value, dict | list):
+                yield path, f"expected type: {kind['type'].capitalize()}, found: {_json_type(value)}"
+            elif not _is_allowed(value, kind):
+                yield path, f"{value} is not a valid enum value"
+        elif not isinstance(value, container):
+            yield path, f"expected type: {_json_type(container())}, found: {_json_type(value)}"
+        elif kind["type"] == "ref":
+            yield from self.object(path, value, self._types.definition(kind["reference"]["$ref"]))
+        else:
+            entries = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, item in entries:
+                yield from self._value(f"{path}/{key}", item, kind["element"])
+
+    def _chosen(self, value: Any) -> Any:
+        """Follow Fn::If to the branch that is taken."""
+        while function_of(value) == "Fn::If":
+            condition, yes, no = value["Fn::If"]
+            value = yes if self._intrinsics.condition(condition) else no
+        return value
+
+    def _is_no_value(self, value: Any) -> bool:
+        return bool(self._chosen(value) == {"Ref": "AWS::NoValue"})
+
+
+def _is_allowed(value: Any, kind: Mapping[str, Any]) -> bool:
+    allowed = kind.get("allowedValues")
+    return not allowed or not isinstance(value, str) or value in allowed or "{{resolve:" in value
+
+
+def _json_type(value: Any) -> str:
+    names = {dict: "JSONObject", list: "JSONArray", str: "String", bool: "Boolean"}
+    return names.get(type(value), "Number")

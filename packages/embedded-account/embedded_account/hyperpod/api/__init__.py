@@ -1,0 +1,1 @@
+"""HyperPod's API: operations, validation, rules, and the shapes of answers."""

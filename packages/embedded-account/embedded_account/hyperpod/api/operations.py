@@ -1,0 +1,304 @@
+"""HyperPod's API behind moto's SageMaker endpoint: who may call, what is refused, what is answered."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from moto.core.responses import ActionResult
+from moto.core.utils import camelcase_to_underscores
+from moto.sagemaker.responses import SageMakerResponse
+
+from embedded_account.hyperpod import lag, rules, views
+from embedded_account.hyperpod.api import listings
+from embedded_account.hyperpod.api.validation import service_model, validate
+from embedded_account.hyperpod.errors import (
+    AccessDeniedError,
+    ApiError,
+    NotFoundError,
+    ValidationFailedError,
+    not_found,
+)
+from embedded_account.hyperpod.model import JOINED, HyperPodCluster, Node
+from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.state import HyperPodService
+from embedded_account.hyperpod.views import View
+from embedded_account.services.iam.policies import Decision, UnsupportedPolicyError
+
+MAX_TAGS: Final = 50
+TAG_CALLS: Final = ("AddTags", "ListTags", "DeleteTags")
+CALLS: Final = (
+    *TAG_CALLS,
+    *(name for name in service_model().operation_names if "Cluster" in name and "SchedulerConfig" not in name),
+)
+"""Every call of HyperPod clusters in the service model; those without a handler are refused, not left to moto."""
+
+
+class HyperPodApi:
+    """Answers HyperPod's API calls: validation, permissions, faults on demand, then the simulator."""
+
+    def __init__(self, hyperpod: HyperPodService) -> None:
+        self._hyperpod = hyperpod
+        self._world = hyperpod.world
+        self.handlers: Mapping[str, Callable[[View, str], View]] = {
+            "CreateCluster": self._create,
+            "UpdateCluster": self._update,
+            "DeleteCluster": self._delete,
+            "UpdateClusterSoftware": self._update_software,
+            "BatchDeleteClusterNodes": self._batch_delete,
+            "BatchReplaceClusterNodes": self._batch_replace,
+            "BatchRebootClusterNodes": self._batch_reboot,
+            "AddTags": self._add_tags,
+            "DeleteTags": self._delete_tags,
+            "ListClusters": lambda request, _: listings.list_clusters(self._known(), request),
+            "ListTags": lambda request, _: {"Tags": lag.seen_tags(self._world, self._tagged(request))},
+            "ListClusterNodes": self._about_one(listings.list_nodes),
+            "ListClusterEvents": self._about_one(listings.list_events),
+            "ListClusterOperations": self._about_one(listings.list_operations),
+            "DescribeCluster": self._describe,
+            "DescribeClusterNode": self._about_one(_describe_node),
+            "DescribeClusterEvent": self._about_one(_describe_event),
+            "DescribeClusterOperation": self._about_one(_describe_operation),
+        }
+
+    def answer(self, operation: str, request: View, access_key: str) -> View:
+        """Carry out one call; raises ApiError with SageMaker's code and text."""
+        if operation not in self.handlers:
+            raise ValidationFailedError(
+                f"The rehearsal does not simulate {operation}; it has {', '.join(self.handlers)}."
+            )
+        with self._hyperpod.lock:
+            self._hyperpod.tick()
+            arn = self._arn(request) or self._hyperpod.new_arn()
+            try:
+                validate(operation, request)
+                caller = self._authorize(operation, request, arn, access_key)
+                self._world.faults.raise_for(operation, after=False)
+                with lag.lagging(self._world):
+                    view = self.handlers[operation](request, arn)
+                self._world.faults.raise_for(operation, after=True)
+            except ApiError as error:
+                self._record(operation, request, refused=f"{error.code}: {error.message}")
+                raise
+            self._record(operation, request, caller=caller)
+            return view
+
+    def _record(self, operation: str, request: View, **outcome: str) -> None:
+        cluster = request.get("ClusterName", request.get("ResourceArn", ""))
+        self._world.record("api", service="sagemaker", operation=operation, cluster=cluster, **outcome)
+
+    def _authorize(self, operation: str, request: View, arn: str, access_key: str) -> str:
+        """Refuse a caller who lacks the action or one that the service carries out in its name."""
+        caller = self._world.surroundings.caller(access_key)
+        if caller.grants is None:
+            return caller.arn
+        try:
+            refused = permissions.denied(caller.grants, permissions.needs(self._call(operation, request, arn)))
+        except UnsupportedPolicyError as error:
+            raise AccessDeniedError(f"The rehearsal cannot evaluate the policies of {caller.arn}: {error}") from error
+        if refused:
+            need, decision = refused
+            because = (
+                "with an explicit deny in an identity-based policy"
+                if decision is Decision.EXPLICIT_DENY
+                else f"because no identity-based policy allows the {need.action} action"
+            )
+            raise AccessDeniedError(
+                f"User: {caller.arn} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
+            )
+        return caller.arn
+
+    def _call(self, operation: str, request: View, arn: str) -> permissions.Call:
+        cluster = self._existing(request)
+        orchestrator = (cluster.request if cluster else request).get("Orchestrator", {})
+        groups = request.get("InstanceGroups", [])
+        if operation == "DeleteCluster" and cluster:
+            groups = [group.specification for group in cluster.groups.values()]
+        roles = [group.get("ExecutionRole", "") for group in groups] + [request.get("ClusterRole", "")]
+        return permissions.Call(
+            operation=operation,
+            cluster_arn=arn,
+            eks_cluster_arn=orchestrator.get("Eks", {}).get("ClusterArn", ""),
+            roles=tuple(dict.fromkeys(role for role in roles if role)),
+            training_plans=tuple(group["TrainingPlanArn"] for group in groups if "TrainingPlanArn" in group),
+            image_ids=tuple(group["ImageId"] for group in groups if group.get("ImageId", "default") != "default"),
+            tags={tag.get("Key", ""): tag.get("Value", "") for tag in request.get("Tags", [])},
+            service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
+        )
+
+    def _existing(self, request: View) -> HyperPodCluster | None:
+        wanted = request.get("ClusterName", request.get("ResourceArn"))
+        return next((each for each in self._world.clusters.values() if wanted in {each.name, each.arn}), None)
+
+    def _arn(self, request: View) -> str:
+        """The ARN of the cluster that the request names, "" when there is none."""
+        cluster = self._existing(request)
+        return cluster.arn if cluster else ""
+
+    def _about_one(self, answer: Callable[[HyperPodCluster, View], View]) -> Callable[[View, str], View]:
+        return lambda request, _: answer(self._hyperpod.cluster(request["ClusterName"]), request)
+
+    def _create(self, request: View, arn: str) -> View:
+        _check_tags({tag["Key"] for tag in request.get("Tags", [])}, len(request.get("Tags", [])))
+        return {"ClusterArn": self._hyperpod.create(arn, request).arn}
+
+    def _update(self, request: View, _arn: str) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        self._hyperpod.update(cluster, request)
+        return {"ClusterArn": cluster.arn}
+
+    def _delete(self, request: View, _arn: str) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        self._hyperpod.delete(cluster)
+        return {"ClusterArn": cluster.arn}
+
+    def _update_software(self, request: View, _arn: str) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        names = [group["InstanceGroupName"] for group in request.get("InstanceGroups", [])]
+        unknown = [name for name in names if name not in cluster.groups]
+        if unknown or "ImageId" in request:
+            raise ValidationFailedError(
+                f"Unknown instance groups: {unknown}" if unknown else "ImageId is not simulated."
+            )
+        self._hyperpod.update_software(cluster, names)
+        return {"ClusterArn": cluster.arn}
+
+    def _batch_delete(self, request: View, _arn: str) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        rules.check_takes_changes(cluster)
+        nodes, failed = _sort_out(cluster, request, unknown="NodeIdNotFound", not_now="InvalidNodeStatus", key="Code")
+        self._hyperpod.delete_nodes(cluster, nodes)
+        return {"Successful": [node.instance_id for node in nodes], "Failed": failed}
+
+    def _batch_replace(self, request: View, _arn: str) -> View:
+        return self._batch(request, self._hyperpod.nodes.request_replacement)
+
+    def _batch_reboot(self, request: View, _arn: str) -> View:
+        return self._batch(request, self._hyperpod.nodes.request_reboot)
+
+    def _batch(self, request: View, act: Callable[[HyperPodCluster, Node], None]) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        nodes, failed = _sort_out(
+            cluster, request, unknown="InstanceIdNotFound", not_now="InvalidInstanceStatus", key="ErrorCode"
+        )
+        for node in nodes:
+            act(cluster, node)
+        self._hyperpod.tick()
+        return {"Successful": [node.instance_id for node in nodes], "Failed": failed}
+
+    def _known(self) -> list[HyperPodCluster]:
+        return [cluster for cluster in self._world.clusters.values() if lag.is_known(self._world, cluster)]
+
+    def _describe(self, request: View, _arn: str) -> View:
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        if not lag.is_known(self._world, cluster):
+            raise not_found(cluster.name)
+        return lag.seen(self._world, cluster)
+
+    def _tagged(self, request: View) -> HyperPodCluster:
+        """The cluster of a call for tags. These calls have no modelled error, so no ResourceNotFound either."""
+        arn = request["ResourceArn"]
+        cluster = self._existing(request)
+        if cluster is None or not lag.is_known(self._world, cluster):
+            raise ValidationFailedError(f"Resource {arn} does not exist.")
+        return cluster
+
+    def _add_tags(self, request: View, _arn: str) -> View:
+        cluster = self._tagged(request)
+        added = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+        _check_tags(cluster.tag_values.keys() | added.keys(), len(cluster.tag_values.keys() | added.keys()))
+        cluster.tag_values |= added
+        return {"Tags": cluster.tags}
+
+    def _delete_tags(self, request: View, _arn: str) -> View:
+        cluster = self._tagged(request)
+        for key in request["TagKeys"]:
+            cluster.tag_values.pop(key, None)
+        return {}
+
+
+@contextmanager
+def serving(api_of: Callable[[str, str], HyperPodApi | None]) -> Iterator[None]:
+    """Answer HyperPod's calls by the simulator instead of moto's SageMaker, until the context ends.
+
+    moto has no UpdateCluster, events, states or tags that fit a cluster's ARN, and checks nothing. Tags of other
+    resources, and accounts and regions without a simulator, stay moto's.
+    """
+    replaced = {camelcase_to_underscores(operation): _answering(operation, api_of) for operation in CALLS}
+    before = {name: SageMakerResponse.__dict__.get(name) for name in replaced}
+    for name, method in replaced.items():
+        setattr(SageMakerResponse, name, method)
+    try:
+        yield
+    finally:
+        for name, method in before.items():
+            if method is None:
+                delattr(SageMakerResponse, name)
+            else:
+                setattr(SageMakerResponse, name, method)
+
+
+def _answering(operation: str, api_of: Callable[[str, str], HyperPodApi | None]) -> Callable[[Any], Any]:
+    original = getattr(SageMakerResponse, camelcase_to_underscores(operation), None)
+
+    def method(response: Any) -> Any:
+        api = api_of(response.current_account, response.region)
+        request = json.loads(response.body or "{}")
+        others_tags = operation in TAG_CALLS and ":cluster/" not in str(request.get("ResourceArn"))
+        if api is None or others_tags:
+            if original is None:
+                raise ValidationFailedError(f"The rehearsal simulates {operation} in its own account and region only.")
+            return original(response)
+        return ActionResult(api.answer(operation, request, response.get_access_key()))
+
+    return method
+
+
+def _sort_out(
+    cluster: HyperPodCluster, request: View, *, unknown: str, not_now: str, key: str
+) -> tuple[list[Node], list[View]]:
+    """Split the request's nodes into those that can be acted on and failures as the API words them."""
+    if "NodeLogicalIds" in request:
+        raise ValidationFailedError("The rehearsal does not simulate NodeLogicalIds; use NodeIds.")
+    nodes: list[Node] = []
+    failed: list[View] = []
+    for node_id in request.get("NodeIds", []):
+        node = cluster.nodes.get(node_id)
+        if node is None:
+            failed.append({"NodeId": node_id, key: unknown, "Message": f"Instance {node_id} was not found"})
+        elif node.status not in JOINED:
+            failed.append(
+                {"NodeId": node_id, key: not_now, "Message": f"Instance {node_id} is in status {node.status}"}
+            )
+        else:
+            nodes.append(node)
+    return nodes, failed
+
+
+def _check_tags(keys: set[str], count: int) -> None:
+    if len(keys) != count:
+        raise ValidationFailedError("Duplicate tag keys found. Each tag key must be unique.")
+    if count > MAX_TAGS:
+        raise ValidationFailedError(f"A resource can have {MAX_TAGS} tags, not {count}.")
+
+
+def _describe_node(cluster: HyperPodCluster, request: View) -> View:
+    node = cluster.nodes.get(request.get("NodeId", ""))
+    if node is None:
+        raise NotFoundError(f"Instance {request.get('NodeId')} was not found in cluster {cluster.name}")
+    return {"NodeDetails": views.node_details(cluster, node)}
+
+
+def _describe_event(cluster: HyperPodCluster, request: View) -> View:
+    listings.require_events(cluster)
+    for event in cluster.events:
+        if event.event_id == request["EventId"]:
+            return {"EventDetails": views.event_view(cluster, event, details=True)}
+    raise NotFoundError(f"Event {request['EventId']} was not found in cluster {cluster.name}")
+
+
+def _describe_operation(cluster: HyperPodCluster, request: View) -> View:
+    for operation in cluster.operations:
+        if operation.operation_id == request["OperationId"]:
+            return views.operation_view(cluster, operation, details=True)
+    raise NotFoundError(f"Operation {request['OperationId']} was not found in cluster {cluster.name}")

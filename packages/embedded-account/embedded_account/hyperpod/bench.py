@@ -1,0 +1,258 @@
+"""The HyperPod simulator inside a test process: a small account, a clock moved by hand, EKS as plain records.
+
+No server, no thread and no sleep: boto3 clients reach moto in the process. For tests of the simulator and of
+whatever calls SageMaker's API (the custom resource's handlers, `ops`).
+
+    with HyperPodBench() as bench:
+        sagemaker = bench.client("sagemaker")
+        sagemaker.create_cluster(**bench.request())
+        bench.advance(minutes=30)
+"""
+
+import json
+import os
+from contextlib import ExitStack
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from typing import Any, Final, Self
+from unittest.mock import patch
+
+import boto3
+import botocore.session
+from botocore.loaders import Loader
+from moto import mock_aws
+
+from embedded_account.background import Background
+from embedded_account.hyperpod.api.operations import HyperPodApi, serving
+from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
+from embedded_account.hyperpod.fault_requests import apply
+from embedded_account.hyperpod.nodes import KubernetesNode
+from embedded_account.hyperpod.schedule import Schedule
+from embedded_account.hyperpod.state import HyperPodService
+from embedded_account.hyperpod.surroundings import Surroundings
+from embedded_account.hyperpod.world import World
+from embedded_account.machine import isolation
+
+ACCOUNT_ID: Final = "111122223333"
+REGION: Final = "us-west-2"
+_MOTO_SETTINGS: Final = {
+    "MOTO_ACCOUNT_ID": ACCOUNT_ID,
+    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # a thousand images that nothing here needs cost most of the set-up
+}
+EXECUTION_POLICY: Final = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": ["ec2:*", "logs:*", "s3:GetObject", "s3:ListBucket"], "Resource": "*"}],
+}
+
+
+@lru_cache(maxsize=64)
+def _client(service: str, key: str, secret: str, token: str | None = None, **options: Any) -> Any:
+    """A client of the process: making one costs more than many calls of it."""
+    core = botocore.session.Session()
+    core.register_component("data_loader", _loader())
+    session: Any = boto3.Session(key, secret, token, REGION, botocore_session=core)
+    return session.client(service, **options)
+
+
+@cache
+def _loader() -> Loader:
+    """One loader for all sessions: reading SageMaker's service model takes half a second."""
+    loader: Loader = botocore.session.Session().get_component("data_loader")
+    return loader
+
+
+class ManualClock:
+    """A clock that stands still until it is moved; one simulated second is one second of it."""
+
+    scale = 1.0
+
+    def __init__(self) -> None:
+        self.present = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """The moment to which the clock was moved."""
+        return self.present
+
+
+class EksRecords:
+    """EKS clusters as records: what the simulator did to them stays readable in the attributes.
+
+    `access_entries` by cluster and principal; `nodes` by name; `silent` the nodes without heart-beats; `missing`
+    what missing_dependencies answers; while `unavailable` no control plane answers.
+    """
+
+    def __init__(self) -> None:
+        self.clusters: dict[str, EksCluster] = {}
+        self.missing: list[str] = []
+        self.access_entries: dict[str, dict[str, dict[str, Any]]] = {}
+        self.nodes: dict[str, KubernetesNode] = {}
+        self.silent: set[str] = set()
+        self.unavailable = False
+
+    def cluster(self, name: str) -> EksCluster | None:
+        return self.clusters.get(name)
+
+    def missing_dependencies(self, name: str) -> list[str]:
+        self._require_answer(name)
+        return self.missing
+
+    def add_access_entry(self, name: str, principal_arn: str, **properties: Any) -> bool:
+        entries = self.access_entries.setdefault(name, {})
+        return entries.setdefault(principal_arn, properties) is properties
+
+    def remove_access_entry(self, name: str, principal_arn: str) -> None:
+        self.access_entries.get(name, {}).pop(principal_arn, None)
+
+    def join(self, name: str, node: KubernetesNode) -> None:
+        self._require_answer(name)
+        self.nodes[node.name] = node
+
+    def mark(self, name: str, node: KubernetesNode) -> None:
+        self._require_answer(name)
+        self.nodes[node.name] = node
+
+    def leave(self, name: str, node_name: str) -> None:
+        if name in self.clusters:
+            self._require_answer(name)
+        self.nodes.pop(node_name, None)
+
+    def stop_heartbeat(self, name: str, node_name: str) -> None:
+        self._require_answer(name)
+        self.silent.add(node_name)
+
+    def _require_answer(self, name: str) -> None:
+        if self.unavailable or name not in self.clusters:
+            raise KubernetesUnavailableError("the API server does not answer")
+
+
+class HyperPodBench:
+    """An account with what a cluster needs: VPC, security group with its self rules, role, scripts, EKS cluster.
+
+    `journal` holds every recorded entry as (kind, fields); `hyperpod` is the simulator; `eks` its EKS clusters.
+    """
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.eks = EksRecords()
+        self.journal: list[tuple[str, dict[str, Any]]] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(patch.dict(os.environ, _MOTO_SETTINGS))
+        self._stack.enter_context(mock_aws())
+        background = Background(ACCOUNT_ID, REGION, self)  # type: ignore[arg-type]  # it only records
+        self.hyperpod = HyperPodService(
+            World(
+                account_id=ACCOUNT_ID,
+                region=REGION,
+                surroundings=Surroundings(ACCOUNT_ID, REGION, background),
+                orchestrators=self.eks,
+                timeline=Schedule(self.clock),
+                record=self.record,
+            )
+        )
+        api = HyperPodApi(self.hyperpod)
+        self._stack.enter_context(serving(lambda *_: api))
+        self.background = background
+        self._furnish()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def record(self, kind: str, **fields: Any) -> None:
+        """Keep a journal entry."""
+        self.journal.append((kind, fields))
+
+    def client(self, service: str, role_arn: str | None = None, **options: Any) -> Any:
+        """A boto3 client: the operator's, or with `role_arn` one of a session of that role."""
+        if role_arn is None:
+            return _client(service, isolation.DUMMY_ACCESS_KEY, isolation.DUMMY_SECRET_KEY, **options)
+        answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="bench")["Credentials"]
+        keys = (answer["AccessKeyId"], answer["SecretAccessKey"], answer["SessionToken"])
+        return _client(service, *keys, **options)
+
+    def advance(self, minutes: float) -> None:
+        """Move the clock and carry out everything that was due on the way, each at its own moment."""
+        self.clock.present += timedelta(minutes=minutes)
+        self.hyperpod.tick()
+
+    def fault(self, **body: Any) -> dict[str, Any]:
+        """Set faults; see embedded_account.hyperpod.fault_requests."""
+        return apply(self.hyperpod, body)
+
+    def role(self, name: str, *policies: dict[str, Any], service: str = "lambda.amazonaws.com") -> str:
+        """Make a role with these inline policies; returns its ARN."""
+        iam = self.client("iam")
+        trust = {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}],
+        }
+        arn: str = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
+        for index, policy in enumerate(policies):
+            iam.put_role_policy(RoleName=name, PolicyName=f"policy-{index}", PolicyDocument=json.dumps(policy))
+        return arn
+
+    def request(self, **changes: Any) -> dict[str, Any]:
+        """A valid CreateCluster request with a CPU and a GPU group; `changes` replace members at the top."""
+        groups = [
+            self.group("head-group", "ml.m5.2xlarge", 1),
+            self.group("worker-group-1", "ml.p5.48xlarge", 2),
+        ]
+        request = {
+            "ClusterName": "ml-cluster",
+            "InstanceGroups": groups,
+            "VpcConfig": {"SecurityGroupIds": [self.security_group_id], "Subnets": [self.subnet_id]},
+            "Orchestrator": {"Eks": {"ClusterArn": self.eks.clusters["eks"].arn}},
+            "NodeRecovery": "Automatic",
+            "NodeProvisioningMode": "Continuous",
+        }
+        return deepcopy(request | changes)
+
+    def group(self, name: str, instance_type: str, count: int, **members: Any) -> dict[str, Any]:
+        """An instance group of a request."""
+        return {
+            "InstanceGroupName": name,
+            "InstanceType": instance_type,
+            "InstanceCount": count,
+            "ThreadsPerCore": 1,
+            "ExecutionRole": self.execution_role,
+            "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks", "OnCreate": "on_create.sh"},
+            **members,
+        }
+
+    def _furnish(self) -> None:
+        ec2, s3 = self.client("ec2"), self.client("s3")
+        self.vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        self.subnet_id = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.0.0/18", AvailabilityZoneId="usw2-az2")[
+            "Subnet"
+        ]["SubnetId"]
+        self._give_way_out(ec2)
+        self.security_group_id = ec2.create_security_group(
+            GroupName="cluster", Description="cluster", VpcId=self.vpc_id
+        )["GroupId"]
+        itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": self.security_group_id}]}]
+        ec2.authorize_security_group_ingress(GroupId=self.security_group_id, IpPermissions=itself)
+        ec2.authorize_security_group_egress(GroupId=self.security_group_id, IpPermissions=itself)
+        s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": REGION})
+        s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
+        self.execution_role = self.role("execution", EXECUTION_POLICY, service="sagemaker.amazonaws.com")
+        self.add_eks_cluster("eks")
+
+    def _give_way_out(self, ec2: Any) -> None:
+        """A NAT gateway in a public subnet: nodes call AWS's APIs."""
+        internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+        ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=self.vpc_id)
+        public = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.255.0/24")["Subnet"]["SubnetId"]
+        address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+        gateway = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
+        [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [self.vpc_id]}])["RouteTables"]
+        ec2.create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
+
+    def add_eks_cluster(self, name: str, **changes: Any) -> str:
+        """Record an EKS cluster, ACTIVE and with access entries unless changed; returns its ARN."""
+        arn = f"arn:aws:eks:{REGION}:{ACCOUNT_ID}:cluster/{name}"
+        fields = {"status": "ACTIVE", "authentication_mode": "API", "vpc_id": self.vpc_id, "version": "1.35"}
+        self.eks.clusters[name] = EksCluster(name=name, arn=arn, **(fields | changes))
+        return arn

@@ -1,0 +1,82 @@
+"""What a new instance must pass before it joins: its interface, the EFA health check, its lifecycle scripts."""
+
+from collections.abc import Iterable
+
+from embedded_account.hyperpod.model import Group, HyperPodCluster, Node
+from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.surroundings import split_s3_uri
+from embedded_account.hyperpod.world import World
+from embedded_account.services.iam.policies import UnsupportedPolicyError
+
+EFA_CHECK_FAILED = (
+    "EFA health checks did not run successfully. Ensure that your VPC and security groups are properly configured "
+    "before attempting to create a new cluster."
+)
+
+
+class InstanceChecks:
+    """Checks with the group's execution role against the account as it is at that moment."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def lifecycle_failure(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
+        """Run the lifecycle scripts: their log stream is written; returns why they failed, or ""."""
+        config = group.specification.get("LifeCycleConfig")
+        if not config:
+            return ""
+        bucket, prefix = split_s3_uri(config["SourceS3Uri"])
+        script = config.get("OnCreate", "")
+        key = f"{prefix}/{script}".strip("/")
+        why = self._world.surroundings.unreachable(node) or self._download_failure(group, bucket, key)
+        if not why and self._world.faults.take_lifecycle(group.name):
+            why = f"{script} ended with exit code 1"
+        milliseconds = int(self._world.timeline.now().timestamp() * 1000)
+        stream = f"LifecycleConfig/{group.name}/{node.instance_id}"
+        line = f"[rehearsal] {why}" if why else f"[rehearsal] s3://{bucket}/{key}: simulated, not run; succeeded"
+        self._world.surroundings.log(cluster, stream, line, milliseconds)
+        if not why:
+            return ""
+        return (
+            f'Instance {node.instance_id} failed to provision with the following error: "Lifecycle scripts did not '
+            f'run successfully: {why}." To view lifecycle script logs, visit log group {cluster.log_group} and '
+            f"stream {stream}."
+        )
+
+    def interface_refused(self, group: Group, node: Node) -> str:
+        """Why the execution role cannot make the node's network interface, or ""."""
+        resources = [f"subnet/{node.subnet.subnet_id}", *(f"security-group/{g}" for g in node.security_groups)]
+        world = self._world
+        wanted = permissions.interface_needs(world.partition, world.region, world.account_id, resources)
+        return self._role_refused(group, wanted)
+
+    def _download_failure(self, group: Group, bucket: str, key: str) -> str:
+        wanted = permissions.script_needs(self._world.partition, bucket, key, self._world.account_id)
+        refused = self._role_refused(group, wanted)
+        if refused:
+            return refused
+        if not self._world.surroundings.object_exists(bucket, key):
+            return f"s3://{bucket}/{key} does not exist"
+        return ""
+
+    def _role_refused(self, group: Group, wanted: Iterable[permissions.Need]) -> str:
+        role = self._world.surroundings.role(group.execution_role)
+        if role is None:
+            return f"The execution role {group.execution_role} does not exist"
+        try:
+            refused = permissions.denied(role.grants, wanted)
+        except UnsupportedPolicyError as error:
+            return f"The rehearsal cannot evaluate the policies of {role.arn}: {error}"
+        if refused is None:
+            return ""
+        need, reason = refused
+        return f"{role.arn} is not authorized to perform: {need.action} on resource: {need.resource} ({reason.value})"
+
+    def efa_failure(self, node: Node) -> str:
+        """Every security group of a node with EFA must allow all traffic from and to itself."""
+        if not node.instance_type.efa:
+            return ""
+        groups = [self._world.surroundings.security_group(group_id) for group_id in node.security_groups]
+        if all(group and group.self_ingress and group.self_egress for group in groups):
+            return ""
+        return EFA_CHECK_FAILED

@@ -1,0 +1,1 @@
+"""Which permissions a call of HyperPod needs, and whether the caller has them."""

@@ -1,0 +1,116 @@
+"""Whether a caller may make a HyperPod call: each of required_permissions.py, on the real resources."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from embedded_account.hyperpod.permissions.required import (
+    REQUIRED,
+    SERVICE_LINKED_ROLE,
+    SERVICE_LINKED_ROLE_SERVICE,
+)
+from embedded_account.services.iam.policies import Context, Decision, Grants
+
+
+@dataclass(frozen=True)
+class Call:
+    """One API call, as far as its permissions depend on it.
+
+    `roles` are the execution roles it passes, `eks_cluster_arn` the orchestrator ("" while there is none),
+    `training_plans` and `image_ids` those of its groups.
+    """
+
+    operation: str
+    cluster_arn: str
+    eks_cluster_arn: str = ""
+    roles: tuple[str, ...] = ()
+    training_plans: tuple[str, ...] = ()
+    image_ids: tuple[str, ...] = ()
+    tags: Mapping[str, str] | None = None
+    service_linked_role_exists: bool = True
+
+
+@dataclass(frozen=True)
+class Need:
+    """A permission that a call needs: one action on one resource with the request's condition keys."""
+
+    action: str
+    resource: str
+    context: Context
+
+
+def needs(call: Call) -> Iterator[Need]:
+    """Every permission that the call needs, its own action first."""
+    context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
+    context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
+    for row in REQUIRED[call.operation]:
+        if row.when == "tags" and not call.tags:
+            continue
+        if row.when == "custom images" and not call.image_ids:
+            continue
+        if row.when == "no service-linked role" and call.service_linked_role_exists:
+            continue
+        for resource in _resources(row.on, call):
+            yield Need(row.action, resource, context | _context_of(row.action))
+
+
+def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
+    """The first need that the grants do not cover, with the reason; None when all are covered."""
+    for need in wanted:
+        decision = grants.decide(need.action, need.resource, need.context)
+        if decision is not Decision.ALLOW:
+            return need, decision
+    return None
+
+
+def _context_of(action: str) -> dict[str, str]:
+    if action == "iam:PassRole":
+        return {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    if action == "iam:CreateServiceLinkedRole":
+        return {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}
+    return {}
+
+
+def _resources(kind: str, call: Call) -> Iterable[str]:
+    _, partition, _, region, account, _ = call.cluster_arn.split(":", 5)
+    # What a plan has reserved has a name of its own; here the plan's.
+    reserved = (plan.replace(":training-plan/", ":reserved-capacity/") for plan in call.training_plans)
+    named: Mapping[str, Iterable[str]] = {
+        "cluster": [call.cluster_arn],
+        "roles": call.roles,
+        "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
+        "training-plans": [*call.training_plans, *reserved],
+        "images": [f"arn:{partition}:ec2:{region}::image/{image_id}" for image_id in call.image_ids],
+        # Nothing here knows an image's snapshot: one of each.
+        "snapshots": [f"arn:{partition}:ec2:{region}::snapshot/snap-{image_id[4:]}" for image_id in call.image_ids],
+    }
+    if kind in named:
+        return named[kind]
+    if kind == "access-entries":
+        name = call.eks_cluster_arn.rpartition("/")[2]
+        entry = f"arn:{partition}:eks:{region}:{account}:access-entry/{name}/role/{account}"
+        return [f"{entry}/{role.rpartition('/')[2]}/00000000" for role in call.roles] if name else []
+    if kind == "service-linked-role":
+        path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
+        return [f"arn:{partition}:iam::{account}:role/{path}"]
+    return ["*"]
+
+
+def execution_role_needs(account: str) -> Iterator[Need]:
+    """What CreateCluster tries with the execution role before it accepts the request (AWS docs, IAM page)."""
+    for action in ("ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs"):
+        yield Need(action, "*", {"aws:ResourceAccount": account})
+
+
+def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:
+    """What a node needs to get its network interface: `resources` are the subnet's and groups' ids with kind."""
+    prefix = f"arn:{partition}:ec2:{region}:{account}"
+    for resource in (*resources, "network-interface/*"):
+        yield Need("ec2:CreateNetworkInterface", f"{prefix}:{resource}", {"aws:ResourceAccount": account})
+
+
+def script_needs(partition: str, bucket: str, key: str, account: str) -> Iterator[Need]:
+    """What a node needs to download its lifecycle scripts."""
+    context: dict[str, Any] = {"aws:ResourceAccount": account, "s3:prefix": key.rpartition("/")[0]}
+    yield Need("s3:ListBucket", f"arn:{partition}:s3:::{bucket}", context)
+    yield Need("s3:GetObject", f"arn:{partition}:s3:::{bucket}/{key}", context)

@@ -1,0 +1,311 @@
+"""HyperPod's own rules for CreateCluster and UpdateCluster, beyond the service model.
+
+Sources: AWS docs, the SageMaker API reference, sagemaker-hyperpod-prerequisites and -eks-prerequisites, and error
+texts reported by users. Texts that no source shows are the rehearsal's own. Everything is checked before anything
+is changed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from config.facts.versions import KUBERNETES_VERSIONS
+from embedded_account.hyperpod import instance_types
+from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
+from embedded_account.hyperpod.errors import (
+    AlreadyInUseError,
+    ConflictError,
+    LimitExceededError,
+    ValidationFailedError,
+)
+from embedded_account.hyperpod.model import (
+    KEPT_WHEN_OMITTED,
+    ClusterStatus,
+    Group,
+    HyperPodCluster,
+    NodeStatus,
+    Specification,
+    instance_types_of,
+    names_of_types,
+)
+from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.world import World
+from embedded_account.services.iam.policies import trusts
+
+NOT_SIMULATED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig", "AutoScaling")
+NOT_SIMULATED_IN_GROUPS: Final = ("ScheduledUpdateConfig", "AutoPatchConfig", "SlurmConfig", "ImageReleaseVersion")
+IMMUTABLE: Final = (
+    "InstanceType",
+    "InstanceRequirements",
+    "ExecutionRole",
+    "OverrideVpcConfig",
+    "CapacityRequirements",
+)
+"""Fields of an instance group that UpdateCluster cannot change (AWS docs: UpdateCluster, prerequisites)."""
+AUTHENTICATION_MODES: Final = ("API", "API_AND_CONFIG_MAP")
+SUBNETS_NOT_RETRIEVED: Final = (
+    "Unable to retrieve subnets. Please ensure that the execution role allows the action sts:AssumeRole for the "
+    "service principal sagemaker.amazonaws.com"
+)
+
+Request = Mapping[str, Any]
+
+
+def check_create(world: World, request: Request) -> EksCluster:
+    """Raise the error that SageMaker would answer; returns the EKS cluster that orchestrates."""
+    name = request["ClusterName"]
+    if name in world.clusters:
+        raise AlreadyInUseError(
+            f"Resource Already Exists: Cluster with name {name} already exists. Choose a different name."
+        )
+    _refuse_not_simulated(request, NOT_SIMULATED)
+    if "Eks" not in request.get("Orchestrator", {}):
+        raise ValidationFailedError("The rehearsal simulates clusters with Orchestrator.Eks only.")
+    if "VpcConfig" not in request:
+        raise ValidationFailedError("VpcConfig is required for clusters with Amazon EKS as the orchestrator.")
+    groups = request.get("InstanceGroups", [])
+    check_groups(groups, continuous=request.get("NodeProvisioningMode") == "Continuous")
+    eks = _check_eks(world, request["Orchestrator"]["Eks"]["ClusterArn"])
+    _check_training_plans(world, groups)
+    _check_roles(world, groups)
+    for config in (request["VpcConfig"], *_own_vpc_configs(groups)):
+        _check_vpc(world, config, eks)
+    _check_quota(world, groups, replacing="")
+    _check_dependencies(world, eks)
+    return eks
+
+
+def check_update(world: World, cluster: HyperPodCluster, request: Request) -> None:
+    """Raise the error that SageMaker would answer to UpdateCluster."""
+    check_takes_changes(cluster)
+    _refuse_not_simulated(request, NOT_SIMULATED)
+    orchestrator = request.get("Orchestrator", cluster.request["Orchestrator"])
+    if orchestrator != cluster.request["Orchestrator"]:
+        raise ValidationFailedError("The orchestrator of a cluster cannot be changed.")
+    groups = request.get("InstanceGroups", [])
+    deleted = request.get("InstanceGroupsToDelete", [])
+    unknown = [name for name in deleted if name not in cluster.groups]
+    if unknown:
+        raise ValidationFailedError(f"Instance groups to delete do not exist: {', '.join(unknown)}")
+    both = [group["InstanceGroupName"] for group in groups if group["InstanceGroupName"] in deleted]
+    if both:
+        raise ValidationFailedError(f"Instance groups cannot be updated and deleted at once: {', '.join(both)}")
+    continuous = cluster.continuous or request.get("NodeProvisioningMode") == "Continuous"
+    check_groups(groups, continuous=continuous)
+    for specification in groups:
+        _check_unchanged(cluster.groups.get(specification["InstanceGroupName"]), specification)
+    eks = world.orchestrators.cluster(cluster.eks_name)
+    if eks is None:
+        raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {cluster.eks_name} does not exist.")
+    _check_training_plans(world, groups)
+    _check_roles(world, groups)
+    for config in _own_vpc_configs(groups):
+        _check_vpc(world, config, eks)
+    _check_quota(world, groups, replacing=cluster.name)
+
+
+def check_takes_changes(cluster: HyperPodCluster) -> None:
+    """Raise ConflictError while the cluster is not InService or checks nodes; a Failed one can only be deleted."""
+    if cluster.status is ClusterStatus.FAILED:
+        raise ValidationFailedError(f"Cluster {cluster.arn} is in status Failed: it can only be deleted.")
+    if cluster.status is not ClusterStatus.IN_SERVICE:
+        raise ConflictError(
+            f"Cluster {cluster.arn} is in status {cluster.status}; it takes changes when it is InService."
+        )
+    checked = [node for node in cluster.nodes.values() if node.status is NodeStatus.DEEP_HEALTH_CHECK]
+    if checked:
+        raise ConflictError(
+            f"Cluster {cluster.arn} has {len(checked)} instances in status DeepHealthCheckInProgress; "
+            "wait until their deep health checks are over."
+        )
+
+
+def check_groups(groups: Iterable[Specification], *, continuous: bool) -> None:
+    """Raise ValidationFailedError when an instance group contradicts itself or the provisioning mode."""
+    groups = list(groups)
+    counted = Counter(group["InstanceGroupName"] for group in groups)
+    twice = [name for name, count in counted.items() if count > 1]
+    if twice:
+        raise ValidationFailedError(f"Instance group names must be unique: {', '.join(twice)}")
+    for group in groups:
+        _check_group(group, continuous=continuous)
+
+
+def _check_group(group: Specification, *, continuous: bool) -> None:
+    name = group["InstanceGroupName"]
+    _refuse_not_simulated(group, NOT_SIMULATED_IN_GROUPS, where=f" of instance group {name}")
+    if ("InstanceType" in group) is ("InstanceRequirements" in group):
+        raise ValidationFailedError(f"Instance group {name}: give InstanceType or InstanceRequirements, and only one.")
+    unknown = [each for each in names_of_types(group) if not instance_types.find(each)]
+    if unknown:
+        raise ValidationFailedError(
+            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the types of "
+            "config/facts/instance_types.yaml and the x86-64 types of EC2."
+        )
+    if not continuous:
+        only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()
+        only |= {"CapacityRequirements.Spot"} if "Spot" in group.get("CapacityRequirements", {}) else set()
+        if only:
+            raise ValidationFailedError(
+                f"Instance group {name}: {', '.join(sorted(only))} needs NodeProvisioningMode Continuous."
+            )
+    if group.get("MinInstanceCount", 0) > group["InstanceCount"]:
+        raise ValidationFailedError(f"Instance group {name}: MinInstanceCount is above InstanceCount.")
+    _check_types(name, group)
+    _check_storage(name, group)
+
+
+def _check_types(name: str, group: Specification) -> None:
+    for instance_type in instance_types_of(group):
+        threads = group.get("ThreadsPerCore")
+        if threads is not None and threads not in instance_type.threads_per_core:
+            raise ValidationFailedError(
+                f"Instance group {name}: ThreadsPerCore {threads} is not valid for {instance_type.name} "
+                f"(valid: {', '.join(map(str, instance_type.threads_per_core))})."
+            )
+        if group.get("OnStartDeepHealthChecks") and not instance_type.accelerated:
+            raise ValidationFailedError(
+                f"Instance group {name}: deep health checks are not supported for {instance_type.name}; "
+                "they need GPU or Trainium instances."
+            )
+    if group.get("OnStartDeepHealthChecks") and group.get("KubernetesConfig", {}).get("Taints"):
+        raise ValidationFailedError(
+            f"Instance group {name}: custom taints cannot be used with OnStartDeepHealthChecks."
+        )
+
+
+def _check_storage(name: str, group: Specification) -> None:
+    """SageMaker API reference, ClusterEbsVolumeConfig: the root volume takes a key and no size, the other a size."""
+    for volume in (
+        each["EbsVolumeConfig"] for each in group.get("InstanceStorageConfigs", []) if "EbsVolumeConfig" in each
+    ):
+        root, key, size = volume.get("RootVolume", False), "VolumeKmsKeyId" in volume, "VolumeSizeInGB" in volume
+        if root and (size or not key):
+            raise ValidationFailedError(
+                f"Instance group {name}: with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB."
+            )
+        if not root and not size:
+            raise ValidationFailedError(f"Instance group {name}: VolumeSizeInGB is required for the secondary volume.")
+
+
+def _check_training_plans(world: World, groups: Iterable[Specification]) -> None:
+    """Every plan of this account and region is taken for one that exists: the rehearsal knows no reservations."""
+    own = f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:training-plan/"
+    for group in groups:
+        plan = group.get("TrainingPlanArn", own)
+        if not plan.startswith(own):
+            raise ValidationFailedError(
+                f"Instance group {group['InstanceGroupName']}: training plan {plan} does not exist."
+            )
+
+
+def _check_unchanged(group: Group | None, wanted: Specification) -> None:
+    if group is None:
+        return
+    changed = [
+        key
+        for key in IMMUTABLE
+        if wanted.get(key) != group.specification.get(key) and not (key in KEPT_WHEN_OMITTED and key not in wanted)
+    ]
+    if "ThreadsPerCore" in wanted and wanted["ThreadsPerCore"] != group.threads_per_core:
+        changed.append("ThreadsPerCore")
+    if changed:
+        raise ValidationFailedError(
+            f"Instance group {group.name}: {', '.join(changed)} cannot be changed. Delete the group and add another."
+        )
+
+
+def _check_eks(world: World, arn: str) -> EksCluster:
+    name = arn.rpartition("/")[2]
+    eks = world.orchestrators.cluster(name)
+    if eks is None or eks.arn != arn:
+        raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {arn} does not exist.")
+    if eks.status != "ACTIVE":
+        raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {name} is not ACTIVE but {eks.status}.")
+    if eks.authentication_mode not in AUTHENTICATION_MODES:
+        raise ValidationFailedError(
+            f"The Amazon EKS orchestrator cluster {name} has authentication mode {eks.authentication_mode}; "
+            f"HyperPod needs {' or '.join(AUTHENTICATION_MODES)}."
+        )
+    if eks.version and eks.version not in KUBERNETES_VERSIONS:
+        raise ValidationFailedError(
+            f"The Amazon EKS orchestrator cluster {name} has Kubernetes {eks.version}; "
+            f"HyperPod supports {', '.join(KUBERNETES_VERSIONS)}."
+        )
+    other = next((cluster for cluster in world.clusters.values() if cluster.eks_name == name), None)
+    if other:
+        raise ValidationFailedError(
+            f"The Amazon EKS orchestrator cluster {name} is already used by the HyperPod cluster {other.name}; "
+            "EKS and HyperPod clusters are one to one."
+        )
+    return eks
+
+
+def _check_dependencies(world: World, eks: EksCluster) -> None:
+    try:
+        missing = world.orchestrators.missing_dependencies(eks.name)
+    except KubernetesUnavailableError as error:
+        raise ValidationFailedError(
+            f"The Amazon EKS orchestrator cluster {eks.name} cannot be reached: {error}"
+        ) from error
+    if missing:
+        raise ValidationFailedError(
+            f"The Amazon EKS orchestrator cluster {eks.name} is missing one or more required dependencies. "
+            f"(the rehearsal looked for {', '.join(missing)})"
+        )
+
+
+def _check_roles(world: World, groups: Iterable[Specification]) -> None:
+    """The roles exist, trust SageMaker, and may describe the network; SageMaker's text names only the trust."""
+    for arn in dict.fromkeys(group["ExecutionRole"] for group in groups):
+        role = world.surroundings.role(arn)
+        if role is None or not trusts(role.trust, "sagemaker.amazonaws.com"):
+            raise ValidationFailedError(SUBNETS_NOT_RETRIEVED)
+        refused = permissions.denied(role.grants, permissions.execution_role_needs(world.account_id))
+        if refused:
+            raise ValidationFailedError(f"{SUBNETS_NOT_RETRIEVED} (the rehearsal found {refused[0].action} missing)")
+
+
+def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:
+    subnets = {subnet_id: world.surroundings.subnet(subnet_id) for subnet_id in config["Subnets"]}
+    groups = {group_id: world.surroundings.security_group(group_id) for group_id in config["SecurityGroupIds"]}
+    absent = [identifier for identifier, found in (*subnets.items(), *groups.items()) if found is None]
+    if absent:
+        raise ValidationFailedError(f"VpcConfig names what does not exist: {', '.join(absent)}")
+    vpcs = {found.vpc_id for found in (*subnets.values(), *groups.values()) if found}
+    vpcs |= {eks.vpc_id} if eks.vpc_id else set()
+    if len(vpcs) > 1:
+        raise ValidationFailedError(
+            f"Subnets, security groups and the Amazon EKS cluster must share a VPC, not {', '.join(sorted(vpcs))}."
+        )
+
+
+def _check_quota(world: World, groups: Iterable[Specification], *, replacing: str) -> None:
+    """Refuse what exceeds a quota; the groups' counts replace those of the cluster named `replacing`."""
+    wanted = {group["InstanceGroupName"]: group for group in groups}
+    used: Counter[str] = Counter()
+    for cluster in world.clusters.values():
+        for group in cluster.groups.values():
+            if not (cluster.name == replacing and group.name in wanted):
+                used[group.instance_types[0].name] += group.target
+    for specification in wanted.values():
+        name = instance_types_of(specification)[0].name
+        limit = world.faults.quota.get(name)
+        count = specification["InstanceCount"]
+        if limit is not None and used[name] + count > limit:
+            raise LimitExceededError(
+                f"The account-level service limit '{name} for cluster usage' is {limit} Instances, with current "
+                f"utilization of {used[name]} Instances and a request delta of {count} Instances. Please use AWS "
+                "Service Quotas to request an increase for this quota."
+            )
+        used[name] += count
+
+
+def _own_vpc_configs(groups: Iterable[Specification]) -> list[Request]:
+    return [group["OverrideVpcConfig"] for group in groups if "OverrideVpcConfig" in group]
+
+
+def _refuse_not_simulated(request: Request, members: Iterable[str], where: str = "") -> None:
+    used = [member for member in members if member in request]
+    if used:
+        raise ValidationFailedError(f"The rehearsal does not simulate {', '.join(used)}{where}.")

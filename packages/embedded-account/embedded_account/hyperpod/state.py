@@ -1,0 +1,322 @@
+"""The state machine of clusters: what each call sets in motion and how it ends.
+
+Continuous provisioning: Creating ends in InService when the cluster is accepted, and groups fill afterwards; a
+shortage or a failing node leaves it InService and is told by events alone. Without it Creating and Updating last
+until every node runs; a failure ends creation in Failed and rolls an update back.
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from secrets import choice
+from string import ascii_lowercase, digits
+from threading import RLock
+from typing import Any, Final
+from uuid import uuid4
+
+from embedded_account.hyperpod import rules
+from embedded_account.hyperpod.errors import ConflictError, not_found
+from embedded_account.hyperpod.instances.provisioning import Nodes
+from embedded_account.hyperpod.model import (
+    ClusterStatus,
+    Group,
+    HyperPodCluster,
+    Node,
+    NodeStatus,
+    Operation,
+    Specification,
+)
+from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
+from embedded_account.hyperpod.world import World
+
+UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")
+NOT_DELETABLE: Final = frozenset(
+    {
+        ClusterStatus.CREATING,
+        ClusterStatus.UPDATING,
+        ClusterStatus.ROLLING_BACK,
+        ClusterStatus.SYSTEM_UPDATING,
+        ClusterStatus.DELETING,
+    }
+)
+
+
+class HyperPodService:
+    """The simulator of one account and region. Hold `lock` around every call; `tick` lets time do its work."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.lock = RLock()
+        self.nodes = Nodes(world, on_change=self._settle, on_failure=self._fail)
+
+    def tick(self) -> None:
+        """Carry out every transition whose time has come."""
+        with self.lock:
+            self.world.timeline.run_due()
+
+    def cluster(self, name_or_arn: str) -> HyperPodCluster:
+        """The cluster; raises NotFound."""
+        for cluster in self.world.clusters.values():
+            if name_or_arn in {cluster.name, cluster.arn}:
+                return cluster
+        raise not_found(name_or_arn)
+
+    def new_arn(self) -> str:
+        """An ARN for a cluster to come; its id is twelve letters and digits."""
+        cluster_id = "".join(choice(ascii_lowercase + digits) for _ in range(12))
+        world = self.world
+        return f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:cluster/{cluster_id}"
+
+    def create(self, arn: str, request: Specification) -> HyperPodCluster:
+        """Begin to create the cluster; raises the rules' errors before anything is made."""
+        eks = rules.check_create(self.world, request)
+        request = deepcopy(request)
+        groups = [Group(specification) for specification in request.pop("InstanceGroups", [])]
+        cluster = HyperPodCluster(
+            name=request["ClusterName"],
+            arn=arn,
+            request=request,
+            groups={group.name: group for group in groups},
+            created=self.world.timeline.now(),
+            eks_name=eks.name,
+            tag_values={tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])},
+        )
+        self.world.clusters[cluster.name] = cluster
+        self._begin_operation(cluster, {group.name: (0, 0) for group in groups})
+        self._let_in(cluster, self.world.surroundings.ensure_service_linked_role())
+        self.world.event(
+            cluster,
+            f"Cluster {cluster.name} is being created.",
+            metadata={
+                "Cluster": {
+                    "EksRoleAccessEntries": sorted({group.execution_role for group in groups}),
+                    "SlrAccessEntry": SERVICE_LINKED_ROLE,
+                }
+            },
+        )
+        failure = self.world.faults.take_creation()
+        if failure:
+            self._plan(cluster, self.world.minutes.accept, lambda: self._end_in_failure(cluster, failure))
+        elif cluster.continuous:
+            self._plan(cluster, self.world.minutes.accept, lambda: self._accepted(cluster))
+        else:
+            self._plan(cluster, self.world.minutes.accept, lambda: self._fill_all(cluster))
+        return cluster
+
+    def update(self, cluster: HyperPodCluster, request: Specification) -> None:
+        """Begin to update the cluster; raises the rules' errors before anything is changed."""
+        rules.check_update(self.world, cluster, request)
+        request = deepcopy(request)
+        original = {name: (cluster.current_count(name), group.target) for name, group in cluster.groups.items()}
+        cluster.previous = {name: deepcopy(group.specification) for name, group in cluster.groups.items()}
+        cluster.previous_request = dict(cluster.request)
+        cluster.request |= {key: request[key] for key in UPDATABLE if key in request}
+        for specification in request.get("InstanceGroups", []):
+            name = specification["InstanceGroupName"]
+            if name in cluster.groups:
+                cluster.groups[name].change(specification)
+            else:
+                cluster.groups[name] = Group(specification)
+        for name in request.get("InstanceGroupsToDelete", []):
+            cluster.groups[name].mark_deleted()
+        self._begin_operation(cluster, original)
+        cluster.status = ClusterStatus.UPDATING
+        self.world.event(cluster, f"Cluster {cluster.name} is being updated.")
+        self._let_in(cluster)
+        failure = self.world.faults.take_update()
+        if failure:
+            self._plan(cluster, self.world.minutes.update, lambda: self._roll_back(cluster, failure))
+            return
+        then = self._accepted if cluster.continuous else self._fill_all
+        self._plan(cluster, self.world.minutes.update, lambda: then(cluster))
+
+    def delete(self, cluster: HyperPodCluster) -> None:
+        """Begin to delete the cluster with all its nodes; raises Busy in the middle of another change."""
+        if cluster.status in NOT_DELETABLE:
+            raise ConflictError(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
+        cluster.status = ClusterStatus.DELETING
+        failure = self.world.faults.take_deletion()
+        if failure:
+            self._plan(cluster, self.world.minutes.remove, lambda: self._not_deleted(cluster, failure))
+            return
+        cluster.orphaned = self.world.orchestrators.cluster(cluster.eks_name) is None
+        self.world.event(cluster, f"Cluster {cluster.name} is being deleted.")
+        for group in cluster.groups.values():
+            self.world.forget(cluster, "group", group.name)
+            self.world.forget(cluster, "minimum", group.name)
+        for node in cluster.nodes.values():
+            self.nodes.shut_down(cluster, node)
+        self._settle(cluster)
+
+    def update_software(self, cluster: HyperPodCluster, names: Iterable[str]) -> None:
+        """Begin to rewrite the root volumes of the groups' nodes (all groups when none is named)."""
+        rules.check_takes_changes(cluster)
+        groups = [cluster.groups[name] for name in names] or list(cluster.groups.values())
+        cluster.status = ClusterStatus.SYSTEM_UPDATING
+        for group in groups:
+            group.software_status = "InProgress"
+            for node in cluster.staying(group.name):
+                node.status = NodeStatus.SYSTEM_UPDATING
+        self.world.event(cluster, f"The software of cluster {cluster.name} is being updated.")
+        self._plan(cluster, self.world.minutes.software, lambda: self._software_updated(cluster, groups))
+
+    def delete_nodes(self, cluster: HyperPodCluster, nodes: Iterable[Node]) -> None:
+        """Shut down these nodes and lower their groups' targets, so that nothing replaces them."""
+        for node in nodes:
+            group = cluster.groups[node.group]
+            group.target = max(0, group.target - 1)
+            self.nodes.shut_down(cluster, node)
+
+    def _let_in(self, cluster: HyperPodCluster, service_linked_role: str = "") -> None:
+        """Make the access entries that are missing; an entry that somebody made before stays theirs."""
+        roles = {group.execution_role: {"type": "HYPERPOD_LINUX"} for group in cluster.groups.values()}
+        if service_linked_role:
+            roles[service_linked_role] = {"type": "STANDARD", "username": "hyperpod-service-linked-role"}
+        for principal, properties in roles.items():
+            if principal in cluster.access_entries:
+                continue
+            if self.world.orchestrators.add_access_entry(cluster.eks_name, principal, **properties):
+                cluster.access_entries.append(principal)
+
+    def _begin_operation(self, cluster: HyperPodCluster, original: Mapping[str, tuple[int, int]]) -> None:
+        for operation in cluster.operations:
+            if operation.status == "InProgress":
+                operation.status = "Superseded"
+        desired = {group.name: group.target for group in cluster.groups.values()}
+        now = self.world.timeline.now()
+        cluster.operations.append(Operation(str(uuid4()), now, dict(original), desired))
+
+    def _accepted(self, cluster: HyperPodCluster) -> None:
+        """Continuous: the cluster serves; its groups fill from now on."""
+        self._serve(cluster)
+        previous = cluster.previous or {}
+        cluster.previous = None
+        for group in list(cluster.groups.values()):
+            if group.minimum:
+                before = previous.get(group.name, {}).get("InstanceCount", 0)
+                self._watch_minimum(cluster, group, before)
+            self.nodes.fill(cluster, group)
+        self._settle(cluster)
+
+    def _fill_all(self, cluster: HyperPodCluster) -> None:
+        for group in list(cluster.groups.values()):
+            if cluster.status in {ClusterStatus.CREATING, ClusterStatus.UPDATING}:
+                self.nodes.fill(cluster, group)
+        self._settle(cluster)
+
+    def _watch_minimum(self, cluster: HyperPodCluster, group: Group, before: int) -> None:
+        """Three hours to reach MinInstanceCount, then back to what was there (API reference, MinInstanceCount)."""
+
+        def look() -> None:
+            if cluster.current_count(group.name) >= group.minimum:
+                return
+            text = f"MinInstanceCount {group.minimum} was not reached in time; the target is {before} again."
+            scaling = {"TargetCount": before, "MinCount": group.minimum, "FailureMessage": text}
+            group.target = before
+            group.specification["MinInstanceCount"] = min(group.minimum, before)
+            self.world.event(cluster, text, level="Error", group=group.name, metadata={"InstanceGroupScaling": scaling})
+            self.nodes.fill(cluster, group)
+
+        self.world.plan(cluster, ("minimum", group.name), self.world.minutes.minimum, look)
+
+    def _settle(self, cluster: HyperPodCluster) -> None:
+        """Draw the conclusions of a change among the nodes."""
+        for group in [group for group in cluster.groups.values() if group.deleting]:
+            if not any(cluster.nodes_of(group.name)):
+                del cluster.groups[group.name]
+        filled = all(
+            cluster.current_count(group.name) == group.target == len(list(cluster.nodes_of(group.name)))
+            for group in cluster.groups.values()
+        )
+        if filled and cluster.operations and cluster.status is not ClusterStatus.DELETING:
+            cluster.operations[-1].status = "Done"
+        if cluster.status is ClusterStatus.DELETING:
+            if not cluster.nodes:
+                self._plan(cluster, self.world.minutes.remove, lambda: self._remove(cluster))
+            return
+        checking = any(node.status is NodeStatus.DEEP_HEALTH_CHECK for node in cluster.nodes.values())
+        waiting = cluster.status in {ClusterStatus.CREATING, ClusterStatus.UPDATING} and not cluster.continuous
+        if waiting and filled and not checking and not self.world.planned(cluster, "cluster"):
+            cluster.previous = None
+            self._serve(cluster)
+
+    def _fail(self, cluster: HyperPodCluster, message: str) -> None:
+        """A node or a launch failed. Only without Continuous provisioning the cluster takes notice."""
+        if cluster.continuous:
+            return
+        if cluster.status is ClusterStatus.CREATING:
+            self._end_in_failure(cluster, message)
+        elif cluster.status is ClusterStatus.UPDATING:
+            self._roll_back(cluster, message)
+
+    def _end_in_failure(self, cluster: HyperPodCluster, message: str) -> None:
+        cluster.status, cluster.failure = ClusterStatus.FAILED, message
+        self.world.event(
+            cluster,
+            f"Cluster {cluster.name} could not be created.",
+            level="Error",
+            metadata={"Cluster": {"FailureMessage": message}},
+        )
+        for node in cluster.nodes.values():
+            if node.status is not NodeStatus.FAILURE:
+                self.nodes.shut_down(cluster, node)
+
+    def _not_deleted(self, cluster: HyperPodCluster, message: str) -> None:
+        cluster.status, cluster.failure = ClusterStatus.FAILED, message
+        self.world.event(
+            cluster,
+            f"Cluster {cluster.name} could not be deleted.",
+            level="Error",
+            metadata={"Cluster": {"FailureMessage": message}},
+        )
+
+    def _roll_back(self, cluster: HyperPodCluster, message: str) -> None:
+        cluster.status = ClusterStatus.ROLLING_BACK
+        cluster.request = cluster.previous_request
+        before = cluster.previous or {}
+        self.world.event(
+            cluster,
+            f"The update of cluster {cluster.name} is rolled back.",
+            level="Error",
+            metadata={"Cluster": {"FailureMessage": message}},
+        )
+        for group in cluster.groups.values():
+            if group.name in before:
+                group.specification, group.deleting = before[group.name], False
+            else:
+                group.mark_deleted()
+
+        def end() -> None:
+            cluster.previous = None
+            self._serve(cluster)
+            for group in list(cluster.groups.values()):
+                self.nodes.fill(cluster, group)
+            self._settle(cluster)
+
+        self._plan(cluster, self.world.minutes.roll_back, end)
+
+    def _software_updated(self, cluster: HyperPodCluster, groups: Iterable[Group]) -> None:
+        failed = False
+        for group in groups:
+            group.software_status = "Succeeded"
+            for node in cluster.staying(group.name):
+                if self.nodes.rerun_lifecycle(cluster, group, node):
+                    group.software_status, failed = "Failed", True
+                else:
+                    node.software_updated = self.world.timeline.now()
+                node.status = NodeStatus.RUNNING
+        if failed:
+            self.world.event(cluster, "The software update failed and was rolled back.", level="Error")
+        self._serve(cluster)
+
+    def _serve(self, cluster: HyperPodCluster) -> None:
+        cluster.status = ClusterStatus.IN_SERVICE
+        self.world.event(cluster, f"Cluster {cluster.name} is InService.")
+
+    def _remove(self, cluster: HyperPodCluster) -> None:
+        for principal in cluster.access_entries:
+            self.world.orchestrators.remove_access_entry(cluster.eks_name, principal)
+        del self.world.clusters[cluster.name]
+        self.world.record("hyperpod", action="deleted", cluster=cluster.name, arn=cluster.arn)
+
+    def _plan(self, cluster: HyperPodCluster, minutes: float, action: Any) -> None:
+        self.world.plan(cluster, ("cluster",), minutes, action)

@@ -1,0 +1,202 @@
+"""What HyperPod sees of the rest of the account: roles, subnets, security groups, buckets, interfaces, logs.
+
+Reads moto's backends directly: the calls are made by the service, not by a client, and happen often.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlparse
+
+from moto.core.exceptions import ServiceException
+from moto.ec2.models import ec2_backends
+from moto.iam.models import iam_backends
+from moto.logs.models import logs_backends
+from moto.s3.models import s3_backends
+from moto.sts.models import sts_backends
+from moto.utilities.utils import get_partition
+
+from embedded_account.background import Background
+from embedded_account.hyperpod.errors import AccessDeniedError
+from embedded_account.hyperpod.model import HyperPodCluster, Node, Subnet
+from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
+from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.iam.grants import document, grants_of
+from embedded_account.services.iam.policies import Grants, Policy
+
+TEMPORARY_KEY_PREFIX = "ASIA"
+"""Access keys of assumed roles begin with it (IAM user guide, unique identifiers)."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """An IAM role: who may assume it and what it may do."""
+
+    arn: str
+    trust: Policy
+    grants: Grants
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request. `grants` is None for the operator's own credentials, which may do everything."""
+
+    arn: str
+    grants: Grants | None
+
+
+@dataclass(frozen=True)
+class SecurityGroup:
+    """A security group; the two flags say whether all traffic from and to the group itself is allowed."""
+
+    group_id: str
+    vpc_id: str
+    self_ingress: bool
+    self_egress: bool
+
+
+class Surroundings:
+    """The account's other services, by the questions that HyperPod asks."""
+
+    def __init__(self, account_id: str, region: str, background: Background) -> None:
+        self.account_id = account_id
+        self.region = region
+        self.partition: str = get_partition(region)
+        self._background = background
+
+    @property
+    def _iam(self) -> Any:
+        return iam_backends[self.account_id][self.partition]
+
+    @property
+    def _ec2(self) -> Any:
+        return ec2_backends[self.account_id][self.region]
+
+    def caller(self, access_key: str) -> Caller:
+        """The owner of an access key: a role's session, an IAM user (without its groups), else the operator.
+
+        Raises AccessDeniedError for a temporary key that no session has.
+        """
+        session = sts_backends[self.account_id][self.partition].get_assumed_role_from_access_key(access_key)
+        if session is not None:
+            role = self.role(session.role_arn)
+            if role is None:
+                raise AccessDeniedError(f"The role of the session no longer exists: {session.role_arn}")
+            return Caller(session.arn, role.grants)
+        user = self._iam.get_user_from_access_key_id(access_key)
+        if user is not None:
+            return Caller(user.arn, grants_of(self.account_id, user))
+        if access_key.startswith(TEMPORARY_KEY_PREFIX):
+            raise AccessDeniedError(
+                "The security token included in the request is invalid.", "UnrecognizedClientException"
+            )
+        return Caller(f"arn:{self.partition}:iam::{self.account_id}:root", None)
+
+    def role(self, arn: str) -> Role | None:
+        """The role, or None when there is none of this ARN."""
+        found = next((role for role in self._iam.roles.values() if role.arn == arn), None)
+        if found is None:
+            return None
+        return Role(arn, document(found.assume_role_policy_document), grants_of(self.account_id, found))
+
+    def service_linked_role(self) -> str | None:
+        """The ARN of HyperPod's service-linked role, or None while it does not exist."""
+        return next((role.arn for role in self._iam.roles.values() if role.name == SERVICE_LINKED_ROLE), None)
+
+    def ensure_service_linked_role(self) -> str:
+        """Make the service-linked role if it is missing, as the first cluster does; it stays for ever."""
+        existing = self.service_linked_role()
+        if existing:
+            return existing
+        trust = {
+            "Version": "2012-10-17",
+            "Statement": [
+                {
+                    "Effect": "Allow",
+                    "Principal": {"Service": SERVICE_LINKED_ROLE_SERVICE},
+                    "Action": "sts:AssumeRole",
+                }
+            ],
+        }
+        role = self._iam.create_role(
+            SERVICE_LINKED_ROLE,
+            json.dumps(trust),
+            f"/aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/",
+            permissions_boundary=None,
+            description="",
+            tags=[],
+            max_session_duration="3600",
+            linked_service=SERVICE_LINKED_ROLE_SERVICE,
+        )
+        self._background.make("iam-role", SERVICE_LINKED_ROLE, role.arn, "service-linked role of HyperPod")
+        return str(role.arn)
+
+    def subnet(self, subnet_id: str) -> Subnet | None:
+        """The subnet, or None."""
+        found = next((zone[subnet_id] for zone in self._ec2.subnets.values() if subnet_id in zone), None)
+        if found is None:
+            return None
+        return Subnet(subnet_id, found.vpc_id, found.availability_zone, found.availability_zone_id)
+
+    def security_group(self, group_id: str) -> SecurityGroup | None:
+        """The security group, or None."""
+        found = self._ec2.get_security_group_from_id(group_id)
+        if found is None:
+            return None
+        return SecurityGroup(
+            group_id,
+            found.vpc_id,
+            self_ingress=_allows_all_with_itself(found.ingress_rules, group_id),
+            self_egress=_allows_all_with_itself(found.egress_rules, group_id),
+        )
+
+    def object_exists(self, bucket: str, key: str) -> bool:
+        """Whether the object is in the bucket."""
+        known = s3_backends[self.account_id][self.partition].buckets.get(bucket)
+        return known is not None and known.keys.get(key) is not None
+
+    def unreachable(self, node: Node) -> str:
+        """Why the node does not reach what every node calls at its start, or ""."""
+        return unreachable(self._ec2, Place(node.subnet.subnet_id, tuple(node.security_groups)), NODE_SERVICES)
+
+    def attach_interface(self, cluster: HyperPodCluster, node: Node) -> str:
+        """Make the node's network interface in its subnet with all addresses the type takes.
+
+        Returns "", or EC2's message when the subnet has too few free addresses.
+        """
+        try:
+            interface = self._background.network_interface(
+                maker_arn=cluster.arn,
+                description=f"SageMaker HyperPod {cluster.name} {node.group} {node.instance_id}",
+                subnet_id=node.subnet.subnet_id,
+                security_group_ids=node.security_groups,
+                addresses=node.instance_type.ips_per_node,
+            )
+        except ServiceException as error:
+            return str(error.message)
+        node.interface_id, node.address = interface.id, interface.private_ip_address
+        return ""
+
+    def detach_interface(self, node: Node) -> None:
+        """Delete the node's network interface, if it has one."""
+        if node.interface_id:
+            self._background.drop(node.interface_id)
+            node.interface_id = ""
+
+    def log(self, cluster: HyperPodCluster, stream: str, message: str, milliseconds: int) -> None:
+        """Append one line to a stream of the cluster's log group, making both when they are missing."""
+        self._background.log_group(maker_arn=cluster.arn, name=cluster.log_group)
+        logs = logs_backends[self.account_id][self.region]
+        if stream not in logs.groups[cluster.log_group].streams:
+            logs.create_log_stream(cluster.log_group, stream)
+        logs.put_log_events(cluster.log_group, stream, [{"timestamp": milliseconds, "message": message}])
+
+
+def split_s3_uri(uri: str) -> tuple[str, str]:
+    """Bucket and key prefix (without slashes at its ends) of `s3://bucket/prefix`."""
+    parsed = urlparse(uri)
+    return parsed.netloc, parsed.path.strip("/")
+
+
+def _allows_all_with_itself(rules: Any, group_id: str) -> bool:
+    return any(rule.ip_protocol == "-1" and (rule.source_group or {}).get("GroupId") == group_id for rule in rules)

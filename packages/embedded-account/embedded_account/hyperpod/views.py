@@ -1,0 +1,188 @@
+"""The simulator's objects as SageMaker's API answers them; keys without a value are left out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from embedded_account.hyperpod.errors import ValidationFailedError
+from embedded_account.hyperpod.model import ClusterStatus, Event, Group, HyperPodCluster, Node, NodeStatus, Operation
+
+ECHOED = ("NodeRecovery", "NodeProvisioningMode", "VpcConfig", "Orchestrator", "TieredStorageConfig", "ClusterRole")
+ECHOED_OF_GROUPS = (
+    "InstanceType",
+    "LifeCycleConfig",
+    "ExecutionRole",
+    "InstanceStorageConfigs",
+    "OnStartDeepHealthChecks",
+    "OverrideVpcConfig",
+    "CapacityRequirements",
+    "NetworkInterface",
+    "TrainingPlanArn",
+)
+DEFAULT_PAGE = 100
+
+View = dict[str, Any]
+
+
+def cluster_view(cluster: HyperPodCluster) -> View:
+    """DescribeCluster."""
+    view = {
+        "ClusterArn": cluster.arn,
+        "ClusterName": cluster.name,
+        "ClusterStatus": str(cluster.status),
+        "CreationTime": cluster.created,
+        "InstanceGroups": [_group_view(cluster, group) for group in cluster.groups.values()],
+        **{key: cluster.request[key] for key in ECHOED if key in cluster.request},
+    }
+    if cluster.failure:
+        view["FailureMessage"] = cluster.failure
+    return view
+
+
+def tags_view(tags: Mapping[str, str]) -> list[View]:
+    """Tags as AWS lists them."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def cluster_summary(cluster: HyperPodCluster) -> View:
+    """An entry of ListClusters."""
+    return {
+        "ClusterArn": cluster.arn,
+        "ClusterName": cluster.name,
+        "ClusterStatus": str(cluster.status),
+        "CreationTime": cluster.created,
+    }
+
+
+def _group_view(cluster: HyperPodCluster, group: Group) -> View:
+    specification = group.specification
+    view = {
+        "InstanceGroupName": group.name,
+        "CurrentCount": cluster.current_count(group.name),
+        "TargetCount": group.target,
+        "ThreadsPerCore": group.threads_per_core,
+        "Status": _group_status(cluster, group),
+        # Which image a node really runs is not simulated.
+        "CurrentImageId": group.image_id,
+        "DesiredImageId": group.image_id,
+        **{key: specification[key] for key in ECHOED_OF_GROUPS if key in specification},
+    }
+    if group.minimum:
+        view["MinCount"] = group.minimum
+    if "InstanceRequirements" in specification:
+        names = specification["InstanceRequirements"]["InstanceTypes"]
+        view["InstanceRequirements"] = {"CurrentInstanceTypes": names, "DesiredInstanceTypes": names}
+    if "KubernetesConfig" in specification:
+        config = specification["KubernetesConfig"]
+        view["KubernetesConfig"] = {
+            f"{when}{key}": value for key, value in config.items() for when in ("Current", "Desired")
+        }
+    if group.software_status:
+        view["SoftwareUpdateStatus"] = group.software_status
+    return view
+
+
+def _group_status(cluster: HyperPodCluster, group: Group) -> str:
+    if group.deleting or cluster.status is ClusterStatus.DELETING:
+        return "Deleting"
+    if cluster.status is ClusterStatus.FAILED:
+        return "Failed"
+    if cluster.status is ClusterStatus.SYSTEM_UPDATING and group.software_status == "InProgress":
+        return "SystemUpdating"
+    if group.shortage:
+        return "Degraded"
+    if cluster.current_count(group.name) != group.target:
+        return "Creating" if cluster.status is ClusterStatus.CREATING else "Updating"
+    return "InService"
+
+
+def node_summary(node: Node, *, logical_id: bool) -> View:
+    """An entry of ListClusterNodes."""
+    status: View = {"Status": str(node.status)}
+    if node.message:
+        status["Message"] = node.message
+    view: View = {
+        "InstanceGroupName": node.group,
+        "InstanceId": node.instance_id,
+        "InstanceType": node.instance_type.name,
+        "LaunchTime": node.launched,
+        "InstanceStatus": status,
+    }
+    if node.software_updated:
+        view["LastSoftwareUpdateTime"] = node.software_updated
+    if logical_id:
+        view["NodeLogicalId"] = node.logical_id
+    return view
+
+
+def node_details(cluster: HyperPodCluster, node: Node) -> View:
+    """NodeDetails of DescribeClusterNode."""
+    view = node_summary(node, logical_id=True)
+    group = cluster.groups.get(node.group)
+    if group:
+        keys = ("LifeCycleConfig", "InstanceStorageConfigs", "OverrideVpcConfig")
+        view |= {key: group.specification[key] for key in keys if key in group.specification}
+    view["ThreadsPerCore"] = node.threads_per_core
+    view["Placement"] = {"AvailabilityZone": node.subnet.zone, "AvailabilityZoneId": node.subnet.zone_id}
+    if node.address and node.status is not NodeStatus.FAILURE:
+        view["PrivatePrimaryIp"] = node.address
+        view["PrivateDnsHostname"] = f"ip-{node.address.replace('.', '-')}.{cluster.arn.split(':')[3]}.compute.internal"
+    return view
+
+
+def event_view(cluster: HyperPodCluster, event: Event, *, details: bool) -> View:
+    """An entry of ListClusterEvents; with `details` the EventDetails of DescribeClusterEvent."""
+    view = {
+        "EventId": event.event_id,
+        "ClusterArn": cluster.arn,
+        "ClusterName": cluster.name,
+        "ResourceType": event.resource_type,
+        "EventTime": event.time,
+        "Description": event.description,
+        "EventLevel": event.level,
+    }
+    optional = {
+        "InstanceGroupName": event.group,
+        "InstanceId": event.instance_id,
+        "OperationId": event.operation_id,
+    }
+    view |= {key: value for key, value in optional.items() if value}
+    if details and event.metadata:
+        view["EventDetails"] = {"EventMetadata": dict(event.metadata)}
+    return view
+
+
+def operation_view(cluster: HyperPodCluster, operation: Operation, *, details: bool) -> View:
+    """An entry of ListClusterOperations; with `details` DescribeClusterOperation."""
+    view: View = {
+        "OperationId": operation.operation_id,
+        "ClusterArn": cluster.arn,
+        "Type": "Scaling",
+        "Status": operation.status,
+        "CreationTime": operation.created,
+    }
+    if details:
+        view["ScalingDetails"] = [
+            {
+                "InstanceGroupName": name,
+                "Status": operation.status,
+                "Original": dict(
+                    zip(("CurrentCount", "TargetCount"), operation.original.get(name, (0, 0)), strict=True)
+                ),
+                "Desired": {"TargetCount": target},
+            }
+            for name, target in operation.desired.items()
+        ]
+    return view
+
+
+def page(items: Sequence[View], request: View, key: str) -> View:
+    """One page of a list: `MaxResults` entries from the position that `NextToken` tells."""
+    token = request.get("NextToken", "0")
+    if not token.isdecimal():
+        raise ValidationFailedError(f"NextToken {token!r} is not one that an earlier answer gave.")
+    first = int(token)
+    last = first + request.get("MaxResults", DEFAULT_PAGE)
+    view: View = {key: list(items[first:last])}
+    if last < len(items):
+        view["NextToken"] = str(last)
+    return view

@@ -1,0 +1,1 @@
+"""Everything that exists in the account, and which stack owns it."""

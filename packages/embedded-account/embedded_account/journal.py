@@ -1,0 +1,70 @@
+"""The account's clock and its journal: what it did, and when."""
+
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+JournalKind = str
+"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge)."""
+
+
+class Clock:
+    """Real time, with simulated waits shortened.
+
+    `scale` is simulated seconds per real second: at 60 a simulated minute of HyperPod's provisioning takes one
+    second. Only `sleep` is scaled; `now` is the wall clock, because clients compare it with their own.
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        if scale <= 0:
+            raise ValueError(f"clock scale must be positive, not {scale}")
+        self.scale = scale
+
+    def now(self) -> datetime:
+        """The present moment in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for `seconds` of simulated time."""
+        time.sleep(seconds / self.scale)
+
+
+class Journal:
+    """Append-only record of what the account did, in memory and as one JSON object per line in a file.
+
+    Every entry has `seq` (from 1), `time` (seconds since the epoch) and `kind`; the rest is the recorder's.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: list[dict[str, Any]] = []
+
+    def record(self, kind: JournalKind, **fields: Any) -> dict[str, Any]:
+        """Append one entry and return it. Values that JSON does not know are written as text."""
+        with self._lock:
+            entry = {
+                "seq": len(self._entries) + 1,
+                "time": self._clock.now().timestamp(),
+                "kind": kind,
+                **fields,
+            }
+            self._entries.append(entry)
+            self._file.write(json.dumps(entry, default=str) + "\n")
+        return entry
+
+    def entries(self, since: int = 0, kind: JournalKind | None = None) -> list[dict[str, Any]]:
+        """Return the entries whose `seq` is above `since`, of one kind if given."""
+        with self._lock:
+            later = self._entries[since:]
+        return [entry for entry in later if kind is None or entry["kind"] == kind]
+
+    def close(self) -> None:
+        """Close the file; the entries stay readable in memory."""
+        with self._lock:
+            self._file.close()

@@ -1,0 +1,1 @@
+"""The control plane's programs: built once from Go modules, kept in a cache."""

@@ -1,0 +1,285 @@
+"""One real Kubernetes control plane: etcd, API server, controller manager, scheduler, kwok, and our kubelet.
+
+No root, no container, free ports of 127.0.0.1 only. What is simulated: nodes and most pods (kwok: nothing runs
+in them), service and pod networks, and admission by AWS's webhooks.
+"""
+
+import logging
+import shutil
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from embedded_account.kubernetes import audit, flags, pki
+from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.kubeconfig import write_kubeconfig
+from embedded_account.kubernetes.pods import programs
+from embedded_account.machine.isolation import search_path
+from embedded_account.machine.processes import Child, ProcessError, ProgramEndedError, Supervisor, free_port
+
+_STAGES: Final = Path(__file__).with_name("stages.yaml")
+_DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+_START_TIMEOUT: Final = 180.0
+# With Go's own settings the API server spends a third of its time on garbage, most of it of KubeRay's megabytes of
+# custom resource definitions. The limit is soft: near it, garbage is collected as often as before.
+_GO_MEMORY: Final = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+_RESTARTED: Final = ("kwok",)
+"""Keeps nothing that its successor does not read from the API server."""
+
+_log = logging.getLogger(__name__)
+
+
+class ControlPlane:
+    """A control plane in a directory of its own. Stopping it wipes its data: it is never started twice.
+
+    `failed` is told, from a thread, when a program has ended by itself: what is left is no control plane any more. kwok
+    is started again instead.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        binaries: Binaries,
+        *,
+        name: str,
+        authenticator_url: str | None = None,
+        played_elsewhere: Sequence[str] = (),
+        issuer: str = _DEFAULT_ISSUER,
+        node_monitor_grace_period: int = 8,
+        real_ray: programs.RealRay | None = None,
+    ) -> None:
+        """Describe a control plane.
+
+        Pods with an image that matches one of the patterns `played_elsewhere` are left alone by nodes: whoever gives
+        the patterns reports these pods' status, and ends them.
+
+        `authenticator_url` is asked about every bearer token that is no service account's (a TokenReview
+        webhook, as EKS has for IAM; answers are kept for 5 s). `issuer` is the `iss` of service account
+        tokens. `node_monitor_grace_period` is the time in seconds after which a silent node is lost (40 on
+        EKS, which for a rehearsal is long). With `real_ray` Ray's pods really run.
+        """
+        self.name = name
+        self.failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
+        self.directory = directory.resolve()
+        self.binaries = binaries
+        self.admin_kubeconfig = self.directory / "admin.kubeconfig"
+        self._authenticator_url = authenticator_url
+        self._played_elsewhere = played_elsewhere
+        self._issuer = issuer
+        self._grace = node_monitor_grace_period
+        self._real_ray = real_ray
+        self._data = self.directory / "data"
+        self._port: int | None = None
+        self._kubelet_port = 0
+        self._pki: pki.Pki | None = None
+        self._supervisor: Supervisor | None = None
+        self._etcd: _Etcd | None = None
+        self._api_server: Child | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """`https://localhost:PORT`, once started."""
+        if self._port is None:
+            raise ProcessError(f"the control plane {self.name} has not been started")
+        return f"https://localhost:{self._port}"
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The certificate authority of the endpoint's certificate, once started."""
+        return self._files.ca.read_bytes()
+
+    @cached_property
+    def api(self) -> Api:
+        """A connection as cluster administrator, once started; kept, for each new one is a handshake."""
+        return Api(
+            self.endpoint, ca=self._files.ca, certificate=self._files.admin_certificate, key=self._files.admin_key
+        )
+
+    @property
+    def logs(self) -> Path:
+        """Folder with a log per component, and of pods with a program in `pods/`."""
+        return self.directory / "logs"
+
+    @property
+    def pod_deletions(self) -> Path:
+        """The API server's audit log, of requests to delete pods (`audit.requests` reads it)."""
+        return self.logs / audit.POD_DELETIONS
+
+    def start(self) -> None:
+        """Start everything; return when pods can be created (4 to 6 s).
+
+        Raises ProcessError naming the component and its log; nothing is left running then.
+        """
+        self._data.mkdir(parents=True, exist_ok=True)
+        self._pki = pki.create(self.directory / "pki", service_ip=pki.SERVICE_IP)
+        self._port = free_port()
+        self._kubelet_port = free_port()
+        self._supervisor = Supervisor(self.directory)
+        try:
+            self._write_files()
+            self._etcd = self._start_etcd(self._supervisor)
+            self._api_server = self._start_api_server(self._supervisor, self._etcd)
+            self._start_controllers(self._supervisor)
+            self._supervisor.watch(self.failed, restarted=_RESTARTED)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Kill everything at once and wipe the data; the logs stay.
+
+        Nothing asks the components to end in order: the API server would drain its watches for up to a minute.
+        """
+        if self._supervisor:
+            self._supervisor.stop_all(gracefully=False)
+            self._supervisor = None
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def restart_api_server(self, *, down: float) -> None:
+        """Kill the API server and start it again after `down` seconds; return when it answers.
+
+        Raises ProcessError when it does not come back.
+        """
+        if self._supervisor is None or self._etcd is None or self._api_server is None:
+            raise ProcessError(f"the control plane {self.name} has not been started")
+        self._supervisor.stop(self._api_server, gracefully=False)
+        time.sleep(down)
+        self._api_server = self._start_api_server(self._supervisor, self._etcd)
+
+    @property
+    def _files(self) -> pki.Pki:
+        if self._pki is None:
+            raise ProcessError(f"the control plane {self.name} has not been started")
+        return self._pki
+
+    def _start_etcd(self, supervisor: Supervisor) -> "_Etcd":
+        port = free_port()
+        given = flags.etcd(self._data / "etcd", self._files, port=port, peer_port=free_port())
+        return _Etcd(self._run(supervisor, "etcd", given), port)
+
+    def _start_api_server(self, supervisor: Supervisor, etcd: "_Etcd") -> Child:
+        context = ssl.create_default_context(cadata=self.ca_pem.decode())
+
+        def answers() -> bool:
+            _require_alive(etcd.child)
+            try:
+                with urllib.request.urlopen(f"{self.endpoint}/readyz", context=context, timeout=2) as response:
+                    return bool(response.status == 200)
+            except (urllib.error.URLError, OSError):
+                return False
+
+        return self._run(supervisor, "kube-apiserver", self._api_server_flags(etcd.port), ready=answers)
+
+    def _start_controllers(self, supervisor: Supervisor) -> None:
+        """Start what works through the API side by side; ready when pods have a service account to run as."""
+        kubeconfig, grace = self.admin_kubeconfig, self._grace
+        controllers = flags.controller_manager(kubeconfig, self._files, grace=grace)
+        started = [
+            self._run(supervisor, "kube-controller-manager", controllers),
+            self._run(supervisor, "kube-scheduler", flags.scheduler(kubeconfig)),
+            self._run(supervisor, "kwok", flags.kwok(kubeconfig, self._stages, grace=grace)),
+            supervisor.start("kubelet", self._kubelet_argv(), self._environment()),
+        ]
+        api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT, False
+        while not ready:
+            # Looked at after the last of them had time to end, too.
+            ready = _exists(api, "/api/v1/namespaces/default/serviceaccounts/default")
+            for child in started:
+                _require_alive(child)
+            if time.monotonic() > deadline:
+                raise ProcessError(f"the controller manager makes no service accounts; its log: {started[0].log}")
+            time.sleep(0.05)
+
+    def _run(
+        self, supervisor: Supervisor, program: str, given: list[str], ready: Callable[[], bool] | None = None
+    ) -> Child:
+        argv = [str(self.binaries[program]), *given]
+        return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT)
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of the caller's: no proxy, no kubeconfig, no credentials."""
+        return {"PATH": search_path(), "HOME": str(self._data), "PYTHONDONTWRITEBYTECODE": "1", **_GO_MEMORY}
+
+    def _api_server_flags(self, etcd_port: int) -> list[str]:
+        data, issuer = self._data, self._issuer
+        asked = flags.authenticator(self._authenticator_config) if self._authenticator_url else []
+        return [
+            *flags.api_server(self._files, port=self._port or 0, etcd_port=etcd_port, issuer=issuer, directory=data),
+            *flags.audit(self._audit_policy, self.pod_deletions),
+            *asked,
+        ]
+
+    def _kubelet_argv(self) -> list[str]:
+        module = [sys.executable, "-m", "embedded_account.kubernetes.pods.kubelet"]
+        return [
+            *module,
+            f"--kubeconfig={self.admin_kubeconfig}",
+            f"--directory={self.directory}",
+            f"--binaries={self.binaries.directory}",
+            f"--port={self._kubelet_port}",
+            *self._ray_flags(),
+        ]
+
+    def _ray_flags(self) -> list[str]:
+        ray = self._real_ray
+        return [f"--ray-image={ray.image}", f"--ray-environment={ray.environment}"] if ray else []
+
+    @property
+    def _authenticator_config(self) -> Path:
+        return self.directory / "authenticator.kubeconfig"
+
+    @property
+    def _audit_policy(self) -> Path:
+        return self.directory / "audit-policy.yaml"
+
+    @property
+    def _stages(self) -> Path:
+        return self.directory / "stages.yaml"
+
+    def _write_files(self) -> None:
+        cluster = {"server": self.endpoint, "certificate-authority": str(self._files.ca)}
+        user = {
+            "client-certificate": str(self._files.admin_certificate),
+            "client-key": str(self._files.admin_key),
+        }
+        write_kubeconfig(self.admin_kubeconfig, self.name, cluster, user)
+        if self._authenticator_url:
+            write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
+        self._audit_policy.write_text(yaml.safe_dump(audit.POLICY))
+        stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
+        query = programs.containers_query(programs.table(self.binaries, self._real_ray), self._played_elsewhere)
+        for stage in stages:
+            if stage["spec"]["resourceRef"]["kind"] == "Pod":
+                stage["spec"]["selector"]["matchExpressions"].append({"key": query, "operator": "DoesNotExist"})
+        self._stages.write_text(yaml.safe_dump_all(stages, sort_keys=False))
+
+
+@dataclass(frozen=True)
+class _Etcd:
+    child: Child
+    port: int
+
+
+def _require_alive(child: Child) -> None:
+    if child.returncode is not None:
+        raise ProcessError(child.account_of_end())
+
+
+def _exists(api: Api, path: str) -> bool:
+    try:
+        api.get(path)
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True

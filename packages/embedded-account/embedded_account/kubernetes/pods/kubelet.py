@@ -1,0 +1,167 @@
+"""The kubelet of the pods that really run; kwok is that of all others.
+
+`python -m embedded_account.kubernetes.pods.kubelet --kubeconfig FILE --directory DIR --binaries DIR --port PORT`
+watches pods on kwok's nodes. A container whose image is in `programs.table` runs as a local process: its log is
+DIR/logs/pods/<namespace>_<pod>.log, and kubectl reaches it through PORT (`podserver`). A node that stopped its
+heart-beats loses its processes, unreported.
+Not simulated for these pods: security contexts and resource limits; of volumes, what `volumes` says. With --ray-image
+Ray's pods run, too, and all that run do so in sandboxes (`sandbox`): nearer to a node, and more demanding.
+"""
+
+import argparse
+import itertools
+import logging
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import urllib3
+
+from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
+from embedded_account.kubernetes.pki import SERVICE_IP
+from embedded_account.kubernetes.pods import podserver, programs
+from embedded_account.kubernetes.pods.runner import PodRunner
+from embedded_account.kubernetes.pods.sandbox import kernel
+from embedded_account.kubernetes.pods.sandbox.sandboxes import Sandboxes
+from embedded_account.kubernetes.watching import Watched
+from embedded_account.machine.processes import end_with_parent
+
+_EVERY: Final = 0.1
+
+_log = logging.getLogger(__name__)
+
+
+class Kubelet:
+    """Keeps a runner per pod of the table, on nodes that are alive."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        directory: Path,
+        table: Sequence[programs.Program],
+        records: podserver.Records,
+        sandboxes: Sandboxes | None,
+    ) -> None:
+        self._api = Api.from_kubeconfig(kubeconfig)
+        self._table = table
+        self._files = directory / "data" / "pods"
+        self._logs = directory / "logs" / "pods"
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._records = records
+        self._sandboxes = sandboxes
+        self._runners: dict[str, PodRunner] = {}
+        self._addresses = _pod_addresses()
+        self._pods = Watched(self._api, "/api/v1/pods", self._has_program, fieldSelector="spec.nodeName!=")
+        self._services = Watched(self._api, "/api/v1/services", lambda _: True)
+        self._nodes = Watched(
+            self._api, "/api/v1/nodes", lambda _: True, labelSelector=f"{KUBELET_LABEL}={KUBELET_VALUE}"
+        )
+
+    def run(self, ending: threading.Event, server: subprocess.Popen[bytes]) -> int:
+        """Work until `ending` is set or the nodes' server has ended, then kill what runs; return the exit code."""
+        self._pods.start()
+        if self._sandboxes:
+            self._services.start()
+        self._nodes.start()
+        while not ending.wait(_EVERY):
+            if server.poll() is not None:
+                _log.error("podserver ended with code %s", server.returncode)
+                break
+            self._step()
+        for uid in list(self._runners):
+            self._forget(uid)
+        return 0 if ending.is_set() else 1
+
+    def _step(self) -> None:
+        pods = self._pods.snapshot()
+        alive = {node["metadata"]["name"] for node in self._nodes.snapshot().values()}
+        here = {uid: pod for uid, pod in pods.items() if pod["spec"]["nodeName"] in alive}
+        if self._sandboxes:
+            self._sandboxes.update(self._services.snapshot().values(), here.values())
+        for uid in self._runners.keys() - here.keys():
+            self._forget(uid)
+        for uid, pod in here.items():
+            if uid not in self._runners:
+                self._runners[uid] = self._runner(pod)
+            try:
+                self._runners[uid].step(pod)
+            except (ApiError, urllib3.exceptions.HTTPError) as error:
+                _log.warning("pod %s: %s", pod["metadata"]["name"], error)
+
+    def _runner(self, pod: Object) -> PodRunner:
+        return PodRunner(
+            pod,
+            api=self._api,
+            programs=self._table,
+            directory=self._files / pod["metadata"]["uid"],
+            logs=self._logs,
+            records=self._records,
+            sandboxes=self._sandboxes,
+            ip=next(self._addresses),
+        )
+
+    def _forget(self, uid: str) -> None:
+        self._runners.pop(uid).kill()
+        shutil.rmtree(self._files / uid, ignore_errors=True)
+
+    def _has_program(self, pod: Object) -> bool:
+        return programs.runs(self._table, pod["spec"])
+
+
+def _pod_addresses() -> Iterator[str]:
+    """Addresses beside kwok's range; without sandboxes nothing listens on them."""
+    return (f"10.245.{number // 250 % 250}.{number % 250 + 1}" for number in itertools.count())
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT; return the exit code."""
+    parser = argparse.ArgumentParser(description="Run the pods whose images stand in the table of programs.")
+    parser.add_argument("--kubeconfig", type=Path, required=True, help="an administrator's kubeconfig")
+    parser.add_argument("--directory", type=Path, required=True, help="the control plane's folder")
+    parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's programs")
+    parser.add_argument("--port", type=int, required=True, help="where the nodes' kubelet is reached")
+    parser.add_argument("--ray-image", help="pattern of Ray's image, whose pods then really run, all in sandboxes")
+    parser.add_argument("--ray-environment", type=Path, help="the Python environment that stands for it")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    ray = programs.RealRay(arguments.ray_image, arguments.ray_environment) if arguments.ray_image else None
+    sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, ray) if ray else None
+    binaries = Binaries(arguments.binaries)
+    # For its control plane, which may outlive whoever started it.
+    binaries.hold()
+    folder: Path = arguments.directory
+    records = podserver.Records(folder / "data" / "podserver", binaries["podserver"])
+    kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, ray), records, sandboxes)
+    log = folder / "logs" / "podserver.log"
+    server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
+    try:
+        return kubelet.run(ending, server)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sandboxes:
+    """Where this machine has namespaces; else end with a sentence."""
+    try:
+        kernel.become_root_of_a_user_namespace()
+    except kernel.NamespacesUnavailableError as error:
+        sys.exit(str(error))
+    end_with_parent()  # which the kernel forgets with the change of user
+    port = urlsplit(Api.from_kubeconfig(kubeconfig).server).port or 443
+    return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, search_path=ray.search_path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

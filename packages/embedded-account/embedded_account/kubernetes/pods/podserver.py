@@ -1,0 +1,91 @@
+"""What kubectl reaches on a node: logs, exec and port-forward of the pods whose programs really run.
+
+The program `podserver` (modules/podserver) speaks the kubelet's protocols; what it does for a pod stands in a file
+of `Records`. Pods that kwok simulates have no file, and are refused with a sentence.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from embedded_account.kubernetes.api import Object
+from embedded_account.machine.processes import end_with_parent
+
+ADDRESS: Final = "127.0.0.1"
+"""Where every node's kubelet is reached."""
+
+
+@dataclass(frozen=True)
+class ContainerRecord:
+    """How to read and enter a container."""
+
+    log: str
+    running: bool
+    enter: Sequence[str]
+    """Put before a command so that it runs inside the container; nothing where a container is a plain process."""
+    environment: Sequence[str]
+    directory: str
+
+
+@dataclass(frozen=True)
+class PodRecord:
+    """How to reach what runs for a pod."""
+
+    containers: Mapping[str, ContainerRecord]
+    dial: Sequence[str]
+    """A command that connects its standard streams with an address that is appended to it, as the pod sees it."""
+    ports: Mapping[int, str]
+    """Container port → host:port of this machine, for a pod without a network of its own."""
+
+
+class Records:
+    """The records of one control plane's pods."""
+
+    def __init__(self, directory: Path, program: Path) -> None:
+        """`program` is the server's own, which connects streams inside of a sandbox, too."""
+        self.directory = directory
+        self.dial = (str(program), "dial")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._written: dict[Path, PodRecord] = {}
+
+    def keep(self, pod: Object, record: PodRecord) -> None:
+        """Write a pod's record, if it is not there as it is."""
+        path = self._path(pod)
+        if self._written.get(path) == record:
+            return
+        new = path.with_suffix(".new")
+        new.touch(mode=0o600)  # the environment may hold secrets
+        new.write_text(json.dumps(asdict(record)))
+        new.replace(path)
+        self._written[path] = record
+
+    def remove(self, pod: Object) -> None:
+        """Forget a pod."""
+        path = self._path(pod)
+        path.unlink(missing_ok=True)
+        self._written.pop(path, None)
+
+    def _path(self, pod: Object) -> Path:
+        metadata = pod["metadata"]
+        return self.directory / f"{metadata['namespace']}_{metadata['name']}.json"
+
+
+def start(program: Path, port: int, records: Records, *, pki: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the server on `ADDRESS`; it ends with this process. `pki` holds the control plane's own certificates."""
+    argv = [
+        *(str(program), "serve", "-address", f"{ADDRESS}:{port}", "-records", str(records.directory)),
+        *("-certificate", str(pki / "apiserver.crt"), "-key", str(pki / "apiserver.key"), "-ca", str(pki / "ca.crt")),
+    ]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            env={"HOME": str(records.directory)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call
+        )

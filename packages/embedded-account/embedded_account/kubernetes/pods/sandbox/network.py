@@ -1,0 +1,91 @@
+"""The network of pods: a bridge in a network namespace of its own, and the API server at its service address in it."""
+
+import asyncio
+import functools
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from embedded_account.kubernetes.pods.sandbox import kernel
+
+_BRIDGE: Final = "pods"
+_GATEWAY: Final = "10.245.255.254"
+_PREFIX: Final = 16
+
+Result = TypeVar("Result")
+
+
+class PodNetwork:
+    """Lives as long as this process. Pods reach each other and the API server; nothing else is there."""
+
+    def __init__(self, *, service_ip: str, api_port: int) -> None:
+        """`service_ip` is the `kubernetes` service's; behind it is the API server at `api_port` of this machine.
+
+        Raises OSError or CalledProcessError when the network cannot be made.
+        """
+        # A network namespace is a thread's: what this one runs or starts is inside.
+        self._inside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
+        self._inside.submit(kernel.new_network_of_this_thread).result()
+        for command in (
+            "link set lo up",
+            f"link add {_BRIDGE} type bridge",
+            f"address add {_GATEWAY}/{_PREFIX} dev {_BRIDGE}",
+            f"address add {service_ip}/32 dev {_BRIDGE}",
+            f"link set {_BRIDGE} up",
+        ):
+            self.run(functools.partial(_ip, *command.split()))
+        listening = self.run(lambda: socket.create_server((service_ip, 443)))
+        threading.Thread(target=_relay, args=(listening, api_port), name="api-relay", daemon=True).start()
+        self._wired = 0
+
+    def run(self, task: Callable[[], Result]) -> Result:
+        """Run something inside of the network, where sockets reach pods."""
+        return self._inside.submit(task).result()
+
+    def connect(self, pid: int, address: str) -> None:
+        """Give the network namespace of a process an interface with an address. Raises CalledProcessError."""
+        self._wired += 1
+        outer = f"pod{self._wired}"
+        enter = ("nsenter", f"--target={pid}", "--net", "--")
+        self.run(lambda: _ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", str(pid)))
+        self.run(lambda: _ip("link", "set", outer, "master", _BRIDGE, "up"))
+        _ip("link", "set", "lo", "up", enter=enter)
+        _ip("address", "add", f"{address}/{_PREFIX}", "dev", "eth0", enter=enter)
+        _ip("link", "set", "eth0", "up", enter=enter)
+        _ip("route", "add", "default", "via", _GATEWAY, enter=enter)
+
+
+def _ip(*words: str, enter: tuple[str, ...] = ()) -> None:
+    subprocess.run([*enter, "ip", *words], check=True, capture_output=True, text=True)
+
+
+def _relay(listening: socket.socket, port: int) -> None:
+    """Pass connections on to a port of this machine, for ever."""
+
+    async def serve() -> None:
+        async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                there, here = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                writer.close()
+                return
+            await asyncio.gather(_copy(reader, here), _copy(there, writer))
+
+        server = await asyncio.start_server(passed_on, sock=listening)
+        await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass  # the other side went away: so does this one
+    finally:
+        writer.close()

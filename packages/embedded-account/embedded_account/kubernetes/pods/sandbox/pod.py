@@ -1,0 +1,123 @@
+"""One pod's namespaces."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from embedded_account.kubernetes.pods.references import ContainerConfigError
+from embedded_account.kubernetes.pods.sandbox.network import PodNetwork
+from embedded_account.kubernetes.pods.sandbox.pause import Mount, Tree
+from embedded_account.machine.isolation import search_path
+from embedded_account.machine.processes import end_with_parent
+
+_UNSHARE: Final = shutil.which("unshare") or "unshare"
+# By path: who enters a pod may have an environment without one.
+_NSENTER: Final = shutil.which("nsenter") or "nsenter"
+_FORK_TIMEOUT: Final = 10.0
+
+
+class Sandbox:
+    """The namespaces of a pod, held by its first process; everything in them ends with that."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        name: str,
+        address: str,
+        mounts: Sequence[Mount],
+        network: PodNetwork,
+        path: str,
+    ) -> None:
+        """Make them. Raises ContainerConfigError saying what could not be made."""
+        self.path = path
+        self.address = address
+        self.network = network
+        self.home = directory / "home"
+        """The pod's own folder, and where what runs in it begins."""
+        root = directory / "root"
+        for folder in (self.home, root):
+            folder.mkdir(parents=True, exist_ok=True)
+        tree = directory / "tree.json"
+        tree.write_text(json.dumps(asdict(Tree(name, str(root), str(self.home), list(mounts)))))
+        namespaces = ("--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
+        self._outer = subprocess.Popen(
+            [_UNSHARE, *namespaces, sys.executable, "-m", "embedded_account.kubernetes.pods.sandbox.pause", str(tree)],
+            env={"HOME": str(self.home), "PATH": search_path(), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - one system call
+        )
+        self._first = _only_child(self._outer)
+        try:
+            network.connect(self._first, address)
+            self._begin()
+        except subprocess.CalledProcessError as error:
+            self.kill()
+            raise ContainerConfigError(f"no network for the pod: {str(error.stderr).strip()}") from error
+        except ContainerConfigError:
+            self.kill()
+            raise
+
+    @property
+    def enter(self) -> list[str]:
+        """Words before a command that let it run in the pod."""
+        namespaces = ("--net", "--mount", "--pid", "--uts", "--ipc", "--root", "--wd")
+        return [_NSENTER, f"--target={self._first}", *namespaces, "--"]
+
+    def kill(self) -> None:
+        """End everything in the pod at once."""
+        if self._outer.poll() is not None:
+            return
+        # With the first process the kernel kills all others, and only then lets its parent hear of its end.
+        os.kill(self._first, signal.SIGKILL)
+        self._outer.wait()
+        for stream in (self._outer.stdin, self._outer.stdout, self._outer.stderr):
+            if stream:
+                stream.close()
+
+    def signal(self, process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+        """Send a signal to what was started by `enter`: nsenter itself would keep it."""
+        for pid in _children(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _begin(self) -> None:
+        outer = self._outer
+        if outer.stdin is None or outer.stdout is None or outer.stderr is None:
+            raise ContainerConfigError("the pod's first process has no pipes")
+        outer.stdin.write("\n")
+        outer.stdin.flush()
+        if outer.stdout.readline() != "ready\n":
+            raise ContainerConfigError(f"no file tree for the pod: {outer.stderr.read().strip()}")
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _only_child(process: subprocess.Popen[str]) -> int:
+    """The process that `unshare --fork` starts once the namespaces are there. Raises ContainerConfigError."""
+    deadline = time.monotonic() + _FORK_TIMEOUT
+    while not (children := _children(process.pid)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            words = process.communicate()[1].strip() or "no answer"
+            raise ContainerConfigError(f"no namespaces for the pod: {words}")
+        time.sleep(0.005)
+    return children[0]

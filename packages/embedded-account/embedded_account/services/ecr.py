@@ -1,0 +1,129 @@
+"""ECR: repositories with scanning, immutable tags and their exclusions, lifecycle policies, EmptyOnDelete."""
+
+import json
+from typing import Any, Self
+
+from moto.ecr.models import ecr_backends
+
+from embedded_account.context import Account
+from embedded_account.services.shared.resource_model import (
+    Declaration,
+    ResourceModel,
+    cloudformation_model,
+    serve,
+)
+
+
+def install(account: Account) -> None:
+    """Let the model act on the account."""
+    serve(account)
+
+
+@cloudformation_model("AWS::ECR::Repository", name_property="RepositoryName")
+class RepositoryResource(ResourceModel):
+    """A repository; moto's model forgets policies and EmptyOnDelete."""
+
+    KNOWN = frozenset(
+        [
+            "EmptyOnDelete",
+            "EncryptionConfiguration",
+            "ImageScanningConfiguration",
+            "ImageTagMutability",
+            "ImageTagMutabilityExclusionFilters",
+            "LifecyclePolicy",
+            "RepositoryName",
+            "RepositoryPolicyText",
+            "Tags",
+        ]
+    )
+    MUTABLE = KNOWN - {"EncryptionConfiguration", "RepositoryName"}
+
+    def __init__(self, account: Account, name: str) -> None:
+        super().__init__(account, name)
+        self._empties = False
+
+    @property
+    def _backend(self) -> Any:
+        return ecr_backends[self.account.account_id][self.account.region]
+
+    @property
+    def _repository(self) -> Any:
+        return self._backend.repositories[self.physical_resource_id]
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        properties = declaration.properties
+        # Repository names are lower case; CloudFormation lowers the names that it generates.
+        resource = cls(declaration.account, properties.get("RepositoryName") or declaration.name.lower())
+        encryption = properties.get("EncryptionConfiguration")
+        resource._check_mutability(properties)
+        resource._backend.create_repository(
+            repository_name=resource.physical_resource_id,
+            registry_id=None,
+            encryption_config=_camel(encryption) if encryption else None,
+            image_scan_config=_camel(properties.get("ImageScanningConfiguration", {})) or None,
+            image_tag_mutability=properties.get("ImageTagMutability"),
+            image_tag_mutability_exclusion_filters=_exclusions(properties),
+            tags=_tags(declaration),
+        )
+        try:
+            resource._apply(properties)
+        except Exception:
+            resource.remove()
+            raise
+        return resource
+
+    def update(self, declaration: Declaration) -> None:
+        properties, repository = declaration.properties, self._repository
+        self._check_mutability(properties)
+        scanning = _camel(properties.get("ImageScanningConfiguration", {}))
+        repository.image_scanning_configuration = scanning or {"scanOnPush": False}
+        repository.update(
+            "ImageTagMutability",
+            image_tag_mutability=properties.get("ImageTagMutability"),
+            image_tag_mutability_exclusion_filters=_exclusions(properties),
+        )
+        arn = repository.arn
+        self._backend.tagger.delete_all_tags_for_resource(arn)
+        self._backend.tag_resource(arn, _tags(declaration))
+        self._apply(properties)
+
+    def remove(self) -> None:
+        """Delete the repository; with images in it ECR refuses unless EmptyOnDelete is set."""
+        self._backend.delete_repository(self.physical_resource_id, force=self._empties)
+
+    def attributes(self) -> dict[str, Any]:
+        return {"Arn": self._repository.arn, "RepositoryUri": self._repository.uri}
+
+    def _check_mutability(self, properties: dict[str, Any]) -> None:
+        self._backend.validate_image_tag_mutability_params_compatibility(
+            properties.get("ImageTagMutability"), _exclusions(properties)
+        )
+
+    def _apply(self, properties: dict[str, Any]) -> None:
+        repository = self._repository
+        self._empties = str(properties.get("EmptyOnDelete", False)).lower() == "true"
+        policy = properties.get("RepositoryPolicyText")
+        repository.policy = json.dumps(policy) if isinstance(policy, dict) else policy
+        lifecycle = (properties.get("LifecyclePolicy") or {}).get("LifecyclePolicyText")
+        if lifecycle:
+            self._backend.put_lifecycle_policy(None, self.physical_resource_id, lifecycle)
+        else:
+            repository.lifecycle_policy = None
+
+
+def _tags(declaration: Declaration) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
+
+
+def _camel(properties: dict[str, Any]) -> dict[str, Any]:
+    """CloudFormation's spelling to the API's: ScanOnPush to scanOnPush, KmsKey to kmsKey."""
+    return {name[0].lower() + name[1:]: value for name, value in properties.items()}
+
+
+def _exclusions(properties: dict[str, Any]) -> list[dict[str, str]] | None:
+    prefix = "ImageTagMutabilityExclusionFilter"
+    return [
+        {"filterType": entry[f"{prefix}Type"], "filter": entry[f"{prefix}Value"]}
+        for entry in properties.get(f"{prefix}s", [])
+    ] or None

@@ -1,0 +1,26 @@
+"""EKS: clusters with a real Kubernetes control plane, reached with the tokens of the real `aws eks get-token`.
+
+moto keeps the records (clusters and node groups); what it lacks is here: the control plane behind a cluster, strict
+checks, access entries and policies, add-ons, pod identity associations, nodes that join, the CloudFormation models.
+"""
+
+from embedded_account.context import Account
+from embedded_account.kubernetes.running import RunningCluster
+from embedded_account.services.eks import part_models
+from embedded_account.services.eks.authenticator import install as install_authenticator
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.eks.models import install as install_models
+from embedded_account.services.eks.routes import install as install_routes
+from embedded_account.services.eks.service import EksService
+
+__all__ = ["ClusterHost", "RunningCluster", "install", "part_models"]
+
+
+def install(account: Account) -> None:
+    """Give the account its clusters, EKS's API routes, the CloudFormation models and the token webhook."""
+    account.clusters = clusters = ClusterHost(account)
+    account.at_end.callback(clusters.stop_all)
+    service = EksService(account)
+    install_routes(account, service)
+    install_models(account)
+    install_authenticator(account, service)

@@ -1,0 +1,1 @@
+"""Who may use an EKS cluster: access entries, their policies, tokens, pod identities."""

@@ -1,0 +1,156 @@
+"""Add-ons: EKS's records, and stand-ins whose pods really take a place on every node they would run on.
+
+The stand-ins carry the names, labels, requests and tolerations of EKS's own objects; nothing runs in their pods.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from embedded_account.context import Account
+from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
+from embedded_account.services.eks.records import ClusterRecords
+from embedded_account.services.eks.stand_ins import STAND_INS
+from embedded_account.services.iam.access import find_role
+
+DEFAULT_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns")
+"""What EKS installs in a new cluster by itself, unmanaged, unless it is told not to."""
+_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
+_RESOLVE_CONFLICTS = ("NONE", "OVERWRITE", "PRESERVE")
+_APPLY = "application/apply-patch+yaml"
+_PLURALS = {
+    "ServiceAccount": "serviceaccounts",
+    "DaemonSet": "daemonsets",
+    "Deployment": "deployments",
+    "Service": "services",
+}
+
+Addon = dict[str, Any]
+"""An Addon of the API."""
+
+
+class Addons:
+    """The managed add-ons of all clusters."""
+
+    def __init__(self, account: Account, records: ClusterRecords) -> None:
+        self._account = account
+        self._records = records
+        self._lock = threading.Lock()
+        self._addons: dict[str, dict[str, Addon]] = {}
+
+    def forget(self, cluster_name: str) -> None:
+        """Forget the add-ons of a cluster that goes."""
+        self._addons.pop(cluster_name, None)
+
+    def names(self, cluster_name: str) -> list[str]:
+        """Names of a cluster's managed add-ons."""
+        self._records.cluster(cluster_name)
+        return sorted(self._addons.get(cluster_name, {}))
+
+    def get(self, cluster_name: str, name: str) -> Addon:
+        """One add-on; EKS's error when there is none."""
+        self._records.cluster(cluster_name)
+        found = self._addons.get(cluster_name, {}).get(name)
+        if found is None:
+            raise not_found(f"No addon: {name} found in cluster: {cluster_name}")
+        return found
+
+    def create(self, cluster_name: str, request: Mapping[str, Any]) -> Addon:
+        """Carry out a CreateAddon request; the add-on is ACTIVE at once, whether its pods have nodes or not."""
+        cluster, name = self._records.active_cluster(cluster_name), request["addonName"]
+        if name not in STAND_INS:
+            raise invalid_parameter(
+                f"Addon {name} specified is not supported in {cluster.version} kubernetes version by this "
+                f"rehearsal; it has {', '.join(sorted(STAND_INS))}"
+            )
+        configuration = self._check(request)
+        with self._lock:
+            addons = self._addons.setdefault(cluster_name, {})
+            if name in addons:
+                raise in_use("Addon already exists.")
+            now = self._account.clock.now()
+            addons[name] = _record(self._account, cluster_name, request, now)
+        self.apply_stand_in(cluster_name, name, configuration)
+        return addons[name]
+
+    def update(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out an UpdateAddon request; returns its Update."""
+        addon, configuration = self.get(cluster_name, name), self._check(request)
+        for key in ("addonVersion", "serviceAccountRoleArn", "configurationValues"):
+            if request.get(key):
+                addon[key] = request[key]
+        addon["modifiedAt"] = self._account.clock.now()
+        self.apply_stand_in(cluster_name, name, configuration)
+        return self._records.updates.record(cluster_name, "AddonUpdate")
+
+    def delete(self, cluster_name: str, name: str, *, preserve: bool = False) -> Addon:
+        """Delete an add-on, with its objects unless they are to be preserved."""
+        addon = self.get(cluster_name, name)
+        if not preserve:
+            api = self._account.clusters.get(cluster_name).control_plane.api
+            for item in STAND_INS[name]({}):
+                _delete(api, item)
+        del self._addons[cluster_name][name]
+        return addon | {"status": "DELETING"}
+
+    def apply_stand_in(self, cluster_name: str, name: str, configuration: Mapping[str, Any] | None = None) -> None:
+        """Bring the add-on's objects into the cluster. Raises ApiError."""
+        api = self._account.clusters.get(cluster_name).control_plane.api
+        for item in STAND_INS[name](configuration or {}):
+            api.patch(f"{_path(item)}?fieldManager=eks&force=true", item, _APPLY)
+
+    def _check(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Raise for what EKS would refuse; return the configuration values as an object."""
+        version, role = request.get("addonVersion"), request.get("serviceAccountRoleArn")
+        if version and not _VERSION.fullmatch(version):
+            raise invalid_parameter(f"Addon version specified is not supported: {version}")
+        if role and not find_role(self._account, role):
+            raise invalid_parameter(f"The role {role} does not exist")
+        resolve = request.get("resolveConflicts", "NONE")
+        if resolve not in _RESOLVE_CONFLICTS:
+            raise invalid_parameter(f"resolveConflicts {resolve}: {', '.join(_RESOLVE_CONFLICTS)} are allowed")
+        text = request.get("configurationValues") or "{}"
+        try:
+            configuration = json.loads(text)
+        except ValueError as error:
+            raise invalid_parameter(f"ConfigurationValue provided is not valid JSON: {error}") from error
+        if not isinstance(configuration, dict):
+            raise invalid_parameter("ConfigurationValue provided is not a JSON object")
+        return configuration
+
+
+def _record(account: Account, cluster_name: str, request: Mapping[str, Any], now: datetime) -> Addon:
+    name = request["addonName"]
+    arn = f"arn:aws:eks:{account.region}:{account.account_id}:addon/{cluster_name}/{name}/{now:%Y%m%d%H%M%S}"
+    given = ("addonVersion", "serviceAccountRoleArn", "configurationValues")
+    return {
+        "addonName": name,
+        "clusterName": cluster_name,
+        "status": "ACTIVE",
+        "health": {"issues": []},
+        "addonArn": arn,
+        "createdAt": now,
+        "modifiedAt": now,
+        "tags": dict(request.get("tags") or {}),
+        **{key: request[key] for key in given if request.get(key)},
+    }
+
+
+def _path(item: Object) -> str:
+    group = item["apiVersion"]
+    root = f"/api/{group}" if "/" not in group else f"/apis/{group}"
+    metadata = item["metadata"]
+    return f"{root}/namespaces/{metadata['namespace']}/{_PLURALS[item['kind']]}/{quote(metadata['name'])}"
+
+
+def _delete(api: Api, item: Object) -> None:
+    try:
+        api.delete(_path(item), {"propagationPolicy": "Background"})
+    except ApiError as error:
+        if error.status != 404:
+            raise

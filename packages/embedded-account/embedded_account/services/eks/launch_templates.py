@@ -1,0 +1,55 @@
+"""What a managed node group takes from its launch template: security groups and the size of the root volume.
+
+Rules: EKS user guide, "Customize managed nodes with launch templates": a template must not name an instance profile
+or subnets, and what it says (disk, remote access) must not be said by the node group too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moto.ec2.models import ec2_backends
+
+from embedded_account.context import Account
+from embedded_account.services.eks.errors import invalid_parameter, invalid_request
+
+_FORBIDDEN = ("IamInstanceProfile", "HibernationOptions", "InstanceMarketOptions")
+
+
+@dataclass(frozen=True)
+class LaunchTemplate:
+    """`root_volume_gib` is None when the template leaves the volume to the image."""
+
+    security_groups: tuple[str, ...]
+    root_volume_gib: int | None
+
+
+def read(account: Account, specification: Mapping[str, Any], request: Mapping[str, Any]) -> LaunchTemplate:
+    """Return what the template of a CreateNodegroup request says; EKS's error when it cannot be used."""
+    templates = ec2_backends[account.account_id][account.region].launch_templates
+    template = templates.get(specification.get("id", ""))
+    if template is None:
+        raise invalid_request(f"You must specify an existing launch template, not {dict(specification)}")
+    wanted = str(specification.get("version", template.default_version_number))
+    version = next((each for each in template.versions if str(each.number) == wanted), None)
+    if version is None:
+        raise invalid_request(f"Launch template {specification['id']} has no version {wanted}")
+    data = version.data
+    for key in _FORBIDDEN:
+        if data.get(key):
+            raise invalid_parameter(f"Launch template {specification['id']} must not have {key}")
+    if request.get("diskSize"):
+        raise invalid_parameter("Disk size must be specified within the launch template.")
+    if request.get("remoteAccess"):
+        raise invalid_parameter("Remote access configuration cannot be specified with a launch template.")
+    return LaunchTemplate(_listed(data, "SecurityGroupId"), _root_volume(data))
+
+
+def _root_volume(data: Mapping[str, Any]) -> int | None:
+    sizes = [mapping["Ebs"]["VolumeSize"] for mapping in data.get("BlockDeviceMappings") or [] if "Ebs" in mapping]
+    return int(sizes[0]) if sizes else None
+
+
+def _listed(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """EC2's query protocol names lists in the singular, CloudFormation's in the plural."""
+    return tuple(data.get(name) or data.get(f"{name}s") or ())

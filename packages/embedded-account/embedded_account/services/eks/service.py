@@ -1,0 +1,232 @@
+"""Clusters: their life from CreateCluster to DeleteCluster, on moto's records and a real control plane.
+
+Simulated: a cluster of any version runs on the one control plane that was built (its own `/version` tells it), and
+the control plane's logs are not shipped to its log group.
+"""
+
+import base64
+import copy
+import threading
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.kubernetes.building.binaries import BinariesError
+from embedded_account.kubernetes.running import Plane
+from embedded_account.machine.processes import ProcessError
+from embedded_account.services.eks import checks
+from embedded_account.services.eks.access.entries import AccessEntries
+from embedded_account.services.eks.access.pod_identity import PodIdentityAssociations
+from embedded_account.services.eks.addons import DEFAULT_ADDONS, Addons
+from embedded_account.services.eks.errors import in_use, invalid_request
+from embedded_account.services.eks.node_groups import NodeGroups
+from embedded_account.services.eks.records import ClusterRecords
+
+_services: dict[tuple[str, str], "EksService"] = {}
+_PLATFORM_VERSION = "eks.1"
+_CONTROL_PLANE_INTERFACES = 2
+NETWORK_DEFAULTS: Mapping[str, Any] = {
+    "endpointPublicAccess": True,
+    "endpointPrivateAccess": False,
+    "publicAccessCidrs": ["0.0.0.0/0"],
+    "securityGroupIds": [],
+}
+DEFAULT_UPGRADE_POLICY: Mapping[str, str] = {"supportType": "EXTENDED"}
+ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+
+
+def service_of(account: Account) -> "EksService":
+    """The EKS service that was installed for the account."""
+    return _services[account.account_id, account.region]
+
+
+def _issuer_id() -> str:
+    return uuid.uuid4().hex.upper()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What EKS chooses for a cluster: the id of its OIDC issuer, and that of its security group (None: EC2's next)."""
+
+    issuer_id: str = field(default_factory=_issuer_id)
+    security_group_id: str | None = None
+
+
+class EksService:
+    """EKS of one account and region."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.records = ClusterRecords(account)
+        self.entries = AccessEntries(account, self.records)
+        self.addons = Addons(account, self.records)
+        self.node_groups = NodeGroups(account, self.records, self.entries)
+        self.pod_identities = PodIdentityAssociations(account, self.records)
+        self._workers = ThreadPoolExecutor(2, thread_name_prefix="eks")
+        self._pending: dict[str, Future[None]] = {}
+        self._lock = threading.RLock()
+        _services[account.account_id, account.region] = self
+
+    def create_cluster(
+        self, request: Mapping[str, Any], creator_arn: str | None, identity: Identity | None = None
+    ) -> Any:
+        """Begin to make a cluster; it is CREATING until its control plane runs.
+
+        `creator_arn` is the role or user that asks, which becomes an administrator unless the request declines.
+        """
+        identity = identity or Identity()
+        with self._lock:
+            if request["name"] in self.records.backend.clusters:
+                raise in_use(f"Cluster already exists with name: {request['name']}")
+            checks.check_cluster(self.account, request)
+            cluster = self._record(request, identity)
+        self._pending[cluster.name] = self._workers.submit(self._bring_up, cluster, request, creator_arn, identity)
+        return cluster
+
+    def wait_until_active(self, name: str) -> Any:
+        """Wait for a cluster that is being created; raises what stopped it."""
+        self._pending[name].result()
+        return self.records.cluster(name)
+
+    def delete_cluster(self, name: str) -> Any:
+        """Delete a cluster with what EKS made for it; its log group stays, as on AWS."""
+        cluster = self.records.cluster(name)
+        if cluster.deletion_protection:
+            raise invalid_request(f"Cluster {name} cannot be deleted because deletion protection is enabled")
+        if cluster.nodegroups:
+            raise in_use("Cluster has nodegroups attached")
+        if cluster.status == "CREATING":
+            raise in_use(f"Cluster has status CREATING: {name}")
+        cluster.status = "DELETING"
+        self._tear_down(cluster)
+        return cluster
+
+    def update_config(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out an UpdateClusterConfig request; returns its Update."""
+        cluster = self.records.active_cluster(name)
+        if vpc := request.get("resourcesVpcConfig"):
+            merged = cluster.resources_vpc_config | vpc
+            checks.check_network(self.account, merged)
+            cluster.resources_vpc_config = merged
+            if {"subnetIds", "securityGroupIds"} & set(vpc):
+                self._replace_interfaces(cluster)
+        if logging := request.get("logging"):
+            checks.check_logging(logging)
+            cluster.logging = copy.deepcopy(dict(logging))
+            self._make_log_group(cluster)
+        mode = request.get("accessConfig", {}).get("authenticationMode", "API")
+        if mode != "API":
+            raise invalid_request(f"Unsupported authentication mode update from API to {mode}")
+        if (protection := request.get("deletionProtection")) is not None:
+            cluster.deletion_protection = protection
+        if policy := request.get("upgradePolicy"):
+            cluster.upgrade_policy = dict(policy)
+        return self.records.updates.record(name, "ConfigUpdate")
+
+    def update_version(self, name: str, version: str) -> dict[str, Any]:
+        """Carry out an UpdateClusterVersion request; returns its Update."""
+        cluster = self.records.active_cluster(name)
+        checks.check_upgrade(cluster.version, version)
+        cluster.version = version
+        return self.records.updates.record(name, "VersionUpdate")
+
+    def _record(self, request: Mapping[str, Any], identity: Identity) -> Any:
+        vpc = dict(request["resourcesVpcConfig"])
+        cluster = self.records.backend.create_cluster(
+            name=request["name"],
+            role_arn=request["roleArn"],
+            version=request.get("version", checks.DEFAULT_VERSION),
+            kubernetes_network_config={"serviceIpv4Cidr": checks.SERVICE_RANGE, "ipFamily": "ipv4"},
+            logging=copy.deepcopy(request.get("logging")),
+            tags=dict(request.get("tags") or {}),
+            encryption_config=copy.deepcopy(request.get("encryptionConfig")),
+            resources_vpc_config={
+                **copy.deepcopy(dict(NETWORK_DEFAULTS)),
+                **vpc,
+                "vpcId": checks.find_subnets(self.account, vpc["subnetIds"])[0].vpc_id,
+            },
+        )
+        cluster.status = "CREATING"
+        cluster.platformVersion = _PLATFORM_VERSION
+        cluster.endpoint = cluster.certificate_authority = None
+        issuer = f"https://oidc.eks.{self.account.region}.amazonaws.com/id/{identity.issuer_id}"
+        cluster.identity = {"oidc": {"issuer": issuer}}
+        cluster.access_config = {"authenticationMode": "API"}
+        cluster.deletion_protection = bool(request.get("deletionProtection", False))
+        cluster.upgrade_policy = dict(request.get("upgradePolicy") or DEFAULT_UPGRADE_POLICY)
+        return cluster
+
+    def _bring_up(self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None, identity: Identity) -> None:
+        try:
+            self._make_network(cluster, identity.security_group_id)
+            self._make_log_group(cluster)
+            plane = self._start(cluster)
+            cluster.endpoint = plane.endpoint
+            cluster.certificate_authority = {"data": base64.b64encode(plane.ca_pem).decode()}
+            self.entries.open(cluster.name)
+            cluster.status = "ACTIVE"
+            if request.get("bootstrapSelfManagedAddons", True):
+                for addon in DEFAULT_ADDONS:
+                    self.addons.apply_stand_in(cluster.name, addon)
+            bootstraps = request.get("accessConfig", {}).get("bootstrapClusterCreatorAdminPermissions", True)
+            if bootstraps and creator_arn:
+                self.entries.create(cluster.name, {"principalArn": creator_arn})
+                self.entries.associate(cluster.name, creator_arn, ADMIN_POLICY, {"type": "cluster"})
+        except BaseException:
+            self._tear_down(cluster)
+            raise
+
+    def _start(self, cluster: Any) -> Plane:
+        try:
+            return self.account.clusters.start(cluster.name, cluster.identity["oidc"]["issuer"]).control_plane
+        except (ProcessError, BinariesError) as error:
+            raise ResourceError(f"The control plane of EKS cluster {cluster.name} did not start: {error}") from error
+
+    def _tear_down(self, cluster: Any) -> None:
+        self.entries.close(cluster.name)
+        self.addons.forget(cluster.name)
+        self.pod_identities.forget(cluster.name)
+        self.account.clusters.stop(cluster.name)
+        self.account.background.drop_all(cluster.arn)
+        self.records.backend.delete_cluster(cluster.name)
+
+    def _make_network(self, cluster: Any, group_id: str | None) -> None:
+        """EKS's own security group and the control plane's interfaces."""
+        config, background = cluster.resources_vpc_config, self.account.background
+        group = background.security_group(
+            maker_arn=cluster.arn,
+            name=f"eks-cluster-sg-{cluster.name}-{uuid.uuid4().int % 10**10}",
+            description="EKS created security group applied to ENI that is attached to EKS Control Plane master "
+            "nodes, as well as any managed workloads.",
+            vpc_id=config["vpcId"],
+            tags={f"kubernetes.io/cluster/{cluster.name}": "owned", "aws:eks:cluster-name": cluster.name},
+            group_id=group_id,
+        )
+        config["clusterSecurityGroupId"] = group.id
+        self._replace_interfaces(cluster)
+
+    def _replace_interfaces(self, cluster: Any) -> None:
+        """The control plane's interfaces, in subnets of two zones."""
+        config, background = cluster.resources_vpc_config, self.account.background
+        for made in background.made_by(cluster.arn):
+            if made.kind == "network-interface":
+                background.drop(made.identifier)
+        subnets = checks.find_subnets(self.account, config["subnetIds"])
+        per_zone = {subnet.availability_zone: subnet.id for subnet in reversed(subnets)}
+        for subnet_id in sorted(per_zone.values(), key=config["subnetIds"].index)[:_CONTROL_PLANE_INTERFACES]:
+            background.network_interface(
+                maker_arn=cluster.arn,
+                description=f"Amazon EKS {cluster.name}",
+                subnet_id=subnet_id,
+                security_group_ids=[config["clusterSecurityGroupId"], *config["securityGroupIds"]],
+                requester_id="amazon-eks",
+            )
+
+    def _make_log_group(self, cluster: Any) -> None:
+        setups = (cluster.logging or {}).get("clusterLogging", [])
+        if any(setup.get("enabled") and setup.get("types") for setup in setups):
+            self.account.background.log_group(maker_arn=cluster.arn, name=f"/aws/eks/{cluster.name}/cluster")

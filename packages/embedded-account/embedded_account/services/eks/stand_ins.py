@@ -1,0 +1,122 @@
+"""The objects of EKS's add-ons, as far as scheduling sees them: names, labels, requests, tolerations.
+
+Requests are those of the add-ons' published manifests (amazon-vpc-cni-k8s, EKS's kube-proxy and CoreDNS).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from embedded_account.kubernetes.api import Object
+from embedded_account.services.eks.access.policies import STAND_IN
+
+_NAMESPACE: Final = "kube-system"
+_EVERYWHERE: Final = [{"operator": "Exists"}]
+_DNS_ADDRESS: Final = "10.100.0.10"
+"""The tenth address of the service range, which EKS gives to kube-dns."""
+
+
+def _vpc_cni(configuration: Mapping[str, Any]) -> list[Object]:
+    containers = {"aws-node": {"cpu": "25m"}}
+    if str(configuration.get("enableNetworkPolicy", "false")).lower() == "true":
+        containers["aws-eks-nodeagent"] = {"cpu": "25m"}
+    return _daemon_set("aws-node", {"k8s-app": "aws-node"}, containers)
+
+
+def _kube_proxy(_configuration: Mapping[str, Any]) -> list[Object]:
+    return _daemon_set("kube-proxy", {"k8s-app": "kube-proxy"}, {"kube-proxy": {"cpu": "100m"}})
+
+
+def _pod_identity_agent(_configuration: Mapping[str, Any]) -> list[Object]:
+    name = "eks-pod-identity-agent"
+    return _daemon_set(name, {"app.kubernetes.io/name": name}, {name: {}})
+
+
+def _coredns(configuration: Mapping[str, Any]) -> list[Object]:
+    labels = {"k8s-app": "kube-dns", "eks.amazonaws.com/component": "coredns"}
+    tolerations = [
+        {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+        {"key": "CriticalAddonsOnly", "operator": "Exists"},
+    ]
+    template = _template("coredns", labels, {"coredns": {"cpu": "100m", "memory": "70Mi"}}, tolerations)
+    template["spec"]["nodeSelector"] = configuration.get("nodeSelector", {})
+    deployment = _object("apps/v1", "Deployment", "coredns", labels)
+    deployment["spec"] = {
+        "replicas": int(configuration.get("replicaCount", 2)),
+        "selector": {"matchLabels": labels},
+        "template": template,
+    }
+    service = _object("v1", "Service", "kube-dns", labels)
+    service["spec"] = {
+        "clusterIP": _DNS_ADDRESS,
+        "selector": {"k8s-app": "kube-dns"},
+        "ports": [
+            {"name": "dns", "port": 53, "protocol": "UDP"},
+            {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+        ],
+    }
+    return [_object("v1", "ServiceAccount", "coredns", labels), deployment, service]
+
+
+def _metrics_server(_configuration: Mapping[str, Any]) -> list[Object]:
+    labels = {"app.kubernetes.io/name": "metrics-server"}
+    deployment = _object("apps/v1", "Deployment", "metrics-server", labels)
+    requests = {"metrics-server": {"cpu": "100m", "memory": "200Mi"}}
+    deployment["spec"] = {
+        "replicas": 2,
+        "selector": {"matchLabels": labels},
+        "template": _template("metrics-server", labels, requests, []),
+    }
+    return [_object("v1", "ServiceAccount", "metrics-server", labels), deployment]
+
+
+def _node_monitoring_agent(_configuration: Mapping[str, Any]) -> list[Object]:
+    name = "eks-node-monitoring-agent"
+    return _daemon_set(name, {"app.kubernetes.io/name": name}, {name: {"cpu": "10m", "memory": "30Mi"}})
+
+
+STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
+    "vpc-cni": _vpc_cni,
+    "kube-proxy": _kube_proxy,
+    "coredns": _coredns,
+    "eks-pod-identity-agent": _pod_identity_agent,
+    "eks-node-monitoring-agent": _node_monitoring_agent,
+    "metrics-server": _metrics_server,
+}
+"""By add-on, what makes its objects from its configuration values."""
+
+
+def _daemon_set(name: str, labels: Mapping[str, str], containers: Mapping[str, Mapping[str, str]]) -> list[Object]:
+    daemon_set = _object("apps/v1", "DaemonSet", name, labels)
+    template = _template(name, labels, containers, _EVERYWHERE)
+    template["spec"]["hostNetwork"] = True
+    daemon_set["spec"] = {"selector": {"matchLabels": dict(labels)}, "template": template}
+    return [_object("v1", "ServiceAccount", name, labels), daemon_set]
+
+
+def _template(
+    account: str,
+    labels: Mapping[str, str],
+    containers: Mapping[str, Mapping[str, str]],
+    tolerations: list[dict[str, str]],
+) -> Object:
+    return {
+        "metadata": {"labels": STAND_IN | dict(labels)},
+        "spec": {
+            "serviceAccountName": account,
+            "priorityClassName": "system-node-critical",
+            "tolerations": tolerations,
+            "containers": [
+                {
+                    "name": name,
+                    "image": f"rehearsal.invalid/stand-in/{name}",
+                    "resources": {"requests": dict(requests)},
+                }
+                for name, requests in containers.items()
+            ],
+        },
+    }
+
+
+def _object(api_version: str, kind: str, name: str, labels: Mapping[str, str]) -> Object:
+    metadata = {"name": name, "namespace": _NAMESPACE, "labels": STAND_IN | dict(labels)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}

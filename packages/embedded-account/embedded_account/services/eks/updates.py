@@ -1,0 +1,38 @@
+"""EKS's Update objects: every change is done when it is answered, so they are Successful from the start."""
+
+import uuid
+from typing import Any
+
+from moto.core.utils import utcnow
+
+from embedded_account.services.eks.errors import not_found
+
+
+class Updates:
+    """The updates of all clusters, newest last."""
+
+    def __init__(self) -> None:
+        self._updates: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def record(self, cluster_name: str, kind: str) -> dict[str, Any]:
+        """Record a change that has been carried out and return its Update."""
+        update = {
+            "id": str(uuid.uuid4()),
+            "status": "Successful",
+            "type": kind,
+            "params": [],
+            "createdAt": utcnow(),
+            "errors": [],
+        }
+        self._updates[cluster_name, update["id"]] = update
+        return update
+
+    def get(self, cluster_name: str, update_id: str) -> dict[str, Any]:
+        """Return one Update; EKS's error when there is none."""
+        if (cluster_name, update_id) not in self._updates:
+            raise not_found(f"No update found for ID: {update_id}")
+        return self._updates[cluster_name, update_id]
+
+    def ids(self, cluster_name: str) -> list[str]:
+        """Ids of the cluster's updates."""
+        return [update_id for name, update_id in self._updates if name == cluster_name]

@@ -1,0 +1,234 @@
+"""FSx for Lustre, simulated: the API's operations, with life cycles in simulated time.
+
+Simulated are the answers of the API and what a file system holds in the network; nothing can be mounted.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from moto.fsx.exceptions import FileSystemNotFound
+from moto.fsx.models import fsx_backends
+
+from embedded_account.context import Account
+from embedded_account.services.fsx import rules
+from embedded_account.services.fsx.records import Identity, Record, grow, new_association, new_file_system
+
+CREATION = timedelta(minutes=10)
+CHANGE = timedelta(minutes=2)
+DELETION = timedelta(minutes=3)
+ASSOCIATION = timedelta(minutes=2)
+"""Simulated times; about what AWS takes for a small file system."""
+
+DEFAULT_LOG_GROUP = "/aws/fsx/lustre"
+
+Fields = Mapping[str, Any]
+
+
+class FsxService:
+    """The FSx of one account. Its state lies in moto's backend, so that moto's tagging and resets work on it."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._lock = threading.RLock()
+        self._timers: set[threading.Timer] = set()
+
+    def close(self) -> None:
+        """Forget the deletions that are going on."""
+        for timer in list(self._timers):
+            timer.cancel()
+
+    @property
+    def _backend(self) -> Any:
+        return fsx_backends[self._account.account_id][self._account.region]
+
+    @property
+    def file_systems(self) -> dict[str, Record]:
+        """File systems by id."""
+        found: dict[str, Record] = self._backend.file_systems
+        return found
+
+    @property
+    def associations(self) -> dict[str, Record]:
+        """Data repository associations by id."""
+        found: dict[str, Record] = self._backend.__dict__.setdefault("associations", {})
+        return found
+
+    # ------------------------------------------------ file systems
+
+    def create_file_system(self, request: Fields, identity: Identity | None = None) -> dict[str, Any]:
+        """CreateFileSystem. The same ClientRequestToken with the same request gives the same file system.
+
+        `identity` is for a file system that must have a certain id: one that exists before the environment.
+        """
+        with self._lock:
+            if existing := _same_token(self.file_systems, request):
+                return self._shown(existing)
+            rules.check_file_system(request)
+            record = new_file_system(self._account, request, self._in(CREATION), identity or Identity())
+            self._keep(self.file_systems, record.fields["FileSystemId"], record)
+            logs = record.fields["LustreConfiguration"].get("LogConfiguration") or {}
+            if logs.get("Level", "DISABLED") != "DISABLED" and "Destination" not in logs:
+                self._account.background.log_group(maker_arn=record.resource_arn, name=DEFAULT_LOG_GROUP)
+            return self._shown(record)
+
+    def describe_file_systems(self, identifiers: list[str]) -> list[dict[str, Any]]:
+        """DescribeFileSystems."""
+        with self._lock:
+            return [self._shown(self._file_system(each)) for each in identifiers or list(self.file_systems)]
+
+    def update_file_system(self, request: Fields) -> dict[str, Any]:
+        """UpdateFileSystem: capacity (growing), and the Lustre settings that can change."""
+        known = {"FileSystemId", "ClientRequestToken", "LustreConfiguration", "StorageCapacity"}
+        if unknown := request.keys() - known:
+            names = ", ".join(sorted(unknown))
+            raise rules.fsx_error("UnsupportedOperation", f"The embedded account does not change {names}.")
+        with self._lock:
+            record = self._available(request["FileSystemId"])
+            lustre = dict(request.get("LustreConfiguration") or {})
+            capacity = request.get("StorageCapacity")
+            rules.check_update(lustre)
+            if capacity is not None:
+                rules.check_growth(record.fields["StorageCapacity"], capacity)
+                grow(self._account, record, capacity)
+            record.fields["LustreConfiguration"].update(lustre)
+            record.ready_at = self._in(CHANGE)
+            return self._shown(record)
+
+    def delete_file_system(self, identifier: str) -> dict[str, Any]:
+        """DeleteFileSystem: interfaces and associations go with it when it ends."""
+        with self._lock:
+            record = self._file_system(identifier)
+            if record.deleting:
+                raise rules.bad_request(f"File system {identifier} is being deleted already.")
+            self._start_deletion(record, lambda: self._finish_deletion(identifier))
+        return {"FileSystemId": identifier, "Lifecycle": "DELETING"}
+
+    # ------------------------------------------------ data repository associations
+
+    def create_association(self, request: Fields) -> dict[str, Any]:
+        """CreateDataRepositoryAssociation. A file system works on one request after the other."""
+        with self._lock:
+            if existing := _same_token(self.associations, request):
+                return self._shown(existing)
+            file_system = self._available(request["FileSystemId"])
+            if file_system.fields["LustreConfiguration"]["AutomaticBackupRetentionDays"] > 0:
+                raise rules.bad_request("A file system with automatic backups cannot be linked to a data repository.")
+            others = self._associations_of(request["FileSystemId"])
+            rules.check_association(request, [other.fields for other in others])
+            started = max([self._account.clock.now(), *(other.ready_at for other in others)])
+            record = new_association(self._account, request, started + self._real(ASSOCIATION))
+            self._keep(self.associations, record.fields["AssociationId"], record)
+            return self._shown(record)
+
+    def describe_associations(self, identifiers: list[str], filters: list[Fields]) -> list[dict[str, Any]]:
+        """DescribeDataRepositoryAssociations, by id or by file system."""
+        with self._lock:
+            found = [self._shown(self._association(each)) for each in identifiers or list(self.associations)]
+        for each in filters:
+            if each["Name"] != "file-system-id":
+                raise rules.bad_request(f"The embedded account does not implement the filter {each['Name']}.")
+            found = [one for one in found if one["FileSystemId"] in each["Values"]]
+        return found
+
+    def update_association(self, request: Fields) -> dict[str, Any]:
+        """UpdateDataRepositoryAssociation: the policies and the chunk size."""
+        with self._lock:
+            record = self._association(request["AssociationId"])
+            rules.check_association_settings(request)
+            changed = {name: request[name] for name in ("S3", "ImportedFileChunkSize") if name in request}
+            record.fields.update(changed)
+            record.ready_at = self._in(CHANGE)
+            return self._shown(record)
+
+    def delete_association(self, request: Fields) -> dict[str, Any]:
+        """DeleteDataRepositoryAssociation."""
+        identifier = request["AssociationId"]
+        with self._lock:
+            record = self._association(identifier)
+            self._start_deletion(record, lambda: self.associations.pop(identifier, None))
+        return {
+            "AssociationId": identifier,
+            "Lifecycle": "DELETING",
+            "DeleteDataInFileSystem": bool(request.get("DeleteDataInFileSystem")),
+        }
+
+    # ------------------------------------------------ within
+
+    def _real(self, simulated: timedelta) -> timedelta:
+        return simulated / self._account.clock.scale
+
+    def _in(self, simulated: timedelta) -> datetime:
+        return self._account.clock.now() + self._real(simulated)
+
+    def _keep(self, records: dict[str, Record], identifier: str, record: Record) -> None:
+        records[identifier] = record
+        self._backend.tagger.tag_resource(record.resource_arn, list(record.request.get("Tags") or []))
+
+    def _start_deletion(self, record: Record, end: Callable[[], object]) -> None:
+        def finish() -> None:
+            self._timers.discard(timer)
+            end()
+
+        record.deleting = True
+        timer = threading.Timer(self._real(DELETION).total_seconds(), finish)
+        timer.daemon = True
+        self._timers.add(timer)
+        timer.start()
+
+    def _finish_deletion(self, identifier: str) -> None:
+        with self._lock:
+            record = self.file_systems.pop(identifier, None)
+            for association in self._associations_of(identifier):
+                self.associations.pop(association.fields["AssociationId"], None)
+            for interface in record.interfaces if record else []:
+                self._account.background.drop(interface)
+
+    def _file_system(self, identifier: str) -> Record:
+        if identifier not in self.file_systems:
+            raise FileSystemNotFound(identifier)
+        return self.file_systems[identifier]
+
+    def _available(self, identifier: str) -> Record:
+        record = self._file_system(identifier)
+        lifecycle = self._lifecycle(record)
+        if lifecycle != "AVAILABLE":
+            raise rules.bad_request(f"File system {identifier} is {lifecycle}: it must be AVAILABLE.")
+        return record
+
+    def _association(self, identifier: str) -> Record:
+        if identifier not in self.associations:
+            raise rules.fsx_error(
+                "DataRepositoryAssociationNotFound", f"Data repository association '{identifier}' does not exist."
+            )
+        return self.associations[identifier]
+
+    def _associations_of(self, file_system_id: str) -> list[Record]:
+        return [one for one in self.associations.values() if one.fields["FileSystemId"] == file_system_id]
+
+    def _lifecycle(self, record: Record) -> str:
+        if record.deleting:
+            return "DELETING"
+        if self._account.clock.now() < record.ready_at:
+            return "UPDATING" if record.created else "CREATING"
+        record.created = True
+        return "FAILED" if record.failure else "AVAILABLE"
+
+    def _shown(self, record: Record) -> dict[str, Any]:
+        lifecycle = self._lifecycle(record)
+        failed = {"FailureDetails": {"Message": record.failure}} if lifecycle == "FAILED" else {}
+        tags = self._backend.list_tags_for_resource(record.resource_arn)
+        return {**record.fields, "Lifecycle": lifecycle, "Tags": tags, **failed}
+
+
+def _same_token(records: Mapping[str, Record], request: Fields) -> Record | None:
+    token = request.get("ClientRequestToken")
+    for record in records.values():
+        if token and record.request.get("ClientRequestToken") == token:
+            if record.request != request:
+                raise rules.fsx_error(
+                    "IncompatibleParameterError", "A request with this ClientRequestToken had other parameters."
+                )
+            return record
+    return None

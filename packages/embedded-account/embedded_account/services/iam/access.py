@@ -1,0 +1,152 @@
+"""IAM: what the account asks of it (who trusts whom, who may do what) and how documents are checked.
+
+Permissions are kept and can be asked for with `allows`; they are not enforced on every call. The resource
+models are in `models` and `oidc`.
+"""
+
+import json
+from typing import Any
+
+from moto.core.config import default_user_config
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.iam.models import IAMBackend, iam_backends
+from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
+
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+
+INLINE_POLICY_CHARACTERS = 10_240
+"""Of all inline policies of a role together."""
+MANAGED_POLICY_CHARACTERS = 6_144
+_TRUST_POLICY_CHARACTERS = 2_048
+_POLICIES_PER_ROLE = 10
+
+
+def load_managed_policies() -> None:
+    """Let moto know the policies that AWS manages, and keep what it reads of them.
+
+    moto reads three megabytes again whenever an account's IAM is emptied, which is most of the time of a test.
+    """
+    default_user_config["iam"]["load_aws_managed_policies"] = True
+    read = IAMBackend._init_aws_policies
+    kept: dict[tuple[str, str], list[Any]] = {}
+
+    def policies_of_aws(backend: Any) -> list[Any]:
+        where = backend.account_id, backend.region_name
+        if where not in kept:
+            kept[where] = read(backend)
+        for policy in kept[where]:
+            policy.attachment_count = 0
+        return kept[where]
+
+    IAMBackend._init_aws_policies = policies_of_aws
+
+
+def backend_of(account: Account) -> Any:
+    """moto's IAM of the account."""
+    return iam_backends[account.account_id]["aws"]
+
+
+def listed(value: Any) -> list[Any]:
+    """A policy element as a list: IAM takes one value without brackets."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def statements(document: str) -> list[dict[str, Any]]:
+    """The statements of a policy document."""
+    return listed(json.loads(document)["Statement"])
+
+
+def find_role(account: Account, role_arn: str) -> Any | None:
+    """moto's Role with this ARN, or None."""
+    return next((role for role in backend_of(account).get_roles() if role.arn == role_arn), None)
+
+
+def trusts(account: Account, role_arn: str, service: str) -> bool:
+    """Whether the role exists and its trust policy lets `service`, such as lambda.amazonaws.com, assume it."""
+    role = find_role(account, role_arn)
+    return role is not None and any(
+        service in listed(statement.get("Principal", {}).get("Service"))
+        for statement in statements(role.assume_role_policy_document)
+        if statement["Effect"] == "Allow" and "sts:AssumeRole" in listed(statement["Action"])
+    )
+
+
+def allows(account: Account, role_arn: str, action: str, resource: str = "*") -> bool:
+    """Whether the role's policies allow the action.
+
+    Conditions are not evaluated: an Allow with conditions counts, a Deny with conditions does not.
+    """
+    role = backend_of(account).get_role_by_arn(role_arn)
+    documents = [*role.policies.values(), *map(default_document, role.managed_policies.values())]
+    results = [
+        IAMPolicy(json.dumps({"Statement": [_without_condition(statement)]})).is_action_permitted(action, resource)
+        for document in documents
+        for statement in statements(document)
+        if statement["Effect"] == "Allow" or "Condition" not in statement
+    ]
+    return PermissionResult.DENIED not in results and PermissionResult.PERMITTED in results
+
+
+def default_document(policy: Any) -> str:
+    """The document of the default version of a managed policy."""
+    return next(str(version.document) for version in policy.versions if version.version_id == policy.default_version_id)
+
+
+def permissions_document(document: Any, *, limit: int) -> str:
+    """Return a valid permissions policy as JSON text of at most `limit` characters without white space."""
+    text = _text(document)
+    IAMPolicyDocumentValidator(text).validate()
+    if len(text) > limit:
+        raise ResourceError(f"Cannot exceed quota for PolicySize: {limit} (LimitExceeded)")
+    return text
+
+
+def trust_document(account: Account, document: Any) -> str:
+    """Return a valid trust policy as JSON text. IAM looks principals up when it stores the policy."""
+    text = _text(document)
+    # IAM takes a policy without a Version (those of CDK's bootstrap roles have none), moto's validator does not.
+    IAMTrustPolicyDocumentValidator(json.dumps({"Version": "2012-10-17", **json.loads(text)})).validate()
+    if len(text) > _TRUST_POLICY_CHARACTERS:
+        raise ResourceError(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS} (LimitExceeded)")
+    known = {role.arn for role in backend_of(account).get_roles()}
+    own_roles = f"arn:aws:iam::{account.account_id}:role/"
+    for statement in statements(text):
+        principal = statement.get("Principal")
+        for arn in listed(principal.get("AWS")) if isinstance(principal, dict) else []:
+            if arn.startswith(own_roles) and arn not in known:
+                raise ResourceError(f'Invalid principal in policy: "AWS":"{arn}" (MalformedPolicyDocument)')
+    return text
+
+
+def put_inline_policy(iam: Any, role_name: str, policy_name: str, document: str) -> None:
+    """Put an inline policy on a role; all inline policies of a role share one size limit."""
+    role = iam.get_role(role_name)
+    others = sum(len(text) for name, text in role.policies.items() if name != policy_name)
+    if others + len(document) > INLINE_POLICY_CHARACTERS:
+        raise ResourceError(
+            f"Maximum policy size of {INLINE_POLICY_CHARACTERS} bytes exceeded for role {role_name} (LimitExceeded)"
+        )
+    iam.put_role_policy(role_name, policy_name, document)
+
+
+def attach_managed_policy(iam: Any, policy_arn: str, role_name: str) -> None:
+    """Attach a managed policy; an unknown one is IAM's NoSuchEntity."""
+    role = iam.get_role(role_name)
+    if policy_arn in role.managed_policies:
+        return
+    if len(role.managed_policies) >= _POLICIES_PER_ROLE:
+        raise ResourceError(f"Cannot exceed quota for PoliciesPerRole: {_POLICIES_PER_ROLE} (LimitExceeded)")
+    iam.attach_role_policy(policy_arn, role_name)
+
+
+def _text(document: Any) -> str:
+    value = json.loads(document) if isinstance(document, str) else document
+    # A template in YAML can carry the version as a date.
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def _without_condition(statement: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in statement.items() if key != "Condition"}

@@ -1,0 +1,50 @@
+"""The IAM role of pods for which something of the account stands in: whether they would get it, and what it allows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from embedded_account.context import Account
+from embedded_account.kubernetes.api import Api
+from embedded_account.services.iam.access import find_role
+from embedded_account.services.iam.grants import grants_of
+from embedded_account.services.iam.policies import Decision, Grants
+from embedded_account.services.iam.sts import check_web_identity
+
+_ROLE: Final = "eks.amazonaws.com/role-arn"
+_AUDIENCE: Final = "sts.amazonaws.com"
+
+
+class PodRoleError(Exception):
+    """What the pod would do is not possible; the message is what it would say."""
+
+
+@dataclass(frozen=True)
+class PodRole:
+    """A role that pods have taken with their service account's token."""
+
+    arn: str
+    grants: Grants
+
+    def require(self, action: str, resource: str, context: Mapping[str, str]) -> None:
+        """Raise PodRoleError unless the role's policies allow the call."""
+        decision = self.grants.decide(action, resource, context)
+        if decision is not Decision.ALLOW:
+            raise PodRoleError(f"{self.arn} is not authorized to perform: {action} on {resource}: {decision.value}")
+
+
+def take_role(account: Account, api: Api, namespace: str, service_account: str) -> PodRole:
+    """Take the role that the service account names, as its pods do (IRSA).
+
+    Raises PodRoleError when it names none or one that does not exist, and STS's refusal of the token.
+    """
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}"
+    arn = api.get(path)["metadata"].get("annotations", {}).get(_ROLE)
+    if not arn:
+        raise PodRoleError(f"service account {service_account} names no IAM role: its pods have no credentials")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [_AUDIENCE]}}
+    check_web_identity(account, arn, api.create(f"{path}/token", body)["status"]["token"])
+    role = find_role(account, arn)
+    if role is None:
+        raise PodRoleError(f"the role {arn} does not exist")
+    return PodRole(arn, grants_of(account.account_id, role))

@@ -1,0 +1,89 @@
+"""STS: a role that does not exist cannot be assumed, and a pod's token is checked against the role's trust.
+
+moto hands out credentials for any ARN and never reads a web identity token. Not checked: whether a role trusts the user
+or role that assumes it.
+"""
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+from moto.sts.models import STSBackend
+from moto.sts.responses import TokenResponse
+
+from embedded_account.context import Account
+from embedded_account.services.iam.access import backend_of, find_role, listed, statements
+from embedded_account.services.shared.refusal import Refusal
+
+_WEB_IDENTITY = "sts:AssumeRoleWithWebIdentity"
+
+
+def install(account: Account) -> None:
+    """Replace moto's AssumeRole and AssumeRoleWithWebIdentity by ones that look before they sign."""
+    assume_role = STSBackend.assume_role
+
+    def assume_existing_role(backend: Any, **request: Any) -> Any:
+        if request["role_arn"].split(":")[4] == account.account_id and not find_role(account, request["role_arn"]):
+            raise _denied(f"Not authorized to perform sts:AssumeRole on {request['role_arn']}")
+        return assume_role(backend, **request)
+
+    def assume_role_with_web_identity(response: Any) -> Any:
+        check_web_identity(account, response._get_param("RoleArn"), response._get_param("WebIdentityToken"))
+        return answer(response)
+
+    answer = TokenResponse.assume_role_with_web_identity
+    STSBackend.assume_role = assume_existing_role
+    TokenResponse.assume_role_with_web_identity = assume_role_with_web_identity
+
+
+def check_web_identity(account: Account, role_arn: str, token: str) -> str:
+    """Return the Kubernetes user of the token, such as system:serviceaccount:NAMESPACE:NAME.
+
+    The role must trust an OIDC provider of the account that is the issuer of a running cluster, that cluster's
+    API server must accept the token for an audience of the provider, and the conditions on `:sub` and `:aud`
+    of the trust policy must hold. Raises STS's AccessDeniedError or InvalidIdentityToken.
+    """
+    refusal = _denied(f"Not authorized to perform {_WEB_IDENTITY}")
+    role = find_role(account, role_arn)
+    if role is None:
+        raise refusal
+    for statement in statements(role.assume_role_policy_document):
+        if statement["Effect"] != "Allow" or _WEB_IDENTITY not in listed(statement["Action"]):
+            continue
+        for provider_arn in listed(statement.get("Principal", {}).get("Federated")):
+            user = _accepted_user(account, provider_arn, statement.get("Condition", {}), token)
+            if user:
+                return user
+    raise refusal
+
+
+def _accepted_user(account: Account, provider_arn: str, conditions: dict[str, Any], token: str) -> str | None:
+    provider = backend_of(account).open_id_providers.get(provider_arn)
+    if provider is None:
+        raise _invalid_token("No OpenIDConnect provider found in your account for this token's issuer")
+    cluster = account.clusters.of_issuer(f"https://{provider.url}")
+    if cluster is None:
+        raise _invalid_token(f"Couldn't retrieve verification key from https://{provider.url}")
+    for audience in provider.client_id_list:
+        user = cluster.user_of_token(token, audience)
+        if user:
+            claims = {f"{provider.url}:sub": user, f"{provider.url}:aud": audience}
+            return user if _hold(conditions, claims) else None
+    raise _invalid_token("Incorrect token audience, or the token has expired")
+
+
+def _hold(conditions: dict[str, dict[str, Any]], claims: dict[str, str]) -> bool:
+    """Whether all conditions hold. Any operator or key but those of service account roles is never met."""
+    tests = {"StringEquals": lambda claim, value: claim == value, "StringLike": fnmatchcase}
+    return all(
+        operator in tests and key in claims and any(tests[operator](claims[key], value) for value in listed(values))
+        for operator, wanted in conditions.items()
+        for key, values in wanted.items()
+    )
+
+
+def _denied(message: str) -> Refusal:
+    return Refusal("AccessDenied", message)
+
+
+def _invalid_token(message: str) -> Refusal:
+    return Refusal("InvalidIdentityToken", message)

@@ -1,0 +1,75 @@
+"""CloudWatch Logs: log groups whose retention and key change with the template, which moto's model never does."""
+
+from typing import Any, Self
+
+from moto.logs.models import logs_backends
+
+from embedded_account.context import Account
+from embedded_account.errors import ResourceError
+from embedded_account.services.shared.resource_model import (
+    Declaration,
+    ResourceModel,
+    cloudformation_model,
+    serve,
+)
+
+_RETENTION_DAYS = frozenset(
+    (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+)
+
+
+def install(account: Account) -> None:
+    """Let the model act on the account."""
+    serve(account)
+
+
+@cloudformation_model("AWS::Logs::LogGroup", name_property="LogGroupName")
+class LogGroupResource(ResourceModel):
+    """A log group; creating one that a service has made already fails, as on AWS."""
+
+    MUTABLE = frozenset({"KmsKeyId", "RetentionInDays", "Tags"})
+    KNOWN = MUTABLE | {"LogGroupName"}
+
+    @property
+    def _backend(self) -> Any:
+        return logs_backends[self.account.account_id][self.account.region]
+
+    @classmethod
+    def create(cls, declaration: Declaration) -> Self:
+        properties = declaration.properties
+        resource = cls(declaration.account, properties.get("LogGroupName") or declaration.name)
+        if resource.physical_resource_id in resource._backend.groups:
+            raise ResourceError(
+                f"The specified log group already exists: {resource.physical_resource_id} "
+                f"(ResourceAlreadyExistsException)"
+            )
+        retention = _retention(properties)
+        resource._backend.create_log_group(
+            resource.physical_resource_id, declaration.tags(), kmsKeyId=properties.get("KmsKeyId")
+        )
+        resource._backend.groups[resource.physical_resource_id].retention_in_days = retention
+        return resource
+
+    def update(self, declaration: Declaration) -> None:
+        group = self._backend.groups[self.physical_resource_id]
+        group.retention_in_days = _retention(declaration.properties)
+        group.kms_key_id = declaration.properties.get("KmsKeyId")
+        before = self._backend.list_tags_log_group(self.physical_resource_id)
+        self._backend.untag_log_group(self.physical_resource_id, list(before))
+        self._backend.tag_log_group(self.physical_resource_id, declaration.tags())
+
+    def remove(self) -> None:
+        self._backend.delete_log_group(self.physical_resource_id)
+
+    def attributes(self) -> dict[str, Any]:
+        # The attribute ends in ":*", the form that policies and flow logs take.
+        return {"Arn": f"{self._backend.groups[self.physical_resource_id].arn}:*"}
+
+
+def _retention(properties: dict[str, Any]) -> int | None:
+    days = properties.get("RetentionInDays")
+    if days is None:
+        return None
+    if int(days) not in _RETENTION_DAYS:
+        raise ResourceError(f"RetentionInDays {days}: one of {sorted(_RETENTION_DAYS)} is allowed")
+    return int(days)

@@ -1,0 +1,1 @@
+"""Drills on the whole deployment in the embedded account."""

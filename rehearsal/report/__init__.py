@@ -1,0 +1,1 @@
+"""What a rehearsal shows: progress, timeline, breakdown of time, verdict."""

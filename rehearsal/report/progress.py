@@ -1,0 +1,85 @@
+"""What a person sees while the rehearsal runs: one line a step, with its time; the rest goes to logs."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from rehearsal.report.breakdown import Span
+
+
+@dataclass
+class Step:
+    """One step: its title, what was seen, when it began (seconds since the epoch), and how long it took in seconds."""
+
+    title: str
+    seen: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.time)
+    seconds: float = 0.0
+
+    @property
+    def span(self) -> Span:
+        """Begin and end."""
+        return self.began, self.began + self.seconds
+
+    def see(self, fact: str) -> None:
+        """Add something that was observed; it is printed under the step."""
+        self.seen.append(fact)
+
+
+@dataclass
+class _Running:
+    """The line of the running step; a terminal draws it again and again."""
+
+    title: str
+    started: float
+    line: str = ""
+
+    def __rich__(self) -> Text:
+        said = f"[bold]{self.title}[/] {elapsed(time.monotonic() - self.started)}"
+        return Text.from_markup(f"{said} [dim]{escape(self.line)}[/]")
+
+
+def elapsed(seconds: float) -> str:
+    """Return minutes and seconds as a clock shows them."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+class Progress:
+    """Prints steps as they begin and end. On a terminal a step shows its time and its command's last line, live."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.steps: list[Step] = []
+        self._running: _Running | None = None
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """Tell one step; its facts and time are printed when it ends well."""
+        step = Step(title)
+        self.steps.append(step)
+        started = time.monotonic()
+        if not self.console.is_terminal:
+            self.console.print(f"▶ {title} …")
+        self._running = _Running(title, started)
+        with self.console.status(self._running, spinner="dots"):
+            try:
+                yield step
+            except BaseException:
+                self.console.print(f"[bold red]✘[/] {title}")
+                raise
+            finally:
+                step.seconds = time.monotonic() - started
+        self.console.print(f"[green]✔[/] {title} [dim]{step.seconds:.1f} s[/]")
+        for fact in step.seen:
+            self.console.print(f"    {fact}", highlight=False)
+
+    def echo(self, line: str) -> None:
+        """Show a line of a running command beside the step's spinner; without a terminal it is only logged."""
+        if self._running and line.strip():
+            room = max(20, self.console.width - len(self._running.title) - 14)
+            self._running.line = line.strip()[:room]

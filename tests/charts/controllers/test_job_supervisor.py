@@ -1,0 +1,99 @@
+"""The job supervisor's objects: minimal rights, code for a plain Python image, and the submitters' role."""
+
+from typing import Any
+
+import cdk8s
+import pytest
+
+from config.facts.versions import PYTHON_IMAGE
+from controllers import job_supervisor, lease, supervision
+from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.shared import names
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[tuple[str, str], Object]:
+    """Return the objects by kind and name."""
+    chart = JobSupervisorChart(cdk8s.App(), "job-supervisor", supervisor=JobSupervisor("ray", PYTHON_IMAGE))
+    return {(item["kind"], item["metadata"]["name"]): item for item in chart.to_json()}
+
+
+@pytest.fixture(scope="module")
+def job(made: dict[tuple[str, str], Object]) -> Object:
+    spec: Object = made["CronJob", names.JOB_SUPERVISOR]["spec"]["jobTemplate"]["spec"]
+    return spec
+
+
+def verbs(role: Object) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_everything_lies_in_rays_namespace(made: dict[tuple[str, str], Object]) -> None:
+    assert {item["metadata"]["namespace"] for item in made.values()} == {"ray"}
+
+
+def test_supervisor_may_read_its_job_and_the_pods_and_hold_leases_and_no_more(
+    made: dict[tuple[str, str], Object],
+) -> None:
+    assert verbs(made["Role", names.JOB_SUPERVISOR]) == {
+        ("batch", "jobs", "get"),
+        ("", "pods", "list"),
+        *(("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")),
+    }
+    [subject] = made["RoleBinding", names.JOB_SUPERVISOR]["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": names.JOB_SUPERVISOR, "namespace": "ray"}
+
+
+def test_submitters_are_the_group_of_the_access_entries_and_see_no_secrets(
+    made: dict[tuple[str, str], Object],
+) -> None:
+    [subject] = made["RoleBinding", "submitters"]["subjects"]
+    assert (subject["kind"], subject["name"]) == ("Group", names.submitters_group("ray"))
+    given = verbs(made["Role", "submitters"])
+    assert not {resource for _, resource, _ in given} & {"secrets", "roles", "rolebindings", "serviceaccounts"}
+    assert not {verb for _, _, verb in given} & {"*", "escalate", "bind", "impersonate"}
+
+
+def test_template_never_runs_by_itself(made: dict[tuple[str, str], Object]) -> None:
+    spec = made["CronJob", names.JOB_SUPERVISOR]["spec"]
+    assert spec["suspend"] is True
+
+
+def test_exit_code_of_the_job_ends_the_run_and_its_own_starts_another(job: Object) -> None:
+    codes = next(rule["onExitCodes"] for rule in job["podFailurePolicy"]["rules"] if "onExitCodes" in rule)
+    assert codes["operator"] == "NotIn"
+    assert set(codes["values"]) == job_supervisor.STARTS_ANOTHER
+    assert job_supervisor.TRY_AGAIN in codes["values"]
+    assert supervision.NAME_IN_USE not in codes["values"]
+
+
+def test_charts_and_code_name_things_alike(job: Object) -> None:
+    assert (supervision.NAME, supervision.STOP, lease.STATE) == (names.JOB_SUPERVISOR, names.RUN_STOP, names.RUN_STATE)
+    assert job["template"]["metadata"]["labels"][names.SUBMITTER_LABEL] == "true", "the head admits this label"
+
+
+def test_run_that_outlives_a_deployment_finds_the_newer_code_whole(job: Object) -> None:
+    """Its Job is a copy of the previous template, and the newer code may have other modules."""
+    pod = job["template"]["spec"]
+    [volume] = pod["volumes"]
+    [mount] = pod["containers"][0]["volumeMounts"]
+    assert volume["configMap"] == {"name": names.JOB_SUPERVISOR_CODE}, "fixed name, mounted whole"
+    assert mount["name"] == volume["name"]
+    assert mount["mountPath"].endswith("/controllers")
+
+
+def test_it_keeps_to_restricted_and_cannot_write(job: Object) -> None:
+    pod = job["template"]["spec"]
+    [container] = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}

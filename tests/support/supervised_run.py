@@ -1,0 +1,124 @@
+"""A run whose supervisor is a separate process, between a fake API server and a Ray head."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.support.waiting import PATIENCE
+
+Object = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[2]
+STATE = "ray-on-hyperpod/state"
+HURRIED = """
+import sys
+from controllers import job_decision, job_supervisor, supervision
+supervision._LOOK = supervision._RENEW = job_decision._FIRST_DELAY = 0.2
+sys.exit(job_supervisor.main())
+"""
+"""The supervisor's program with shorter pauses."""
+
+
+class Supervised:
+    """The run `train` in namespace `ray`, on the RayCluster `rayml`."""
+
+    def __init__(self, kubernetes: FakeKubernetes, head: str, directory: Path) -> None:
+        self.kubernetes = kubernetes
+        self.log = directory / "supervisor.log"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        metadata = {"name": "train", "uid": "job-1", "resourceVersion": "1", "annotations": {}}
+        kubernetes.put(JOBS, {"metadata": metadata})
+        self.head(head)
+
+    def head(self, address: str | None, uid: str = "head-1") -> None:
+        """Set the address of the head's pod; with None, remove the pod."""
+        self.kubernetes.collections[PODS].pop("rayml-head", None)
+        if address:
+            self.pod("rayml-head", "head", uid, address)
+
+    def pod(self, name: str, kind: str, uid: str, address: str = "10.0.0.1") -> None:
+        """Add a running pod."""
+        labels = {"ray.io/cluster": "rayml", "ray.io/node-type": kind}
+        pod = {
+            "metadata": {"name": name, "uid": uid, "labels": labels},
+            "spec": {"nodeName": f"node-of-{name}"},
+            "status": {"phase": "Running", "podIP": address},
+        }
+        self.kubernetes.put(PODS, pod)
+
+    def start(
+        self,
+        *arguments: str,
+        name: str = "train-abcde",
+        entrypoint: str = "python train.py",
+        hurried: bool = True,
+    ) -> int:
+        """Start a supervisor, and return its process id."""
+        program = ["-c", HURRIED] if hurried else ["-m", "controllers.job_supervisor"]
+        cluster = self.kubernetes.cluster
+        words = [
+            "--run=train",
+            "--namespace=ray",
+            "--cluster=rayml",
+            f"--entrypoint={entrypoint}",
+            "--storage=/fsx/runs",
+            "--max-attempts=20",
+            "--max-stalled=3",
+            f"--service-account={cluster.account}",
+            "--listen=127.0.0.1:0",
+            *arguments,
+        ]
+        env = {
+            "KUBERNETES_SERVICE_HOST": cluster.host,
+            "KUBERNETES_SERVICE_PORT": str(cluster.port),
+            "HOSTNAME": name,
+            "PYTHONPATH": str(ROOT),
+            "PATH": os.environ["PATH"],
+        }
+        with self.log.open("ab") as log:
+            process = subprocess.Popen([sys.executable, *program, *words], env=env, stdout=log, stderr=log)
+        self._processes.append(process)
+        return process.pid
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal to the newest supervisor, and wait until it exits."""
+        self._processes[-1].send_signal(number)
+        return self.exit_code()
+
+    def exit_code(self, seconds: float = PATIENCE) -> int:
+        """Wait until the newest supervisor exits, and return its exit code."""
+        return self._processes[-1].wait(seconds)
+
+    def end(self) -> None:
+        """Kill all supervisors that still run."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    @property
+    def state(self) -> Object:
+        """Return the state that the supervisor recorded."""
+        lease = self.kubernetes.collections[LEASES].get("train", {"metadata": {}})
+        state: Object = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
+        return state
+
+    def said(self, message: str) -> list[Object]:
+        """Return the supervisor's log lines that contain a message."""
+        lines = (json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{"))
+        return [line for line in lines if line["message"] == message]
+
+    def free_lease(self) -> None:
+        """Expire the Lease, as happens some time after its holder was killed."""
+        lease = self.kubernetes.collections[LEASES]["train"]
+        lease["spec"]["holderIdentity"] = ""
+
+    def stop(self) -> None:
+        """Request that the run stops, as `ops job stop` does."""
+        job = self.kubernetes.collections[JOBS]["train"]
+        job["metadata"]["annotations"]["ray-on-hyperpod/stop"] = "requested"

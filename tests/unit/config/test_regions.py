@@ -1,0 +1,43 @@
+"""The table of regions agrees with an independent record: moto's copy of answers of EC2's API."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Final
+
+import moto
+import pytest
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+
+from config.facts.instance_types import catalogue
+from config.facts.regions import regions
+
+OFFERINGS: Final = Path(moto.__file__).parent / "ec2" / "resources" / "instance_type_offerings" / "region"
+RECORDED: Final = sorted(path.name.removesuffix(".json.gz") for path in OFFERINGS.iterdir())
+
+
+@pytest.mark.parametrize("code", sorted(regions()))
+def test_zone_ids_are_those_of_ec2(code: str) -> None:
+    """The record comes from one account, which lacks zones that are closed to new accounts."""
+    recorded = {zone.zone_id for zone in RegionsAndZonesBackend.zones.get(code, [])}
+    assert recorded <= set(regions()[code].zones)
+    assert {zone.rpartition("-")[0] for zone in recorded} <= {zone.rpartition("-")[0] for zone in regions()[code].zones}
+
+
+def test_no_region_that_ec2_knows_is_missing() -> None:
+    others = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+    assert {code for code in RegionsAndZonesBackend.zones if not code.startswith(others)} <= set(regions())
+
+
+@pytest.mark.parametrize("code", RECORDED)
+def test_types_are_those_that_ec2_offers(code: str) -> None:
+    content = json.loads(gzip.decompress((OFFERINGS / f"{code}.json.gz").read_bytes()))
+    offered = {each["InstanceType"] for each in content}
+    ours = {name for name in catalogue() if regions()[code].offers(name)}
+    assert ours == {name for name in catalogue() if name.removeprefix("ml.") in offered}
+
+
+def test_a_region_without_a_record_offers_nothing_that_is_known() -> None:
+    unknown = set(regions()) - set(RECORDED)
+    assert unknown
+    assert not any(regions()[code].offers("ml.m5.2xlarge") for code in unknown)

@@ -1,0 +1,248 @@
+"""`ops new` and `ops import` write files that a user completes and `ops check` accepts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import config
+from config.load import EXAMPLES
+from ops.__main__ import app
+from ops.environment import cluster_config, new
+from ops.environment.new import NewError
+
+US_WEST_2 = ("--account", "111122223333", "--region", "us-west-2", "--zone", "usw2-az2", "--zone", "usw2-az1")
+# The walkthrough's file as it is printed, including the comma after the last field of the second group.
+WALKTHROUGH = """{
+  "ClusterName": "ml-cluster",
+  "Orchestrator": {"Eks": {"ClusterArn": "${EKS_CLUSTER_ARN}"}},
+  "InstanceGroups": [
+    {"InstanceGroupName": "worker-group-1", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 4,
+     "LifeCycleConfig": {"SourceS3Uri": "s3://amzn-s3-demo-bucket", "OnCreate": "on_create.sh"},
+     "ExecutionRole": "${EXECUTION_ROLE}", "ThreadsPerCore": 1,
+     "OnStartDeepHealthChecks": ["InstanceStress", "InstanceConnectivity"]},
+    {"InstanceGroupName": "head-group", "InstanceType": "ml.m5.2xlarge", "InstanceCount": 1,
+     "LifeCycleConfig": {"SourceS3Uri": "s3://amzn-s3-demo-bucket", "OnCreate": "on_create.sh"},
+     "ExecutionRole": "${EXECUTION_ROLE}", "ThreadsPerCore": 1,}
+  ],
+  "VpcConfig": {"SecurityGroupIds": ["${SECURITY_GROUP_ID}"], "Subnets": ["${SUBNET_ID}"]},
+  "NodeRecovery": "Automatic"
+}"""
+# The Slurm walkthrough's list of groups, with a count that a here-document should have filled in.
+SLURM = """[
+  {"InstanceGroupName": "controller-machine", "InstanceType": "ml.m5.2xlarge", "InstanceCount": 1,
+   "LifeCycleConfig": {"SourceS3Uri": "s3://${BUCKET}/base-config/", "OnCreate": "on_create.sh"},
+   "ExecutionRole": "${ROLE}", "ThreadsPerCore": 1},
+  {"InstanceGroupName": "compute-nodes", "InstanceType": "ml.g5.2xlarge", "InstanceCount": ${NODES},
+   "ExecutionRole": "${ROLE}", "ThreadsPerCore": 1}
+]"""
+
+
+@pytest.fixture
+def environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return an empty directory that replaces environments/."""
+    for function in (new.template, new.copy_of, new.target):
+        defaults: Any = function.__defaults__
+        monkeypatch.setattr(function, "__defaults__", (*defaults[:-1], tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("import") / "cluster-config.json"
+    file.write_text(WALKTHROUGH)
+    return file
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def fill(file: Path, **values: str) -> None:
+    text = file.read_text()
+    for name, value in {"YOUR_NETWORK": "203.0.113.0/24", **values}.items():
+        text = text.replace(f"${{{name}}}", value)
+    file.write_text(text)
+
+
+def test_a_new_environment_is_valid_once_its_placeholders_are_filled_in(environments: Path) -> None:
+    result = run("new", "trial", *US_WEST_2)
+    assert result.exit_code == 0
+    assert "fill in: ${YOUR_NETWORK}" in result.stdout
+    fill(environments / "trial.yaml")
+    assert config.load("trial", environments).hyperpod.cluster_name == "ml-cluster-trial"
+
+
+def test_what_was_not_given_is_a_named_placeholder(environments: Path) -> None:
+    result = run("new", "trial", "--region", "eu-west-1")
+    assert "fill in: ${ACCOUNT_ID}, ${YOUR_NETWORK}, ${ZONE_ID_1}, ${ZONE_ID_2}" in result.stdout
+
+
+def test_two_new_environments_share_no_name_and_no_address(environments: Path) -> None:
+    assert not run("new", "one").exit_code
+    assert not run("new", "two").exit_code
+    texts = [(environments / f"{name}.yaml").read_text() for name in ("one", "two")]
+    for key in ("vpc_cidr", "cluster_name", "repository"):
+        values = [next(line for line in text.splitlines() if f"{key}:" in line) for text in texts]
+        assert values[0] != values[1]
+
+
+def test_an_environment_that_exists_is_not_overwritten(environments: Path) -> None:
+    (environments / "trial.yaml").write_text("mine")
+    result = run("new", "trial")
+    assert result.exit_code == 2
+    assert "exists already. Fix: choose another name" in result.stderr
+    assert (environments / "trial.yaml").read_text() == "mine"
+
+
+def test_a_name_that_no_stack_could_have_is_refused(environments: Path) -> None:
+    assert run("new", "Trial 1").exit_code == 2
+    assert not list(environments.iterdir())
+
+
+@pytest.mark.parametrize("example", config.examples())
+def test_a_copied_example_keeps_its_comments_and_values_and_has_names_of_its_own(
+    environments: Path, example: str
+) -> None:
+    result = run("new", "trial", "--like", example)
+    assert result.exit_code == 0, result.output
+    first, title, *rest = (environments / "trial.yaml").read_text().splitlines()
+    assert first == "# yaml-language-server: $schema=schema.json"
+    assert title == f"# Environment trial, copied from the example {example}."
+    copied = (EXAMPLES / f"{example}.yaml").read_text().splitlines()[1:]
+    own = ("vpc_cidr:", "cluster_name:", "repository:")
+    assert [line for line in copied if not line.strip().startswith(own)] == [
+        line for line in rest if not line.strip().startswith(own)
+    ]
+    mine, theirs = config.load("trial", environments), config.load(example)
+    assert mine.hyperpod.cluster_name == "ml-cluster-trial"
+    assert mine.image.repository in {"aws-ray-custom-trial", None}
+    assert mine.network.existing or mine.network.vpc_cidr != theirs.network.vpc_cidr
+
+
+def test_a_copy_is_put_into_the_account_region_and_zones_that_are_given(environments: Path) -> None:
+    place = ("--account", "444455556666", "--region", "us-east-1", "--zone", "use1-az1", "--zone", "use1-az4")
+    assert run("new", "trial", "--like", "closed", *place).exit_code == 0
+    mine = config.load("trial", environments)
+    assert (mine.account, mine.region, mine.network.zones) == ("444455556666", "us-east-1", ("use1-az1", "use1-az4"))
+    assert mine.image_registry == "444455556666.dkr.ecr.us-east-1.amazonaws.com/mirror"
+    assert mine.access.admins == ("arn:aws:iam::444455556666:role/PlatformAdmin",)
+
+
+def test_a_copy_in_another_region_has_placeholders_for_its_zones(environments: Path) -> None:
+    assert "fill in: ${ZONE_ID_1}, ${ZONE_ID_2}" in run("new", "a", "--like", "small", "--region", "eu-west-1").stdout
+
+
+def test_an_example_that_does_not_exist_names_those_that_do(environments: Path) -> None:
+    said = run("new", "trial", "--like", "close").stderr
+    allowed = "closed, existing-eks, existing-vpc, small"
+    assert (
+        f"--like: 'close' is invalid: there is no such example. Allowed: {allowed}. Fix: did you mean 'closed'?" in said
+    )
+    assert not list(environments.iterdir())
+
+
+def test_zones_of_a_vpc_that_exists_are_edited_in_the_file(environments: Path) -> None:
+    result = run("new", "trial", "--like", "existing-vpc", "--zone", "usw2-az1")
+    assert result.exit_code == 2
+    assert "--zone is invalid: existing-vpc has an existing VPC. Fix: edit network.existing" in result.stderr
+    assert not list(environments.iterdir())
+
+
+def test_the_walkthroughs_file_gives_the_groups_of_dev(environments: Path, walkthrough: Path) -> None:
+    assert run("import", str(walkthrough), "--name", "mine", *US_WEST_2).exit_code == 0
+    fill(environments / "mine.yaml")
+    mine, dev = config.load("mine", environments), config.load("dev")
+    assert {group.name: group for group in mine.hyperpod.instance_groups} == {
+        group.name: group for group in dev.hyperpod.instance_groups
+    }
+    assert mine.hyperpod.cluster_name == dev.hyperpod.cluster_name
+    assert mine.ray.clusters[0].head.instance_group == dev.ray.clusters[0].head.instance_group
+
+
+def test_an_import_says_what_it_tolerates_and_leaves_out(environments: Path, walkthrough: Path) -> None:
+    warnings = run("import", str(walkthrough), "--name", "mine").stderr
+    assert "line 11: a comma before a closing bracket is not JSON; ignored" in warnings
+    assert "VpcConfig left out: the network stack creates the VPC" in warnings
+    assert "head-group: ExecutionRole left out: the hyperpod stack creates the role" in warnings
+
+
+def test_a_comma_or_placeholder_within_a_text_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "file.json"
+    file.write_text('{"ClusterName": "a,}${B}", "InstanceGroups": [' + json.dumps(GROUP) + "]}")
+    assert cluster_config.read(file).cluster_name == "a,}${B}"
+
+
+def test_the_slurm_walkthroughs_list_is_read_and_its_placeholders_stay(environments: Path, tmp_path: Path) -> None:
+    file = tmp_path / "slurm.json"
+    file.write_text(SLURM)
+    result = run("import", str(file), "--name", "mine", *US_WEST_2)
+    assert "${NODES}" in result.stdout
+    fill(environments / "mine.yaml", NODES="3")
+    mine = config.load("mine", environments)
+    assert [(group.name, group.count) for group in mine.hyperpod.instance_groups] == [
+        ("controller-machine", 1),
+        ("compute-nodes", 3),
+    ]
+
+
+GROUP: dict[str, Any] = {"InstanceGroupName": "g", "InstanceType": "ml.g5.2xlarge", "InstanceCount": 2}
+
+
+def test_a_group_without_nodes_is_taken_over_as_one_that_can_get_them(environments: Path, walkthrough: Path) -> None:
+    text = walkthrough.read_text()
+    assert '"InstanceCount": 4' in text
+    walkthrough.write_text(text.replace('"InstanceCount": 4', '"InstanceCount": 0'))
+    assert run("import", str(walkthrough), "--name", "mine", *US_WEST_2).exit_code == 0
+    fill(environments / "mine.yaml")
+    [workers] = config.load("mine", environments).ray.clusters[0].workers
+    assert (workers.replicas, workers.min_replicas, workers.max_replicas) == (0, 0, 1)
+
+
+def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
+    file = tmp_path / "file.json"
+    storage = [
+        {"EbsVolumeConfig": {"VolumeSizeInGB": 300}},
+        {"EbsVolumeConfig": {"VolumeKmsKeyId": "alias/root", "RootVolume": True}},
+        {"FsxLustreConfig": {"DnsName": "x", "MountName": "y"}},
+    ]
+    kubernetes = {"Labels": {"team": "a"}, "Taints": [{"Key": "k", "Value": "v", "Effect": "NoSchedule"}]}
+    file.write_text(json.dumps([GROUP | {"InstanceStorageConfigs": storage, "KubernetesConfig": kubernetes}]))
+    imported = cluster_config.read(file)
+    assert imported.groups == [
+        {
+            "name": "g",
+            "instance_type": "ml.g5.2xlarge",
+            "count": 2,
+            "volume_gib": 300,
+            "labels": {"team": "a"},
+            "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
+        }
+    ]
+    assert imported.notes == [
+        "g: a file system in InstanceStorageConfigs left out: pods mount the environment's own (fsx)",
+        "g: the root volume left out: HyperPod sizes it itself, and a key for it is not supported yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("\x80", "not JSON"),
+        ('"text"', "Allowed: a request of CreateCluster, or its list of instance groups"),
+        ("[]", "InstanceGroups"),
+        ('{"InstanceGroups": 3}', "InstanceGroups: Input should be a valid list"),
+        ('[{"InstanceGroupName": "g"}]', "InstanceGroups.0.InstanceType: Field required"),
+        ('[{"InstanceGroupName": "g", "InstanceType": "x", "InstanceCount": []}]', "InstanceGroups.0.InstanceCount"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_one_message(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "file.json"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(NewError) as refusal:
+        cluster_config.read(file)
+    assert message in str(refusal.value)

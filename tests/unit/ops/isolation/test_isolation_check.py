@@ -1,0 +1,215 @@
+"""`ops isolation-check`: its output, the objects that it removes, and its exit codes."""
+
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import config
+from config.model import AwsRay
+from ops.__main__ import app
+from ops.isolation import probe
+from ops.isolation.check import Outcome, verdict
+from ops.isolation.plan import Connection, Head, Origin, plan
+from tests.unit.support.fake_apis import Apis
+from tests.unit.support.running_environment import PODS, condition
+
+HEADS = {"rayml": Head("10.192.64.9", "10.192.64.5")}
+ORIGINS = plan(config.load("dev"), HEADS)
+ELSEWHERE, BUILD = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/image-build/pods"
+AWS_NODE = "/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node"
+
+Code = Callable[[Connection], int]
+
+
+def as_it_must_be(connection: Connection) -> int:
+    return probe.CONNECTED if connection.open else probe.TIMED_OUT
+
+
+def check(*options: str) -> Result:
+    return CliRunner().invoke(app, ["isolation-check", *options])
+
+
+def head(*, ready: bool = True) -> dict[str, Any]:
+    addresses = {"podIP": HEADS["rayml"].address, "hostIP": HEADS["rayml"].node}
+    conditions = [condition("Ready", status=str(ready))]
+    return {"metadata": {"name": "head"}, "status": {**addresses, "conditions": conditions}}
+
+
+def tried(origin: Origin, code: Code) -> dict[str, Any]:
+    """Return the finished pod of an origin."""
+    statuses = [
+        {
+            "name": connection.container,
+            "image": "python",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": {"exitCode": code(connection)}},
+        }
+        for connection in origin.connections
+    ]
+    return {"items": [{"metadata": {"name": origin.name}, "status": {"containerStatuses": statuses}}]}
+
+
+def answer(apis: Apis, code: Code) -> None:
+    """Serve pods with these outcomes, and no pods afterwards, when their Jobs are deleted."""
+    gone: dict[str, Any] = {"items": []}
+    in_ray = [tried(origin, code) for origin in ORIGINS if origin.namespace == "ray"]
+    apis.kubernetes[PODS] = [{"items": [head()]}, *in_ray, gone]
+    for path, name in ((ELSEWHERE, "pod-elsewhere"), (BUILD, "image-build")):
+        apis.kubernetes[path] = [tried(next(o for o in ORIGINS if o.name == name), code), gone]
+
+
+def made_and_deleted(apis: Apis) -> tuple[int, int]:
+    changes = [change.partition(" ")[0] for change, _ in apis.changes]
+    return changes.count("POST"), changes.count("DELETE")
+
+
+def test_all_as_it_must_be_ends_with_0_and_leaves_nothing(apis: Apis) -> None:
+    answer(apis, as_it_must_be)
+    done = check()
+    assert (done.exit_code, made_and_deleted(apis)) == (0, (4, 4))
+    assert "dev is isolated: 14 connections are as they must be" in done.stdout
+    assert "the pods are removed" in done.stdout
+
+
+def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:
+    def leaky(connection: Connection) -> int:
+        leak = (connection.origin, connection.port) == ("pod-elsewhere", 8265)
+        return probe.CONNECTED if leak else as_it_must_be(connection)
+
+    answer(apis, leaky)
+    done = check()
+    assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
+    assert (
+        "error: dev is not isolated: pod-elsewhere → rayml-head:8265 is open, and must be closed. Fix: " in done.stderr
+    )
+
+
+def test_policies_that_nothing_enforces_are_told_as_such_with_what_the_cni_says(apis: Apis) -> None:
+    answer(apis, lambda _: probe.CONNECTED)
+    agent = {"name": "aws-eks-nodeagent", "args": ["--enable-network-policy=false"]}
+    spec = {"selector": {}, "template": {"spec": {"containers": [agent]}}}
+    apis.kubernetes[AWS_NODE] = {"metadata": {"name": "aws-node"}, "spec": spec}
+    done = check()
+    assert done.exit_code == 1
+    assert 'give the add-on vpc-cni {"enableNetworkPolicy": "true"}' in done.stdout
+    assert "nothing enforces the NetworkPolicies" in done.stderr
+
+
+def test_a_probe_that_breaks_is_no_answer(apis: Apis) -> None:
+    answer(apis, lambda connection: 1 if connection.port == 6379 else as_it_must_be(connection))
+    done = check()
+    assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
+    assert "the probe rayml-head-6379 of submitter ended with code 1" in done.stderr
+
+
+def test_without_a_ready_head_nothing_is_tried(apis: Apis) -> None:
+    apis.kubernetes[PODS] = {"items": [head(ready=False)]}
+    done = check()
+    assert (done.exit_code, apis.changes) == (1, [])
+    assert "RayCluster ray/rayml has no ready head" in done.stderr
+
+
+def test_a_dry_run_shows_what_would_be_tried_and_deletes_nothing_as_nothing_was_made(apis: Apis) -> None:
+    answer(apis, as_it_must_be)
+    done = check("--dry-run")
+    assert (done.exit_code, made_and_deleted(apis)) == (0, (4, 0))
+    assert done.stdout.count("must be open") == 2
+    assert done.stdout.count("must be closed") == 12
+
+
+def test_pods_that_may_not_be_made_end_with_2_and_the_reason(apis: Apis) -> None:
+    answer(apis, as_it_must_be)
+    apis.kubernetes["POST /apis/batch/v1/namespaces/ray/jobs"] = (403, {"kind": "Status", "message": "no jobs for you"})
+    done = check()
+    assert done.exit_code == 2
+    assert "no jobs for you" in done.stderr
+
+
+def test_only_the_submitter_carries_a_label_that_a_policy_knows() -> None:
+    assert {origin.name: dict(origin.labels) for origin in ORIGINS} == {
+        "submitter": {"ray-on-hyperpod/submitter": "true"},
+        "pod-beside-ray": {},
+        "pod-elsewhere": {},
+        "image-build": {},
+    }
+
+
+def test_containers_are_told_apart_by_what_they_try() -> None:
+    for origin in ORIGINS:
+        names = [connection.container for connection in origin.connections]
+        assert len(set(names)) == len(names)
+
+
+def with_aws_ray(**keys: bool) -> list[Origin]:
+    return plan(config.load("dev").model_copy(update={"aws_ray": AwsRay(**keys)}), HEADS)
+
+
+def added(origins: list[Origin]) -> set[tuple[str, str, str, int, bool]]:
+    """Return the connections that are tried in addition to those of every environment."""
+    return {
+        (origin.namespace, connection.origin, connection.host, connection.port, connection.open)
+        for origin in origins
+        for connection in origin.connections
+        if origin not in ORIGINS
+    }
+
+
+def test_awss_features_for_ray_are_tried_where_they_are_on() -> None:
+    hosts = ("10.192.64.9", "10.192.64.5", "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local")
+    assert added(with_aws_ray()) == set()
+    assert added(with_aws_ray(hang_detection=True)) == {("ray", "pod-of-ray", hosts[1], 8889, True)}
+    assert added(with_aws_ray(tiered_checkpoints=True)) == {("ray", "pod-of-ray", hosts[2], 9200, True)}
+    collector = ("hyperpod-observability", "metrics-collector", hosts[0])
+    assert added(with_aws_ray(metrics=True)) == {
+        (*collector, 8080, True),
+        *((*collector, port, False) for port in (8265, 6379, 10001)),
+    }
+
+
+def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
+    [origin] = [origin for origin in with_aws_ray(hang_detection=True) if origin.name == "pod-of-ray"]
+    assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}
+
+
+def test_policies_that_nothing_enforces_are_told_beside_what_may_be_open_or_is_missing() -> None:
+    origins = with_aws_ray(hang_detection=True, metrics=True)
+    connections = [connection for origin in origins for connection in origin.connections]
+    outcomes = [Outcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
+    assert verdict(outcomes) == ["nothing enforces the NetworkPolicies: every connection that they forbid is open"]
+
+
+class TestProbe:
+    def test_a_port_that_listens_is_open_and_one_that_does_not_is_refused(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            assert probe.attempt("127.0.0.1", port) == probe.CONNECTED
+        assert probe.attempt("127.0.0.1", port) == probe.REFUSED
+
+    @pytest.mark.parametrize(
+        ("error", "code"),
+        [
+            (TimeoutError(), probe.TIMED_OUT),
+            (socket.gaierror(), probe.NO_SUCH_NAME),
+            (OSError(113, "No route to host"), probe.NO_WAY),
+        ],
+    )
+    def test_what_hinders_it_is_told_apart(self, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(socket, "create_connection", fail)
+        assert probe.attempt("head", 8265) == code
+
+    def test_a_head_that_lets_it_in_late_is_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        answers = iter([probe.TIMED_OUT, probe.CONNECTED])
+        monkeypatch.setattr(probe, "attempt", lambda *_: next(answers))
+        monkeypatch.setattr(time, "sleep", lambda _: None)
+        for name, value in {"HOST": "head", "PORT": "8265", "SETTLE": "0"}.items():
+            monkeypatch.setenv(name, value)
+        assert probe.main() == probe.CONNECTED

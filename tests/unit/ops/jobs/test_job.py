@@ -1,0 +1,317 @@
+"""`ops job`: the package, the objects that it creates in the cluster, and one message for each error."""
+
+import base64
+import json
+import os
+import secrets
+import subprocess
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ops import cli
+from ops.__main__ import app
+from ops.jobs import direct, follow
+from ops.jobs import package as job_package
+from ops.jobs.package import EntryError, entry, pack
+from ops.jobs.runs import Request
+from tests.unit.support.fake_apis import Apis
+
+RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
+JOBS = "/apis/batch/v1/namespaces/ray/jobs"
+TEMPLATE = "/apis/batch/v1/namespaces/ray/cronjobs/job-supervisor"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ray/leases"
+CONFIG_MAPS = "/api/v1/namespaces/ray/configmaps"
+POD = {
+    "containers": [{"name": "job-supervisor", "args": ["--namespace=ray"], "volumeMounts": []}],
+    "volumes": [{"name": "code", "configMap": {"name": "job-supervisor"}}],
+}
+
+
+def ops(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["job", *arguments])
+
+
+def refused(*arguments: str, code: int) -> str:
+    """Return the one message of a command that must fail."""
+    result = ops(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    [line] = result.stderr.splitlines()
+    return line.removeprefix("error: ")
+
+
+def a_run(name: str, *, condition: str | None = None) -> dict[str, Any]:
+    """Return the Job of a run."""
+    labels = {"ray-on-hyperpod/run": name, "ray-on-hyperpod/cluster": "rayml"}
+    metadata = {"name": name, "uid": "u-1", "labels": labels, "creationTimestamp": "2026-11-01T10:00:00Z"}
+    conditions = [{"type": condition, "status": "True"}] if condition else []
+    return {"metadata": metadata, "status": {"conditions": conditions}}
+
+
+def a_lease(name: str, **state: Any) -> dict[str, Any]:
+    annotations = {"ray-on-hyperpod/state": json.dumps(state)}
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": {}}
+
+
+@pytest.fixture
+def cluster(apis: Apis) -> Apis:
+    """Serve `dev` with its RayCluster and the supervisor's template."""
+    spec = {"jobTemplate": {"spec": {"template": {"spec": POD}}}, "schedule": "0 0 31 2 *"}
+    apis.kubernetes |= {
+        RAY_CLUSTERS: {"items": [{"metadata": {"name": "rayml"}}]},
+        TEMPLATE: {"metadata": {"name": "job-supervisor"}, "spec": spec},
+        f"POST {JOBS}": a_run("train"),
+        JOBS: {"items": []},
+        LEASES: {"items": []},
+    }
+    return apis
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """Write a user's script and a module beside it; return the script's path."""
+    (tmp_path / "train.py").write_text("import helper")
+    (tmp_path / "helper.py").write_text("")
+    return tmp_path / "train.py"
+
+
+class TestPackage:
+    def test_same_files_make_the_same_package_whenever_they_are_packed(self, script: Path) -> None:
+        first = pack(script.parent, ())
+        script.touch()
+        assert pack(script.parent, ()) == first
+        script.write_text("changed")
+        assert pack(script.parent, ()).name != first.name
+
+    def test_what_is_excluded_and_what_never_belongs_to_a_job_stays_here(self, script: Path) -> None:
+        for name in (".git/config", "__pycache__/x.pyc", "data/big.parquet", "data/small.txt", "logs/a.txt"):
+            (script.parent / name).parent.mkdir(exist_ok=True)
+            (script.parent / name).write_text("")
+        package = pack(script.parent, ["*.parquet", "logs"])
+        assert sorted(zipfile.ZipFile(BytesIO(package.content)).namelist()) == [
+            "data/small.txt",
+            "helper.py",
+            "train.py",
+        ]
+
+    def test_folder_that_is_too_large_is_refused_with_what_makes_it_so(
+        self, script: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(job_package, "LARGEST", 1000)
+        (script.parent / "data.bin").write_bytes(secrets.token_bytes(2000))
+        with pytest.raises(EntryError, match=r"larger than .* \(largest: data.bin\)"):
+            pack(script.parent, ())
+
+
+class TestEntry:
+    def test_script_runs_in_its_own_folder_with_its_arguments(self, script: Path) -> None:
+        made = entry(str(script), ["--name", "a b"], None, ())
+        assert (made.command, made.title) == ("python train.py --name 'a b'", "train")
+        assert made.package is not None
+
+    def test_script_can_lie_deeper_in_the_working_directory(self, script: Path) -> None:
+        folder = script.parent / "inside"
+        folder.mkdir()
+        script.rename(folder / "train.py")
+        assert entry(str(folder / "train.py"), [], script.parent, ()).command == "python inside/train.py"
+
+    def test_projects_own_jobs_are_known_by_name(self) -> None:
+        made = entry("resume", [], None, ())
+        assert made.command == "python resume.py"
+
+    def test_command_takes_nothing_along_unless_told(self, script: Path) -> None:
+        assert entry(None, ["python", "/fsx/ray/train.py"], None, ()).package is None
+        assert entry(None, ["python", "train.py"], script.parent, ()).package is not None
+
+    @pytest.mark.parametrize(
+        ("job", "words", "message"),
+        [
+            (
+                "nothing.py",
+                [],
+                "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
+            ),
+            ("trian", [], "job 'trian' is invalid"),
+            (None, [], "nothing to submit"),
+            (None, ["python", "train.py"], "train.py: there is no such file in a job without --working-dir"),
+        ],
+    )
+    def test_wrong_entry_point_is_told(self, job: str | None, words: list[str], message: str) -> None:
+        with pytest.raises(EntryError, match=message):
+            entry(job, words, None, ())
+
+    def test_script_outside_of_the_working_directory_is_told(self, script: Path, tmp_path: Path) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        with pytest.raises(EntryError, match="is not in --working-dir"):
+            entry(str(script), [], other, ())
+
+    def test_script_that_is_excluded_is_told(self, script: Path) -> None:
+        with pytest.raises(EntryError, match=r"leaves train\.py itself out"):
+            entry(str(script), [], None, ["*.py"])
+
+
+def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(cluster: Apis, script: Path) -> None:
+    result = ops("submit", str(script), "--name", "train", "--detach", "--", "--epochs", "3")
+    assert result.exit_code == 0, result.output
+    changes = dict(cluster.changes)
+    job = changes[f"POST {JOBS}"]
+    assert job["metadata"]["name"] == "train"
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--run=train", "--cluster=rayml", "--entrypoint=python train.py --epochs 3"} <= set(arguments)
+    assert "--storage=/fsx/ray/runs" in arguments
+    config_map = changes[f"POST {CONFIG_MAPS}"]
+    assert config_map["metadata"]["ownerReferences"][0]["uid"] == "u-1", "the owner reference deletes it with the Job"
+    [(name, content)] = config_map["binaryData"].items()
+    assert f"--package=/opt/ray-on-hyperpod-package/{name}" in arguments
+    assert "train.py" in zipfile.ZipFile(BytesIO(base64.b64decode(content))).namelist()
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({RAY_CLUSTERS: {"items": []}}, (), "there is no RayCluster in namespace ray. Fix: deploy the ray stack"),
+        (
+            {RAY_CLUSTERS: {"items": [{"metadata": {"name": name}} for name in ("b", "a")]}},
+            (),
+            "there are several RayClusters. Allowed: a, b. Fix: --cluster NAME",
+        ),
+        ({}, ("--cluster", "other"), "there is no RayCluster other in namespace ray. Allowed: rayml"),
+        (
+            {TEMPLATE: (404, {})},
+            (),
+            "the environment has no job supervisor. Fix: deploy the ray stack, or use --direct",
+        ),
+        (
+            {f"{JOBS}/train": a_run("train")},
+            (),
+            "the run train is in use (starting). Fix: choose another --name, or follow it with `ops job logs train`",
+        ),
+        (
+            {f"{JOBS}/train": a_run("train", condition="Failed")},
+            (),
+            "the run train is over (failed). Fix: --again resumes it, or choose another --name",
+        ),
+        ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use. Fix: choose another with --name"),
+        ({}, ("--in-head",), "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
+        ({}, ("--direct",), "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
+    ],
+)
+def test_what_keeps_a_run_from_being_submitted_is_one_message_and_nothing_is_made(
+    cluster: Apis, script: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
+) -> None:
+    cluster.kubernetes |= change
+    assert refused("submit", str(script), "--name", "train", *arguments, code=1) == message
+    assert [name for name, _ in cluster.changes if name != f"POST {JOBS}"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("nothing.py",),
+            "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
+        ),
+        (("--name", "Train", "--", "true"), "--name: 'Train' is invalid. Allowed: a letter, then small letters"),
+        (("--direct", "--in-head", "--", "true"), "--direct and --in-head are both given. Allowed: one of them"),
+        (("--working-dir", "/nowhere", "--", "true"), "--working-dir: '/nowhere' is invalid: there is no such folder"),
+        (("--env", "nowhere", "--", "true"), "nowhere"),
+    ],
+)
+def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: tuple[str, ...], message: str) -> None:
+    result = ops("submit", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert cluster.tokens == []
+
+
+def test_role_that_may_not_submit_is_told_where_it_belongs(cluster: Apis, script: Path) -> None:
+    cluster.refuse(403, "rayclusters is forbidden")
+    assert "an IAM role that is under access.submitters" in refused("submit", str(script), code=2)
+
+
+def test_ctrl_c_ends_the_looking_and_says_how_to_come_back(
+    cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(follow, "follow", interrupted)
+    message = refused("submit", str(script), "--name", "train", code=130)
+    assert "the job goes on" in message
+    assert "`ops job logs train --env dev`" in message
+    assert not [change for change, _ in cluster.changes if change.startswith(("DELETE", "PATCH"))]
+
+
+def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(script: Path, tmp_path: Path) -> None:
+    """Run the command line for the head in a real shell, with a fake `ray` that records its call."""
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "ray").write_text('#!/bin/sh\nls\nfor word in "$@"; do echo "<$word>"; done\nexit 7\n')
+    (bin / "ray").chmod(0o755)
+    made = entry(str(script), ["--text", "it's"], None, ["bin"])
+    assert made.package is not None
+    request = Request("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1)
+    done = subprocess.run(
+        ["/bin/bash", "-c", direct.script(request)],
+        input=base64.b64encode(made.package.content),
+        env={"PATH": f"{bin}:{os.environ['PATH']}"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    words = done.stdout.decode().splitlines()
+    assert words[:2] == ["helper.py", "train.py"]
+    assert words[-4:] == ["<python>", "<train.py>", "<--text>", "<it's>"]
+    assert "<--submission-id>" in words
+
+
+def test_runs_are_listed_with_what_their_supervisors_say(cluster: Apis) -> None:
+    cluster.kubernetes[JOBS] = {"items": [a_run("train"), a_run("done", condition="Complete")]}
+    lease = a_lease("train", phase="waiting for the head", attempt=3, progress=30, reason="no head")
+    cluster.kubernetes[LEASES] = {"items": [lease]}
+    shown = ops("list").stdout
+    [line] = [line for line in shown.splitlines() if line.startswith("train")]
+    for word in ("rayml", "waiting for the head", "3", "30"):
+        assert word in line
+
+
+def test_stop_is_a_wish_that_the_supervisor_reads(cluster: Apis) -> None:
+    cluster.kubernetes |= {f"{JOBS}/train": a_run("train"), f"{LEASES}/train": a_lease("train")}
+    assert ops("stop", "train").exit_code == 0
+    [(change, body)] = cluster.changes
+    assert change == f"PATCH {JOBS}/train"
+    assert body == {"metadata": {"annotations": {"ray-on-hyperpod/stop": "requested"}}}
+
+
+@pytest.mark.parametrize("command", ["logs", "stop"])
+def test_run_that_is_not_there_is_told(cluster: Apis, command: str) -> None:
+    assert "there is no run nothing in namespace ray" in refused(command, "nothing", code=1)
+
+
+def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
+    cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
+    assert refused("stop", "train", code=1) == "the run train is over. Allowed: runs that have not ended"
+
+
+def test_a_misspelt_job_is_guessed_among_the_jobs_alone() -> None:
+    """Modules that jobs import are no jobs, so they are not suggested."""
+    said = refused("submit", "fsdp_finetun", code=2)
+    assert "Allowed: batch_inference, fsdp_finetune, pytorch_ddp. Fix: did you mean 'fsdp_finetune'?" in said
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_name_of_a_run_is_never_cut(cluster: Apis, monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    name = "a-run-with-a-name-of-fifty-characters-20261101-1000"
+    cluster.kubernetes[JOBS] = {"items": [a_run(name)]}
+    cluster.kubernetes[LEASES] = {"items": [a_lease(name, phase="running", reason="no reason " * 20)]}
+    monkeypatch.setattr(cli.console, "_width", 40)
+    monkeypatch.setattr(cli.console, "_force_terminal", terminal)
+    lines = ops("list").stdout.splitlines()
+    assert [line for line in lines if name in line]
+    assert len(lines) == 2 or terminal

@@ -1,0 +1,195 @@
+"""`ops wait` and `ops status`: their output, when they end, and their exit codes."""
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from ops.__main__ import app
+from ops.errors import NoAnswerError
+from ops.readiness.item import Item, State
+from ops.readiness.wait import wait
+from tests.unit.support.fake_apis import Apis, aws_error
+from tests.unit.support.running_environment import (
+    HEAD,
+    JOBS,
+    NODES,
+    WORKERS,
+    condition,
+    group,
+    job,
+    node,
+    nodes,
+    usable_node,
+)
+
+READY = Item("volume claim", "ray/fsx-claim", State.READY, "Bound")
+PENDING = Item("volume claim", "ray/fsx-claim", State.WAITING, "Pending")
+FAILED = Item("Ray image", "ray-image-1", State.FAILED, "backoff limit")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def waited(*looks: list[Item] | Exception, timeout: float = 60, terminal: bool = False) -> tuple[list[Item], str]:
+    """Wait with these observations and no pauses; return the last items and the output."""
+    remaining: Iterator[list[Item] | Exception] = iter(looks)
+
+    def observe() -> list[Item]:
+        look = next(remaining)
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+    printed = io.StringIO()
+    console = Console(file=printed, width=40, force_terminal=terminal)
+    return wait(observe, console, timeout=timeout, interval=0.001), printed.getvalue()
+
+
+def test_it_ends_when_all_is_ready() -> None:
+    items, _ = waited([PENDING], [PENDING], [READY])
+    assert items == [READY]
+
+
+def test_it_ends_at_once_when_something_failed() -> None:
+    items, _ = waited([PENDING, FAILED], [READY])
+    assert items == [PENDING, FAILED]
+
+
+def test_it_ends_at_the_timeout_with_what_is_missing() -> None:
+    items, _ = waited(*[[PENDING]] * 1000, timeout=0.01)
+    assert items == [PENDING]
+
+
+def test_without_a_terminal_only_changes_are_printed_each_on_one_line() -> None:
+    reason = "0/7 nodes are available: 4 Insufficient nvidia.com/gpu, 3 node(s) had [untolerated] taint(s)"
+    long = Item("RayCluster", "ray/rayml", State.WAITING, reason)
+    _, printed = waited([PENDING, long], [PENDING, long], [READY, READY])
+    assert printed.splitlines() == [
+        "… volume claim ray/fsx-claim: Pending",
+        f"… RayCluster ray/rayml: {reason}",
+        "✔ volume claim ray/fsx-claim: Bound",
+        "✔ volume claim ray/fsx-claim: Bound",
+    ]
+
+
+def test_without_a_terminal_a_long_silence_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ops.readiness.wait.SILENCE_SECONDS", 0)
+    _, printed = waited([PENDING, READY], [PENDING, READY], [READY, READY])
+    assert printed.splitlines()[2:-1] == ["… 1 of 2 ready after 0 min"]
+
+
+def test_on_a_terminal_the_table_is_redrawn_in_place() -> None:
+    _, printed = waited([PENDING], [READY], terminal=True)
+    assert "\x1b[1A" in printed
+    assert "Ctrl-C ends" in printed
+
+
+def test_a_look_without_an_answer_is_told_once_and_repeated() -> None:
+    nothing = NoAnswerError("the Kubernetes API does not answer")
+    items, printed = waited([PENDING], nothing, nothing, [READY])
+    assert items == [READY]
+    assert printed.count("no answer, trying again: the Kubernetes API does not answer") == 1
+
+
+def test_a_first_look_without_an_answer_ends_the_wait() -> None:
+    with pytest.raises(NoAnswerError):
+        waited(NoAnswerError("AWS does not answer"), [READY])
+
+
+def test_wait_exits_with_0_when_the_environment_is_ready(apis: Apis) -> None:
+    result = run("wait", "--env", "dev")
+    assert result.exit_code == 0, result.output
+    assert "✔ RayCluster ray/rayml: ready, 4 of 4 workers" in result.stdout
+    assert result.stdout.splitlines()[-1] == "dev is ready"
+
+
+def test_wait_follows_a_group_that_fills_up(apis: Apis) -> None:
+    ready = apis.aws["DescribeCluster"]
+    filling = ready | {"InstanceGroups": [group(HEAD, 1), group(WORKERS, 2, 4)]}
+    apis.aws["DescribeCluster"] = [filling, ready]
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    two, four = ([node(HEAD), *[node(WORKERS)] * count] for count in (2, 4))
+    apis.aws["ListClusterNodes"] = [{"ClusterNodeSummaries": two}, {"ClusterNodeSummaries": four}]
+    head = nodes(usable_node())
+    apis.kubernetes[NODES] = [head, nodes(*[usable_node()] * 2), head, nodes(*[usable_node()] * 4)]
+    result = run("wait", "--env", "dev", "--interval", "0.2")
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if WORKERS in line]
+    assert lines == [
+        "… instance group worker-group-1: 2 of 4 nodes: 2 Running",
+        "… Kubernetes nodes worker-group-1: 2 of 4 Ready and Schedulable",
+        "✔ instance group worker-group-1: 4 of 4 nodes: 4 Running",
+        "✔ Kubernetes nodes worker-group-1: 4 of 4 Ready and Schedulable",
+    ]
+
+
+def test_wait_exits_with_3_when_something_failed_and_names_it(apis: Apis) -> None:
+    apis.kubernetes[JOBS] = {"items": [job(conditions=[condition("Failed", message="Deadline exceeded")])]}
+    result = run("wait", "--env", "dev")
+    assert result.exit_code == 3
+    assert result.stderr.startswith(
+        "error: dev does not become ready: Ray image aws-ray-custom: Deadline exceeded; see "
+    )
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_wait_exits_with_1_at_the_timeout_and_says_how_to_go_on(apis: Apis) -> None:
+    apis.kubernetes[JOBS] = {"items": [job(active=1)]}
+    result = run("wait", "--env", "dev", "--timeout", "0")
+    assert result.exit_code == 1
+    missing = "Ray image aws-ray-custom"
+    message = (
+        f"error: dev is not ready after 0 minutes: {missing}. Fix: `ops wait --env dev` goes on where this stopped\n"
+    )
+    assert result.stderr == message
+
+
+def shortage(apis: Apis) -> None:
+    """Serve a worker group with one of its four nodes, and a RayCluster with one worker."""
+    apis.aws["DescribeCluster"]["InstanceGroups"] = [group(HEAD, 1), group(WORKERS, 1, 4)]
+    apis.aws["ListClusterNodes"]["ClusterNodeSummaries"] = [node(HEAD), node(WORKERS)]
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(usable_node())]
+
+
+def test_wait_for_the_minimum_exits_with_0_while_nodes_are_missing(apis: Apis) -> None:
+    shortage(apis)
+    result = run("wait", "--env", "dev", "--require", "min", "--timeout", "0")
+    assert result.exit_code == 0, result.output
+    assert "✔ instance group worker-group-1: 1 of 4 nodes (1 required): 1 Running" in result.stdout
+    assert result.stdout.splitlines()[-1] == "dev has what `--require min` asks for"
+
+
+def test_wait_for_nothing_reports_once_and_exits_with_0(apis: Apis) -> None:
+    shortage(apis)
+    result = run("wait", "--env", "dev", "--require", "none")
+    assert result.exit_code == 0, result.output
+    assert "1 of 4 nodes" in result.stdout
+    assert "8 of 10 ready" in result.stdout
+
+
+def test_an_interrupted_wait_says_how_to_go_on(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> list[Item]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ops.readiness.wait.wait", interrupt)
+    result = run("wait", "--env", "dev")
+    assert result.exit_code == 130
+    assert result.stderr == "error: interrupted; `ops wait --env dev` goes on where this stopped\n"
+
+
+def test_status_shows_the_table_once(apis: Apis) -> None:
+    result = run("status", "--env", "dev")
+    assert result.exit_code == 0, result.output
+    assert "ray/rayml" in result.stdout
+
+
+def test_status_exits_with_1_when_something_is_not_ready(apis: Apis) -> None:
+    apis.aws["DescribeCluster"] = aws_error("ResourceNotFound", "no such cluster")
+    result = run("status", "--env", "dev")
+    assert result.exit_code == 1
+    assert "deploy the hyperpod stack" in " ".join(result.stdout.split())

@@ -1,0 +1,161 @@
+"""The folders of runs: which process holds them, which processes run in them, and what `clean` removes."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from embedded_account.machine.processes import Supervisor, is_alive
+from rehearsal import __main__, disk, paths, runs
+from tests.support.waiting import wait_until
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+HOLD = "import sys, pathlib, time\nfrom rehearsal import runs\n"
+HOLD += "with runs.held(pathlib.Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a stand-in for `.rehearsal` with the folders of two environments, and those that are no environment's."""
+    for name in ("cache/bin", "runs/dev", "runs/cache", "drills/account", "drills/kubernetes", "job"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    return tmp_path
+
+
+@contextmanager
+def sleeping(env: Mapping[str, str]) -> Iterator[int]:
+    """Start a process with these environment variables, and yield its pid."""
+    with subprocess.Popen(SLEEP, env=env) as process:
+        # Until then, the process still has the variables of this one.
+        wait_until(lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes(), "its start")
+        yield process.pid
+        process.kill()
+
+
+@contextmanager
+def holding(directory: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Start a process that holds a folder, as a running rehearsal does."""
+    argv = [sys.executable, "-c", HOLD, str(directory)]
+    with subprocess.Popen(argv, cwd=paths.REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def typed(*words: str) -> tuple[int, str]:
+    """Return exit code and output of a command."""
+    handler = signal.getsignal(signal.SIGTERM)
+    result = CliRunner().invoke(__main__.app, list(words))
+    signal.signal(signal.SIGTERM, handler)
+    return result.exit_code, result.output.replace("\n", " ")
+
+
+def test_no_environment_s_folder_is_one_of_something_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [paths.CACHE, paths.DRILLS_IN_AN_ACCOUNT, paths.DRILLS_ON_KUBERNETES, paths.JOB]
+    for name in ("cache", "runs", "drills", "job", "account", "kubernetes"):
+        folder = paths.run_directory(name)
+        assert not [each for each in others if each.is_relative_to(folder) or folder.is_relative_to(each)]
+    assert {each.relative_to(root).as_posix() for each in runs.directories()} == {
+        *("runs/dev", "runs/cache", "drills/account", "drills/kubernetes", "job")
+    }
+
+
+def test_a_folder_is_held_by_one_process_and_by_none_after_its_end(root: Path) -> None:
+    directory = root / "runs" / "dev"
+    with holding(directory) as process:
+        with pytest.raises(runs.UnderWayError, match=rf"{directory} is under way \(process {process.pid}\)"):
+            runs.held(directory).__enter__()
+        process.kill()
+        process.wait()
+        with runs.held(directory):
+            pass
+
+
+def test_what_lives_in_a_run_is_found_by_its_home_and_ended(root: Path) -> None:
+    directory = root / "runs" / "dev"
+    with sleeping({"HOME": str(directory / "account" / "home")}) as pid:
+        assert set(runs.living(directory)) == {pid}
+        assert runs.living(root / "runs" / "de") == {}
+        runs.end(directory)
+        assert not is_alive(pid)
+
+
+def test_a_process_that_lost_its_environment_but_not_yet_its_life_is_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = root / "runs" / "dev"
+    seen: list[int] = []
+
+    def dies_slowly(pid: int) -> bool:
+        seen.append(pid)
+        return len(seen) < 3
+
+    with sleeping({"HOME": str(directory / "account" / "home")}) as pid:
+        monkeypatch.setattr(runs, "living", lambda _: {} if seen else {pid: "sleep"})
+        monkeypatch.setattr(runs, "_SETTLING_SECONDS", 0)
+        monkeypatch.setattr(runs, "is_alive", dies_slowly)
+        assert runs.end(directory) == ["sleep"]
+    assert seen == [pid] * 3
+
+
+def test_a_shell_that_looks_at_a_run_is_none_of_its_processes(root: Path) -> None:
+    directory = root / "runs" / "dev"
+    looks = {"HOME": "/home/ann", "KUBECONFIG": f"{directory}/admin.kubeconfig", "PWD": str(directory)}
+    with sleeping(looks) as pid:
+        assert runs.end(directory) == []
+        assert is_alive(pid)
+
+
+def test_down_ends_what_was_kept(root: Path) -> None:
+    directory = root / "runs" / "dev"
+    variables = {"HOME": str(directory), "PATH": os.environ["PATH"]}
+    pid = Supervisor(directory).start("account", SLEEP, variables, survives_parent=True).pid
+    assert typed("down") == (0, "ended: account ")
+    assert not is_alive(pid)
+    assert typed("down") == (0, "nothing was running ")
+
+
+def test_down_leaves_a_rehearsal_under_way_alone_names_it_and_ends_it_when_told(root: Path) -> None:
+    directory = root / "runs" / "dev"
+    with holding(directory) as process, sleeping({"HOME": str(directory / "home")}) as pid:
+        code, said = typed("down")
+        assert code == 1
+        assert f"a rehearsal in {directory} is under way (process {process.pid})" in said
+        assert "make rehearse-down FORCE=1" in said
+        assert is_alive(process.pid)
+        assert is_alive(pid)
+        code, said = typed("down", "--force")
+        assert code == 0
+        assert f"ended: the rehearsal in {directory}" in said
+        assert not is_alive(process.pid)
+        assert not is_alive(pid)
+
+
+def test_clean_removes_what_is_over_and_leaves_what_runs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "kept", list)
+    held, kept, over = root / "runs" / "dev", root / "drills" / "account", root / "runs" / "cache"
+    with holding(held), sleeping({"HOME": str(kept / "home")}):
+        code, said = typed("clean")
+        assert code == 0
+        assert [each.is_dir() for each in (held, kept, over, root / "cache" / "bin")] == [True, True, False, True]
+        assert f"{held} stays: a rehearsal runs there" in said
+        assert f"{kept} stays: a rehearsal runs there" in said
+    typed("clean")
+    assert runs.directories() == []
+
+
+def test_a_lock_that_was_never_written_ends_nobody(root: Path) -> None:
+    """An empty lock must not be read as process 0: a signal to it would hit the sender's own process group."""
+    directory = root / "runs" / "dev"
+    with (directory.parent / "dev.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert typed("down", "--force")[0] == 1

@@ -1,0 +1,95 @@
+"""The verdict of a rehearsal: the resources that are left, sorted by owner, and the last table."""
+
+import io
+import re
+from typing import Any
+
+from rich.console import Console
+
+from config import load
+from rehearsal.report import verdict
+from rehearsal.run import image_sources
+
+
+def item(owner: str, kind: str = "AWS::Logs::LogGroup", id: str = "a", note: str = "") -> dict[str, Any]:
+    """Return an item of the account's inventory."""
+    return {"service": "logs", "type": kind, "id": id, "arn": f"arn:{id}", "owner": owner, "note": note}
+
+
+def shown(*items: dict[str, Any], protected: tuple[str, ...] = ()) -> str:
+    """Return the verdict's table as text, with one space between words."""
+    printed = io.StringIO()
+    leftovers = verdict.sort_leftovers(items, protected)
+    verdict.show(Console(file=printed, width=200), leftovers, "generated stand-ins")
+    return " ".join(printed.getvalue().split())
+
+
+def test_an_inventory_is_sorted_by_owner() -> None:
+    items = {
+        "protected": item("rayhp-prod-storage"),
+        "background": item("background:eks"),
+        "bootstrap": item("bootstrap"),
+        "nobody": item("nobody"),
+        "unexpected": item("rayhp-prod-ray"),
+    }
+    leftovers = verdict.sort_leftovers(list(items.values()), ["rayhp-prod-storage"])
+    for name, expected in items.items():
+        assert getattr(leftovers, name) == [expected], name
+
+
+def test_the_bootstrap_protected_stacks_and_aws_s_own_leftovers_are_clean() -> None:
+    items = [item("bootstrap"), item("background:lambda"), item("storage")]
+    assert verdict.sort_leftovers(items, ["storage"]).clean
+
+
+def test_a_resource_of_nobody_is_not_clean() -> None:
+    assert not verdict.sort_leftovers([item("nobody")], []).clean
+
+
+def test_a_stack_that_should_be_gone_is_not_clean() -> None:
+    assert not verdict.sort_leftovers([item("storage")], []).clean
+
+
+def test_nothing_left_is_clean_and_says_so() -> None:
+    assert verdict.sort_leftovers([], []).clean
+    assert "resources made by nobody 0" in shown()
+
+
+def test_the_table_says_what_was_real_what_was_simulated_and_which_charts_were_used() -> None:
+    text = shown()
+    for row in (*verdict.REAL, *verdict.SIMULATED, "generated stand-ins"):
+        assert row in text
+
+
+def test_many_resources_of_a_type_are_summed_up_with_the_reason() -> None:
+    text = shown(*[item("background:lambda", id=f"group-{n}", note="AWS keeps logs") for n in range(9)])
+    summary = re.search(r"left by AWS itself .*Logs LogGroup: group-0, .* and (\d) more \(AWS keeps logs\)", text)
+    assert summary
+    assert summary[0].count("group-") + int(summary[1]) == 9
+
+
+def test_resources_of_nobody_are_counted_and_named() -> None:
+    text = shown(item("nobody", "AWS::EC2::NetworkInterface", "eni-1"), item("nobody", "AWS::FSx::FileSystem", "fs-2"))
+    assert re.search(r"resources made by nobody 2 .*NetworkInterface.* eni-1 .*FileSystem.* fs-2", text)
+
+
+def test_what_should_be_gone_is_named() -> None:
+    assert re.search(r"left, unexpected .*LogGroup.* rayhp-logs", shown(item("rayhp-dev-ray", id="rayhp-logs")))
+
+
+def test_what_a_protected_environment_keeps_is_named() -> None:
+    assert "fs-1" in shown(item("storage", "AWS::FSx::FileSystem", "fs-1"), protected=("storage",))
+
+
+def test_an_image_from_another_registry_than_the_environments_is_found() -> None:
+    closed = load("closed")
+    fine = {
+        f"{closed.image_registry}/kuberay/operator:v1.2.0": "kuberay/operator",
+        f"{image_sources.STAND_INS}coredns": "kube-system/coredns",
+        "905418368575.dkr.ecr.us-west-2.amazonaws.com/hyperpod-health-monitoring-agent:1": "aws-hyperpod/agent",
+    }
+    elsewhere = {
+        "quay.io/kuberay/operator:v1.2.0": "kuberay/other",
+        "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/plugin:1": "kube-system/plugin",
+    }
+    assert image_sources.from_elsewhere(closed, fine | elsewhere) == elsewhere

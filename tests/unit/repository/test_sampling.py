@@ -1,0 +1,57 @@
+"""Sampled tests: the cases that a run takes."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rehearsal.paths import REPOSITORY
+from tests.support.sampling import SEED
+
+TESTS = """
+import pytest
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("case", range(20))
+def test_all_in_the_long_run(case): pass
+
+@pytest.mark.sampled(1, long=3)
+@pytest.mark.parametrize("case", range(20))
+def test_some_in_the_long_run(case): pass
+
+def test_that_draws(draw): print("drawn:", draw.random())
+"""
+
+
+def collect(directory: Path, seed: int, *arguments: str) -> str:
+    (directory / "conftest.py").write_text('pytest_plugins = ("tests.support.sampling",)')
+    (directory / "pytest.ini").write_text(
+        "[pytest]\nmarkers = sampled: some\n  long: wide\naddopts = -p no:cacheprovider -rP\n"
+    )
+    (directory / "test_cases.py").write_text(TESTS)
+    env = os.environ | {SEED: str(seed), "PYTHONPATH": str(REPOSITORY)}
+    argv = [sys.executable, "-m", "pytest", *arguments, str(directory)]
+    return subprocess.run(argv, cwd=directory, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def named(output: str) -> list[str]:
+    """Return the cases that the report's section of sampled tests lists."""
+    return re.findall(r"^test_cases\.py::(test_\w+\[\d+\])$", output.partition("sampled by")[2], re.MULTILINE)
+
+
+def test_run_takes_few_cases_names_them_and_repeats_them_for_its_seed(tmp_path: Path) -> None:
+    first, again, other = (collect(tmp_path, seed) for seed in (1, 1, 2))
+    assert "TEST_SEED=1 repeats what is drawn" in first
+    assert [name.partition("[")[0] for name in named(first)] == [
+        *("test_all_in_the_long_run", "test_all_in_the_long_run", "test_some_in_the_long_run")
+    ]
+    assert named(first) == named(again) != named(other)
+    drawn, drawn_again, drawn_otherwise = (re.findall("drawn: .*", output) for output in (first, again, other))
+    assert drawn == drawn_again != drawn_otherwise
+
+
+def test_long_run_takes_all_cases_or_as_many_as_the_marker_says(tmp_path: Path) -> None:
+    cases = [name.partition("[")[0] for name in named(collect(tmp_path, 1, "-m", "long or sampled"))]
+    assert cases.count("test_all_in_the_long_run") == 20
+    assert cases.count("test_some_in_the_long_run") == 3

@@ -1,0 +1,163 @@
+"""The tests that a change needs: unknown paths run everything."""
+
+import ast
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import tiers
+from tests.conftest import LONGEST, WITH_OPERATOR
+from tests.tiers import APART, PRODUCT, REPOSITORY, Scope, scope_of
+
+PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
+# Files that import the product, but prove only that the rehearsal works.
+OF_THE_REHEARSAL = {
+    "tests/rehearsal/drills/test_cluster_context.py": "shows that a broken product fails the drills",
+    "tests/rehearsal/kubernetes/test_launch.py": "shows how a pod's program is started",
+    "tests/rehearsal/run/test_bad_input.py": "shows how a rehearsal refuses; tests/unit has the words of ops",
+}
+REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "scope"),
+    [
+        ([], Scope.NONE),
+        (["docs/explain/isolation.md", "README.md", "tests/unit/repository/test_docs.py"], Scope.NONE),
+        (["environments/dev.yaml", "manifests/dev/ray/volume.yaml"], Scope.NONE),
+        (["tests/environments/dev.yaml"], Scope.PRODUCT),
+        (["docs/explain/isolation.md", "k8s_charts/controllers/reaper.py"], Scope.PRODUCT),
+        (["tests/charts/support/facts.py"], Scope.PRODUCT),
+        (
+            ["k8s_charts/controllers/reaper.py", "packages/embedded-account/embedded_account/machine/processes.py"],
+            Scope.ALL,
+        ),
+        (["tests/rehearsal/kubernetes/test_reaper.py"], Scope.ALL),
+        (["tests/support/waiting.py"], Scope.ALL),
+        (["requirements.txt"], Scope.ALL),
+        (["something/new.py"], Scope.ALL),
+    ],
+)
+def test_what_changed_decides_and_the_unknown_runs_everything(changed: list[str], scope: Scope) -> None:
+    assert scope_of(changed) is scope
+
+
+def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "changed_paths", lambda: None)
+    scope, reason = tiers.choose()
+    assert scope is Scope.ALL
+    assert "every test runs" in reason
+
+
+@pytest.mark.parametrize("changed", ["docs/index.md", "ops/readiness/wait.py"])
+def test_what_is_skipped_is_said_with_the_command_that_runs_it(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    monkeypatch.setattr(tiers, "changed_paths", lambda: ("0123456789abcdef", [changed]))
+    _, reason = tiers.choose()
+    assert "Skipped: " in reason
+    assert "make test ALL=1" in reason
+
+
+def test_changes_are_those_since_the_branch_left_main_and_those_not_committed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def git(*arguments: str) -> None:
+        argv = ["git", "-C", str(tmp_path), "-c", "user.name=ann", "-c", "user.email=ann@example.com", *arguments]
+        subprocess.run(argv, check=True, capture_output=True)
+
+    def write(*names: str) -> None:
+        for name in names:
+            (tmp_path / name).write_text(name)
+
+    git("init", "--initial-branch=main")
+    write("kept", "changed", "moved")
+    git("add", ".")
+    git("commit", "--message=first")
+    git("checkout", "-b", "work")
+    git("mv", "moved", "elsewhere")
+    git("commit", "--message=second")
+    (tmp_path / "changed").write_text("otherwise")
+    write("new")
+    monkeypatch.setattr(tiers, "REPOSITORY", tmp_path)
+    found = tiers.changed_paths()
+    assert found is not None
+    assert set(found[1]) == {"moved", "elsewhere", "changed", "new"}
+
+
+def test_a_tier_is_a_folder_of_tests() -> None:
+    folders = {path.name for path in (REPOSITORY / "tests").iterdir() if (path / "__init__.py").exists()}
+    assert folders - {"support"} == {*tiers.TIERS, "jobs"}
+
+
+def test_paths_that_decide_exist() -> None:
+    assert [path for path in (*PRODUCT, *APART, *LONGEST) if not (REPOSITORY / path).exists()] == []
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_what_imports_the_product_says_that_it_proves_it(file: Path) -> None:
+    """Only tests with the marker run when only the product changed."""
+    name = str(file.relative_to(REPOSITORY))
+    uses = {module for module in imported(file) if module.split(".")[0] in PACKAGES}
+    if uses and file.name.startswith("test_") and name not in OF_THE_REHEARSAL:
+        assert "mark.product" in file.read_text(), f"imports {sorted(uses)}"
+
+
+@pytest.mark.parametrize("file", REHEARSAL_TESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_what_the_rehearsals_tests_import_of_others_counts_as_a_change(file: Path) -> None:
+    for module in imported(file):
+        path = f"{module.replace('.', '/')}.py"
+        if module.startswith("tests.") and (REPOSITORY / path).exists():
+            assert scope_of([path]) is not Scope.NONE, path
+
+
+@pytest.mark.parametrize(
+    ("words", "scope", "ran"),
+    [
+        (["--all"], Scope.NONE, [("unit charts handlers synth rehearsal", "")]),
+        (["--tier", "synth"], Scope.ALL, [("synth", "")]),
+        ([], Scope.NONE, [("unit charts handlers synth", "")]),
+        ([], Scope.PRODUCT, [("unit charts handlers synth", ""), ("rehearsal", "product and not readme and not long")]),
+        ([], Scope.ALL, [("unit charts handlers synth rehearsal", "")]),
+    ],
+)
+def test_what_is_asked_for_and_what_changed_decide_what_runs(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], scope: Scope, ran: list[tuple[str, str]]
+) -> None:
+    runs: list[tuple[str, str]] = []
+
+    def run(folders: Sequence[str], *options: str) -> bool:
+        runs.append((" ".join(folders), options[-1] if options else ""))
+        return True
+
+    monkeypatch.setattr(tiers, "choose", lambda: (scope, "because"))
+    monkeypatch.setattr(tiers, "run", run)
+    assert tiers.main(words) == 0
+    assert runs == ran
+
+
+def test_a_failure_of_the_first_tests_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "choose", lambda: (Scope.PRODUCT, "because"))
+    monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == ["rehearsal"])
+    assert tiers.main([]) == 1
+
+
+def test_files_that_one_worker_gets_are_those_with_the_operator() -> None:
+    found = {str(file.relative_to(REPOSITORY)) for file in REHEARSAL_TESTS if "operator" in fixtures_of(file)}
+    assert found - {"tests/rehearsal/kubernetes/conftest.py"} == WITH_OPERATOR
+
+
+def fixtures_of(file: Path) -> set[str]:
+    """Return the fixtures that a file's functions request, as arguments or by `usefixtures`."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    arguments = {each.arg for node in nodes if isinstance(node, ast.FunctionDef) for each in node.args.args}
+    used = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("usefixtures")]
+    return arguments | {str(ast.literal_eval(each)) for node in used for each in node.args}

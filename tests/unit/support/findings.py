@@ -1,0 +1,50 @@
+"""Check that findings have the one form, and count lines independently of the product's YAML reader."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from config.findings import Finding, Severity
+
+FORM = re.compile(
+    r"(?P<file>\S+?)(:(?P<line>\d+))?( (?P<key>[^:]+))?: (?P<value>.+?) (is invalid|is risky): (?P<reason>.+?)\. "
+    r"(Allowed|Advised): (?P<allowed>.+?)\. Fix: (?P<fix>.+?)[.?]( \[(?P<rule>V\d+)\])?"
+)
+
+
+def assert_whole(finding: Finding) -> None:
+    """Assert that every part of the finding is readable text, and that none is a regular expression."""
+    said = str(finding)
+    assert FORM.fullmatch(said), said
+    assert all((finding.value, finding.reason, finding.allowed, finding.fix)), said
+    assert not re.search(r"\[a-z|\[0-9|\^|\{\d", said.replace("{V54: REASON}", "")), said
+    assert "\n" not in said
+    assert ("Advised" in said) == (finding.severity is Severity.WARNING)
+
+
+def line_of(file: Path, place: Sequence[int | str]) -> int:
+    """Return the line of a key or an item, or of the nearest one above it, according to PyYAML's node tree."""
+    found, node = 1, yaml.compose(file.read_text(), Loader=yaml.CSafeLoader)
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+        elif isinstance(node, yaml.SequenceNode):
+            pairs = {number: (item, item) for number, item in enumerate(node.value)}
+        else:
+            break
+        if part not in pairs:
+            break
+        at, node = pairs[part]
+        found = at.start_mark.line + 1
+    return found
+
+
+def write(file: Path, document: Any) -> Path:
+    """Write a document with one line for each key."""
+    file.write_text(
+        yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=10_000, default_flow_style=False)
+    )
+    return file

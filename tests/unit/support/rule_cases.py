@@ -1,0 +1,584 @@
+"""Cases for each rule of `config.rules`: a document that keeps the rule, and the smallest change that breaks only it.
+
+A change maps keys (`hyperpod.instance_groups.1.count`) to values; GONE removes a key.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from config.facts.versions import VPC_CNI
+
+GONE: Final = object()
+Change = dict[str, Any]
+
+HEADS: Final = "hyperpod.instance_groups.0"
+NODES: Final = "hyperpod.instance_groups.1"
+NEURON: Final = "hyperpod.instance_groups.2"
+CLUSTER: Final = "ray.clusters.0"
+WORKERS: Final = "ray.clusters.0.workers.0"
+
+REGISTRY: Final = "111122223333.dkr.ecr.us-west-2.amazonaws.com"
+SUBNETS: Final = [
+    {"id": f"subnet-0123456789abcdef{n}", "zone": zone, "cidr": f"10.20.{64 * (n + 1)}.0/18"}
+    for n, zone in enumerate(("usw2-az2", "usw2-az1"))
+]
+CONTROL: Final = [
+    {"id": f"subnet-0fedcba987654321{n}", "zone": zone, "cidr": f"10.20.0.{16 * n}/28"}
+    for n, zone in enumerate(("usw2-az2", "usw2-az1"))
+]
+EXISTING_VPC: Final[Change] = {
+    "network": {
+        "existing": {
+            "id": "vpc-0123456789abcdef0",
+            "cidr": "10.20.0.0/16",
+            "node_subnets": SUBNETS,
+            "control_plane_subnets": CONTROL,
+        }
+    }
+}
+EXISTING_EKS: Final[Change] = EXISTING_VPC | {
+    "eks": {
+        "existing": {
+            "name": "platform",
+            "oidc_provider_arn": "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123",
+            "security_group": "sg-0123456789abcdef0",
+            "vpc_cni": VPC_CNI,
+        }
+    }
+}
+TYPE: Final = {
+    "vcpus": 64,
+    "memory_gib": 256,
+    "threads_per_core": [1, 2],
+    "pod_cap": 20,
+    "ips_per_node": 21,
+}
+SECOND_GROUP: Final = {
+    "name": "second",
+    "instance_group": "worker-group-1",
+    "replicas": 0,
+    "min_replicas": 0,
+    "max_replicas": 1,
+}
+SECOND_CLUSTER: Final = {"name": "second", "head": {"instance_group": "head-group"}, "workers": [SECOND_GROUP]}
+
+
+@dataclass(frozen=True)
+class Case:
+    """`keeps` changes dev so that it keeps the rule; `breaks` changes the result so that it breaks the rule."""
+
+    breaks: Change
+    keeps: Change = field(default_factory=dict)
+
+
+def changed(document: Any, change: Change) -> Any:
+    """Return a copy of the document with the change."""
+    document = copy.deepcopy(document)
+    for key, value in change.items():
+        *way, last = key.split(".")
+        place = document
+        for part in way:
+            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
+        if isinstance(place, list):
+            place[int(last) :] = [copy.deepcopy(value), *place[int(last) + 1 :]]
+        elif value is GONE:
+            place.pop(last, None)
+        else:
+            place[last] = copy.deepcopy(value)
+    return document
+
+
+# Invented secrets in the forms that their issuers document.
+SECRETS: Final = (
+    "AKIA" + "EXAMPLE0" * 2,
+    "hf_" + "abcdefgh" * 4,
+    "ghp_" + "abcdefgh" * 5,
+    "github_pat_" + "abcdefgh" * 5,
+    "glpat-" + "abcdefgh" * 3,
+    "sk-" + "abcdefgh" * 4,
+    "xoxb-" + "12345678" * 2,
+    "eyJ" + "abcdefgh" + ".eyJ" + "abcdefgh" + ".x",
+    "-----BEGIN " + "RSA PRIVATE KEY-----",
+    "redis://user:" + "password@host:6379",
+)
+US_EAST: Final[Change] = {"region": "us-east-1", "network.zones": ["use1-az1", "use1-az2"]}
+ELSEWHERE: Final[Change] = {f"{NODES}.zone": "usw2-az1"}
+
+CASES: Final[dict[str, list[Case]]] = {
+    "V1": [Case({"hyperpod.cluster_name": name}) for name in ("-ml", "ml-", "m" * 64, "ml_cluster", "ml\n", "")],
+    "V2": [Case({"eks.version": "1.29"}, {"eks.version": "1.30"}), Case({"eks.version": "1.36"})],
+    "V3": [
+        Case({f"{HEADS}.instance_type": "m5.2xlarge"}),
+        Case({f"{HEADS}.instance_type": "ml.m5.3xlarge"}),
+        Case({f"{HEADS}.type_facts": GONE}, {f"{HEADS}.instance_type": "ml.new.xlarge", f"{HEADS}.type_facts": TYPE}),
+    ],
+    "V4": [Case({f"{NODES}.threads_per_core": 3}, {f"{NODES}.threads_per_core": 2})],
+    "V5": [
+        Case({f"{HEADS}.deep_health_checks": ["InstanceStress"]}),
+        Case(
+            {f"{NODES}.deep_health_checks": ["InstanceStress"]},
+            {f"{NODES}.deep_health_checks": [], f"{NODES}.taints": [{"key": "team", "effect": "NoSchedule"}]},
+        ),
+        Case({f"{NODES}.deep_health_checks": ["InstanceStress", "InstanceStress"]}),
+    ],
+    "V6": [Case({f"{NODES}.min_count": 5}, {f"{NODES}.min_count": 4})],
+    "V7": [
+        Case(
+            {"hyperpod.instance_groups.2.zone": "usw2-az1", f"{NODES}.zone": "usw2-az2"},
+            {
+                "hyperpod.instance_groups.2": {
+                    "name": "more",
+                    "instance_type": "ml.p5.48xlarge",
+                    "count": 1,
+                    "zone": "usw2-az1",
+                },
+                f"{NODES}.zone": "usw2-az1",
+                f"{CLUSTER}.workers.1": SECOND_GROUP | {"instance_group": "more"},
+            },
+        )
+    ],
+    "V8": [Case(ELSEWHERE)],
+    "V9": [
+        Case({"fsx.capacity_gib": 1300}, {"fsx.capacity_gib": 2400}),
+        Case({"fsx.capacity_gib": 3600}, {"fsx.capacity_gib": 4800}),
+        Case({"fsx.capacity_gib": 0}),
+        Case({"fsx.throughput_mbps_per_tib": 200}, {"fsx.throughput_mbps_per_tib": 125}),
+    ],
+    "V10": [
+        Case(
+            {"fsx.data_repositories.8": {"path": "/p8", "prefix": "p8"}},
+            {"fsx.data_repositories": [{"path": f"/p{n}", "prefix": f"p{n}"} for n in range(8)]},
+        ),
+        Case(
+            {"fsx.data_repositories.1.path": "/a/b"},
+            {"fsx.data_repositories": [{"path": "/a", "prefix": "a"}, {"path": "/ab", "prefix": "b"}]},
+        ),
+        Case(
+            {"fsx.data_repositories.1.prefix": "a"},
+            {"fsx.data_repositories": [{"path": "/a", "prefix": "a"}, {"path": "/b", "prefix": "b"}]},
+        ),
+        Case(
+            {"fsx.data_repositories.1.path": "/a-b"},
+            {"fsx.data_repositories": [{"path": "/a/b", "prefix": "a"}, {"path": "/a-c", "prefix": "b"}]},
+        ),
+        Case(
+            {"fsx.data_repositories.1.prefix": "x"},
+            {"fsx.data_repositories": [{"path": "/a", "prefix": "x/y"}, {"path": "/b", "prefix": "x/yz"}]},
+        ),
+    ],
+    "V11": [Case({f"{NODES}.count": 210}, {f"{NODES}.count": 190})],
+    "V12": [
+        Case(
+            {f"{HEADS}.type_facts.pod_cap": 8},
+            {f"{HEADS}.instance_type": "ml.new.xlarge", f"{HEADS}.type_facts": TYPE | {"pod_cap": 9}},
+        )
+    ],
+    "V13": [
+        Case({f"{CLUSTER}.head.cpu": 4}, {f"{CLUSTER}.head.cpu": 3}),
+        Case({f"{CLUSTER}.head.memory_gib": 30}, {f"{CLUSTER}.head.memory_gib": 28}),
+        Case({f"{CLUSTER}.head.memory_gib": 29}, {f"{CLUSTER}.autoscaling": {}, f"{CLUSTER}.head.memory_gib": 28}),
+        Case({f"{WORKERS}.cpu": 96}, {f"{WORKERS}.cpu": 90}),
+        Case({f"{WORKERS}.memory_gib": 2000}, {f"{WORKERS}.memory_gib": 1800}),
+        Case({f"{WORKERS}.accelerators": 9}, {f"{WORKERS}.accelerators": 8}),
+        Case({f"{WORKERS}.efa": 33}, {f"{WORKERS}.efa": 32}),
+    ],
+    "V14": [
+        Case({"ray.version": "2.43.0"}),
+        Case({"image.uri": f"{REGISTRY}/ray:2.43.0"}, {"image": {"uri": f"{REGISTRY}/ray:2.42.1-py310"}}),
+        Case({"image.uri": f"{REGISTRY}/ray:ray-2.9.3"}, {"image": {"uri": f"{REGISTRY}/ray:v7"}}),
+    ],
+    "V15": [
+        Case(
+            {f"{CLUSTER}.head.instance_group": "spare"},
+            {
+                "hyperpod.instance_groups.2": {"name": "spare", "instance_type": "ml.g5.8xlarge", "count": 2},
+                f"{HEADS}.count": 2,
+            },
+        )
+    ],
+    "V16": [Case({"project": "a" * 27}, {"project": "a" * 26})],
+    "V17": [
+        Case({f"{HEADS}.lifecycle_scripts": folder})
+        for folder in ("lifecycle_scripts/gone", "handlers", "/etc", "../..", "", "x" * 5000)
+    ],
+    "V18": [
+        Case({f"{HEADS}.volume_gib": 0}, {f"{HEADS}.volume_gib": 1}),
+        Case({f"{HEADS}.volume_gib": 16385}, {f"{HEADS}.volume_gib": 16384}),
+    ],
+    "V19": [
+        Case({"fsx.reclaim_policy": "Recycle"}, {"fsx.provisioning": "dynamic", "fsx.reclaim_policy": "Retain"}),
+        Case({"fsx.reclaim_policy": "Retain"}),
+        Case(
+            {"fsx.reclaim_policy": GONE},
+            {"protect": True, "fsx.provisioning": "dynamic", "fsx.reclaim_policy": "Retain"},
+        ),
+    ],
+    "V20": [Case({"kuberay.version": "1.2.0"}, {"kuberay.version": "1.6.0"})],
+    "V21": [
+        Case({"hyperpod.sub_charts": [chart]}, {"hyperpod.sub_charts": ["cluster-role-and-bindings"]})
+        for chart in ("inferenceOperators", "storage", "cert-manager", "mpi-operator", "no-such-chart")
+    ],
+    "V22": [
+        Case(
+            {f"{CLUSTER}.head.node_selector": {"node.kubernetes.io/instance-type": wrong}},
+            {f"{CLUSTER}.head.node_selector": {"node.kubernetes.io/instance-type": "ml.m5.2xlarge"}},
+        )
+        for wrong in ("m5.2xlarge", "ml.p5.48xlarge")
+    ],
+    "V23": [
+        Case({"network.zones": ["usw2-az2"]}),
+        Case({"network.zones": ["usw2-az2", "usw2-az2"]}),
+        Case({"network.zones": ["usw2-az2", "usw2-az1", "usw2-az3", "usw2-az4"]}),
+        Case({"network.zones": GONE}),
+    ],
+    "V24": [
+        Case({"network.vpc_cidr": "10.0.0.0/15"}, {"network.vpc_cidr": "10.0.0.0/16"}),
+        Case({"network.vpc_cidr": "172.17.0.0/16"}, {"network.vpc_cidr": "172.18.0.0/16"}),
+    ],
+    "V25": [
+        Case(
+            {"hyperpod.instance_groups.2.name": "head-group"},
+            {"hyperpod.instance_groups.2": {"name": "more", "instance_type": "ml.m5.2xlarge", "count": 1}},
+        )
+    ],
+    "V26": [
+        Case({"eks.system_nodes": {"instance_type": kind}}, {"eks.system_nodes": {"instance_type": "m6in.large"}})
+        for kind in ("m7g.xlarge", "c7gn.2xlarge", "t4g.large")
+    ],
+    "V27": [
+        Case({f"{CLUSTER}.head.instance_group": "heads"}, {f"{HEADS}.count": 2}),
+        Case({f"{WORKERS}.instance_group": "workers"}),
+    ],
+    "V28": [
+        Case({f"{WORKERS}.replicas": 0}, {f"{WORKERS}.replicas": 1}),
+        Case({f"{WORKERS}.max_replicas": 3}, {f"{WORKERS}.max_replicas": 4}),
+        Case({f"{WORKERS}.min_replicas": 11}),
+    ],
+    "V29": [Case({"hyperpod.confirm_group_removal": ["head-group"]}, {"hyperpod.confirm_group_removal": ["former"]})],
+    "V30": [
+        Case(
+            {f"{NODES}.count": 1},
+            {f"{NODES}.count": 2, f"{WORKERS}.replicas": 1},
+        )
+    ],
+    "V31": [
+        Case({f"{HEADS}.labels": {"kubernetes.io/role": "head"}}, {f"{HEADS}.labels": {"team": "a"}}),
+        Case({f"{HEADS}.labels": {"node.k8s.io/x": "b"}}, {f"{HEADS}.labels": {"example.com/x": "b"}}),
+        Case({f"{HEADS}.labels": {"sagemaker.amazonaws.com/x": "b"}}),
+        Case(
+            {f"{HEADS}.labels": {f"l{n}": "" for n in range(51)}}, {f"{HEADS}.labels": {f"l{n}": "" for n in range(50)}}
+        ),
+        Case(
+            {f"{HEADS}.taints": [{"key": "node.kubernetes.io/x", "effect": "NoSchedule"}]},
+            {f"{HEADS}.taints": [{"key": "team", "effect": "NoSchedule"}]},
+        ),
+        Case(
+            {f"{HEADS}.taints.1.effect": "NoSchedule"},
+            {f"{HEADS}.taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}]},
+        ),
+    ],
+    "V32": [Case({f"{HEADS}.zone": "usw2-az3"}, {f"{HEADS}.zone": "usw2-az1"})],
+    "V33": [
+        Case(
+            {f"{NODES}.zone": GONE},
+            {
+                f"{NODES}.zone": "usw2-az2",
+                f"{NODES}.training_plan": "arn:aws:sagemaker:us-west-2:111122223333:training-plan/plan",
+            },
+        )
+    ],
+    "V34": [
+        Case(
+            {f"{NODES}.training_plan": f"arn:aws:sagemaker:{place}:training-plan/plan"},
+            {
+                f"{NODES}.zone": "usw2-az2",
+                f"{NODES}.training_plan": "arn:aws:sagemaker:us-west-2:111122223333:training-plan/plan",
+            },
+        )
+        for place in ("us-east-1:111122223333", "us-west-2:444455556666")
+    ]
+    + [
+        Case(
+            {
+                "eks.existing.oidc_provider_arn": (
+                    "arn:aws:iam::444455556666:oidc-provider/oidc.eks.us-west-2.amazonaws.com/id/0123"
+                )
+            },
+            EXISTING_EKS,
+        )
+    ],
+    "V35": [Case({"region": "cn-north-1"})],
+    "V36": [
+        Case(
+            ELSEWHERE,
+            {"fsx.efa": True, "fsx.capacity_gib": 4800, "fsx.throughput_mbps_per_tib": 1000},
+        )
+    ],
+    "V37": [
+        Case({"network.zones": ["usw2-az2", "use1-az1"]}),
+        Case(
+            {"network.zones": ["use1-az1", "use1-az3"]},
+            {"region": "us-east-1", "network.zones": ["use1-az1", "use1-az2"]},
+        ),
+        Case(
+            {"network.zones": ["apne1-az1", "apse1-az2"]},
+            {"region": "ap-northeast-1", "network.zones": ["apne1-az1", "apne1-az2"]},
+        ),
+        Case({"network.existing.node_subnets.1.zone": "use1-az1"}, EXISTING_VPC),
+    ],
+    "V38": [
+        Case({f"network.{key}": value}, EXISTING_VPC)
+        for key, value in (("vpc_cidr", "10.192.0.0/16"), ("zones", ["usw2-az2"]), ("nat_gateways", "one"))
+    ],
+    "V39": [
+        Case({f"network.existing.{key}": value}, EXISTING_VPC)
+        for key, value in (
+            ("node_subnets.1.cidr", "10.30.0.0/18"),
+            ("node_subnets.1.id", SUBNETS[0]["id"]),
+            ("node_subnets.1.cidr", "10.20.96.0/19"),
+            ("node_subnets.1.zone", "usw2-az2"),
+            ("control_plane_subnets.1.zone", "usw2-az2"),
+        )
+    ],
+    "V40": [
+        Case(
+            change,
+            {
+                "network.nat_gateways": "none",
+                "image_registry": f"{REGISTRY}/mirror",
+                "image": {"uri": f"{REGISTRY}/ray"},
+            },
+        )
+        for change in (
+            {"image_registry": GONE},
+            {"image": {"repository": "ray"}},
+            {"image_registry": "docker.io/library"},
+            {"image.uri": f"{REGISTRY.replace('west', 'east')}/ray"},
+        )
+    ],
+    "V41": [
+        Case({"eks.public_access_cidrs": GONE}),
+        Case({"eks.endpoint_access": "private"}, {"eks.endpoint_access": "public-and-private"}),
+        Case(
+            {"eks.public_access_cidrs": ["203.0.113.0/24"]},
+            {"eks.endpoint_access": "private", "eks.public_access_cidrs": GONE},
+        ),
+        Case({"eks.public_access_cidrs": ["10.8.0.0/16"]}, {"eks.public_access_cidrs": ["11.8.0.0/16"]}),
+        Case({"eks.public_access_cidrs": ["172.31.0.0/16"]}, {"eks.public_access_cidrs": ["172.32.0.0/16"]}),
+        Case({"eks.public_access_cidrs": ["192.168.1.0/24"]}, {"eks.public_access_cidrs": ["192.0.2.0/24"]}),
+        Case({"eks.public_access_cidrs": ["100.64.0.1/32"]}, {"eks.public_access_cidrs": ["100.63.0.1/32"]}),
+        Case({"eks.public_access_cidrs.1": "127.0.0.1/32"}),
+        Case({"eks.public_access_cidrs.1": "169.254.0.0/16"}),
+        Case({"eks.public_access_cidrs": ["0.0.0.0/1"]}, {"eks.public_access_cidrs": ["128.0.0.0/3"]}),
+    ],
+    "V42": [
+        Case({"eks.public_access_cidrs": ["0.0.0.0/0"]}, {"eks.public_access_cidrs": ["203.0.113.7/32"]}),
+        Case(
+            {"eks.public_access_cidrs": ["0.0.0.0/1", "128.0.0.0/1"]},
+            {"eks.public_access_cidrs": ["203.0.113.0/25", "203.0.113.128/25"]},
+        ),
+    ],
+    "V43": [
+        Case({"network": {"zones": ["usw2-az2", "usw2-az1"]}}, EXISTING_EKS),
+        Case({"eks.endpoint_access": "private"}, EXISTING_EKS),
+        Case({"eks.public_access_cidrs": []}, EXISTING_EKS),
+        Case({"eks.add_ons": []}, EXISTING_EKS),
+    ],
+    "V44": [
+        Case({"eks.add_ons": [{"name": "aws-fsx-csi-driver"}]}, {"eks.add_ons": [{"name": "metrics-server"}]}),
+        Case({"eks.add_ons": [{"name": "vpc-cni"}, {"name": "vpc-cni"}]}, {"eks.add_ons": [{"name": "vpc-cni"}]}),
+    ],
+    "V45": [
+        Case({"ray.namespace": "kube-system"}),
+        Case({"ray.namespace": "image-build"}),
+        Case({"ray.namespace": "mpi-operator"}),
+        Case({"kuberay.namespace": "aws-hyperpod"}),
+        *(
+            Case({"ray.namespace": name})
+            for name in ("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch")
+        ),
+        Case({"ray.namespace": "kuberay"}),
+        Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
+    ],
+    "V46": [Case({"access.submitters": ["arn:aws:iam::111122223333:role/PlatformAdmin"]})],
+    "V47": [
+        Case(
+            {"fsx.capacity_gib": 2400},
+            {"fsx.efa": True, "fsx.capacity_gib": 4800, "fsx.throughput_mbps_per_tib": 1000},
+        )
+    ],
+    "V48": [
+        Case(
+            {"fsx.data_repositories": [{"path": "/a", "prefix": "a"}]},
+            {"fsx.provisioning": "dynamic"},
+        ),
+        Case(
+            {"fsx.provisioning": "dynamic"},
+            EXISTING_VPC | {"fsx": {"existing": {"id": "fs-0123456789abcdef0", "mount_name": "abcdefgh"}}},
+        ),
+        *(
+            Case(
+                {f"fsx.{key}": value},
+                EXISTING_VPC | {"fsx": {"existing": {"id": "fs-0123456789abcdef0", "mount_name": "abcdefgh"}}},
+            )
+            for key, value in (("throughput_mbps_per_tib", 250), ("compression", "LZ4"), ("data_repositories", []))
+        ),
+    ],
+    "V49": [Case({"kuberay.version": "1.6.0"}, {"kuberay.version": "1.4.2"})],
+    "V50": [
+        Case({"image.uri": f"{REGISTRY}/ray"}, {"image": {"repository": "ray"}}),
+        Case({"image.repository": "ray"}, {"image": {"uri": f"{REGISTRY}/ray"}}),
+        Case({"image": {}}),
+    ],
+    "V51": [
+        Case({"image.pip": [requirement]}, {"image.pip": ["einops[extra]==0.8.1"]})
+        for requirement in ("einops", "einops>=0.8", "git+https://example.com/x==1", "einops == 0.8.1", "-r x==1")
+    ]
+    + [
+        Case({"image.pip": ["Einops==0.8.1", "einops==0.8.0"]}),
+        Case({"image.pip": ["einops==0.8.1"]}, {"image": {"uri": f"{REGISTRY}/ray"}}),
+    ],
+    "V52": [
+        Case({f"{CLUSTER}.head.cpu": 1}, {f"{CLUSTER}.head.cpu": 2}),
+        Case({f"{CLUSTER}.head.memory_gib": 7}, {f"{CLUSTER}.head.memory_gib": 8}),
+    ],
+    "V53": [
+        Case({f"{WORKERS}.replicas": 5}, {f"{WORKERS}.replicas": 4}),
+        Case({"ray.clusters.1.workers.0.replicas": 1}, {"ray.clusters.1": SECOND_CLUSTER, f"{HEADS}.count": 2}),
+    ],
+    "V54": [Case({f"{NODES}.count": 0}, {f"{NODES}.count": 4, f"{NODES}.deep_health_checks": []})],
+    "V55": [
+        Case(
+            {"ray.clusters.2": SECOND_CLUSTER | {"name": "third"}},
+            {"ray.clusters.1": SECOND_CLUSTER, f"{CLUSTER}.head.cpu": 3, f"{HEADS}.count": 2},
+        ),
+    ],
+    "V56": [Case({f"{HEADS}.count": 1}, {f"{HEADS}.count": 2})],
+    "V57": [
+        Case({f"{CLUSTER}.env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, {f"{CLUSTER}.env": {"NCCL_DEBUG": "INFO"}}),
+        Case(
+            {f"{CLUSTER}.secrets.0.env": "RAY_ADDRESS"},
+            {f"{CLUSTER}.secrets": [{"env": "TOKEN", "secret": "hub", "key": "token"}]},
+        ),
+    ],
+    "V58": [
+        Case(
+            {f"{CLUSTER}.env": {"HUB_URL": "x"}},
+            {f"{CLUSTER}.secrets": [{"env": "HUB_URL", "secret": "hub", "key": "url"}]},
+        )
+    ],
+    "V59": [
+        Case({"fsx.mount_path": path}, {"fsx.mount_path": "/shared"})
+        for path in ("/tmp/ray", "/dev/shm/x", "/tmp", "/usr", "/home/ray", "/x/../etc")
+    ]
+    + [
+        Case({f"{CLUSTER}.volumes.0.mount_path": path}, {f"{CLUSTER}.volumes": [{"claim": "a", "mount_path": "/a"}]})
+        for path in ("/fsx", "/fsx/a", "/dev/shm")
+    ]
+    + [
+        Case({f"{CLUSTER}.volumes.0.claim": "fsx-claim"}, {f"{CLUSTER}.volumes": [{"claim": "a", "mount_path": "/a"}]}),
+    ],
+    "V60": [
+        Case(
+            {f"{NODES}.instance_type": "ml.g5.4xlarge"},
+            {"fsx.efa": True, "fsx.capacity_gib": 4800, "fsx.throughput_mbps_per_tib": 1000},
+        )
+    ],
+    "V61": [
+        Case(
+            {f"{CLUSTER}.workers.1.name": "gpu-group"},
+            {f"{CLUSTER}.workers.1": SECOND_GROUP | {"name": "more"}},
+        ),
+        Case({f"{WORKERS}.name": "headgroup"}),
+    ],
+    "V62": [
+        Case({f"{WORKERS}.name": "b" * 31}, {f"{CLUSTER}.name": "a" * 20, f"{WORKERS}.name": "b" * 29}),
+    ],
+    "V63": [
+        Case(
+            {f"{WORKERS}.min_replicas": 4, f"{WORKERS}.max_replicas": 4},
+            {f"{CLUSTER}.autoscaling": {"idle_timeout_seconds": 60}},
+        )
+    ],
+    "V66": [
+        Case(
+            {"ray.clusters.1.name": "rayml"},
+            {"ray.clusters.1": SECOND_CLUSTER, f"{HEADS}.count": 2},
+        )
+    ],
+    "V67": [
+        Case(
+            {f"{NODES}.instance_type": "ml.trn1.32xlarge"},
+            {"network.nat_gateways": "none", "image_registry": f"{REGISTRY}/mirror", "image.uri": f"{REGISTRY}/ray"},
+        )
+    ],
+    "V68": [
+        Case(
+            {f"{NEURON}.taints": [{"key": "team", "effect": "NoSchedule"}]},
+            {
+                NEURON: {"name": "neuron", "instance_type": "ml.trn1.32xlarge", "count": 1},
+                f"{NEURON}.taints": [
+                    {"key": "aws.amazon.com/neuron", "effect": "NoSchedule"},
+                    {"key": "team", "effect": "PreferNoSchedule"},
+                ],
+            },
+        )
+    ],
+    "V69": [Case({"kuberay.version": "1.4.2"}, {"kuberay.version": "1.2.0"})],
+    "V70": [Case({"region": region}) for region in ("us-west-3", "eu-west-9", "xx-east-1")],
+    "V71": [
+        Case({"network.vpc_cidr": "10.100.0.0/16"}, {"network.vpc_cidr": "10.101.0.0/16"}),
+        Case({"network.vpc_cidr": "172.20.0.0/16"}, {"network.vpc_cidr": "172.21.0.0/16"}),
+    ],
+    "V72": [
+        Case({"network.vpc_cidr": "52.94.0.0/16"}, {"network.vpc_cidr": "100.64.0.0/16"}),
+        Case({"network.vpc_cidr": "172.32.0.0/16"}, {"network.vpc_cidr": "172.31.0.0/16"}),
+        Case({"network.vpc_cidr": "192.169.0.0/16"}, {"network.vpc_cidr": "192.168.0.0/16"}),
+    ],
+    "V73": [Case({f"{CLUSTER}.env": {"HUB": value}}, {f"{CLUSTER}.env": {"HUB": value[:6]}}) for value in SECRETS],
+    "V74": [
+        Case({f"{CLUSTER}.env": {name: "0123"}}, {f"{CLUSTER}.env": {name: "", f"{name}_PATH": "/fsx/x"}})
+        for name in ("HF_TOKEN", "token", "WANDB_API_KEY", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "SSH_PRIVATE_KEY")
+    ],
+    # This rule reads a file of the project: test_requirements.py tests it.
+    "V75": [],
+    "V76": [
+        Case(
+            {f"{NODES}.instance_type": "ml.p5e.48xlarge"},
+            {"region": "us-east-1", "network.zones": ["use1-az1", "use1-az2"], f"{NODES}.zone": "use1-az1"},
+        ),
+        Case(
+            {f"{NODES}.instance_type": "ml.p5.4xlarge", f"{NODES}.deep_health_checks": []},
+            {
+                "region": "ca-central-1",
+                "network.zones": ["cac1-az1", "cac1-az2"],
+                f"{NODES}.deep_health_checks": [],
+                f"{NODES}.instance_type": "ml.p5.48xlarge",
+            },
+        ),
+        Case({f"{NODES}.instance_type": "ml.trn2.48xlarge"}),
+        Case(
+            {"eks.system_nodes": {"instance_type": "p5e.48xlarge"}},
+            {"eks.system_nodes": {"instance_type": "x9z.large"}} | US_EAST,
+        ),
+    ],
+    "V77": [Case({f"{HEADS}.count": 0}, {f"{HEADS}.count": 1})],
+    "V78": [Case({f"{CLUSTER}.autoscaling": {}})],
+    "V79": [
+        *(
+            Case(
+                {"eks.add_ons": [{"name": "vpc-cni", "version": broken}]},
+                {"eks.add_ons": [{"name": "vpc-cni", "version": kept}, {"name": "metrics-server", "version": broken}]},
+            )
+            for broken, kept in (
+                ("v1.22.0-eksbuild.1", "v1.21.2-eksbuild.2"),
+                ("v1.22.3-eksbuild.1", VPC_CNI),
+                ("v1.18.2-eksbuild.1", "v1.18.3-eksbuild.1"),
+                ("v1.9.3-eksbuild.1", "v1.23.0-eksbuild.1"),
+            )
+        ),
+        Case({"eks.existing.vpc_cni": "v1.22.1-eksbuild.2"}, EXISTING_EKS),
+        Case({"eks.existing.vpc_cni": "v1.18.2-eksbuild.1"}, EXISTING_EKS),
+    ],
+}
