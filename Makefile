@@ -72,6 +72,7 @@ check: setup ## check formatting, lint, types, import rules, shell scripts, lock
 	@$(RUN) mypy
 	@$(RUN) mypy --config-file packages/embedded-account/pyproject.toml
 	@$(RUN) lint-imports --no-logo
+	@$(RUN) $(VENV)/python -m tests.messages
 	@$(RUN) shellcheck setup.sh requirements/lock.sh .ci/run lifecycle_scripts/eks/*.sh
 	@$(RUN) requirements/lock.sh --check
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \

@@ -39,7 +39,7 @@ if __name__ == "__main__":
     app = cdk.App(analytics_reporting=False)
     name = app.node.try_get_context("environment")
     if name is None:
-        print(f"no environment is chosen. Allowed: {allowed_names()}. Fix: add -c environment=NAME", file=sys.stderr)
+        print(f"no environment is given. Allowed: {allowed_names()}. Fix: -c environment=NAME", file=sys.stderr)
         sys.exit(2)
     try:
         build(app, load(name))

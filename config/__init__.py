@@ -1,6 +1,6 @@
-"""The typed environment: what one YAML file in `environments/` may say, and what follows from it.
+"""The configuration: models, rules, facts and estimates of the environments in `environments/`.
 
-Imported by everything but the shipped code, so it needs neither jsii nor the AWS SDK and loads in milliseconds.
+All other packages except shipped code import it, so it needs neither jsii nor the AWS SDK and loads in milliseconds.
 """
 
 from config.findings import ConfigError

@@ -1,4 +1,4 @@
-"""What is wrong with an environment, or worth a second look, in one form."""
+"""Errors and warnings about an environment, in one form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 Place = tuple[int | str, ...]
-"""The way to a value: keys of mappings, numbers of list items."""
+"""The path to a value: keys of mappings, numbers of list items."""
 
 MISSING: Final = "(missing)"
 HIDDEN: Final = "a value that is not shown"
-"""What a message says for a value that may be secret: findings end in logs."""
+"""Messages show this for a value that may be secret: findings appear in logs."""
 _LONGEST: Final = 80
 
 
@@ -24,12 +24,12 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong or risky.
+    """One error or warning.
 
-    `key` is the dotted path in the file, empty for the file as a whole; `value` is what stands there, in words; `rule`
-    is the id of the rule that found it, empty where the value is of a wrong kind. `accepted` is the environment's
-    reason to live with a warning. `line` is 0 where the file as a whole is meant, `label` the key with the names of the
-    list items on its way.
+    `key` is the dotted path in the file, empty for the file as a whole; `value` is the value at the key, in words;
+    `rule` is the id of the rule that found it, empty for a value of a wrong kind. `accepted` is the environment's
+    reason to accept a warning. `line` is 0 for the file as a whole. `label` is the key with the names of the list items
+    on its path.
     """
 
     key: str
@@ -60,11 +60,11 @@ class Finding:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; `str()` is the whole message for a person."""
+    """The configuration cannot be used; `str()` is the whole message."""
 
 
 class InvalidEnvironmentError(ConfigError):
-    """An environment file has errors: `findings`, one a line of the message."""
+    """An environment file has errors; the message has a line for each of `findings`."""
 
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
@@ -72,15 +72,15 @@ class InvalidEnvironmentError(ConfigError):
 
 
 def shown(file: Path) -> str:
-    """Return the file's path as messages show it: from the working directory, where the file lies below that."""
+    """Return the file's path as messages show it: relative to the working directory, if the file is below it."""
     here = Path.cwd()
     return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 def named(key: str, root: Any) -> str:
-    """Return the key with the names of the list items on its way: `instance_groups.1 (worker-group-1).count`.
+    """Return the key with the names of the list items on its path: `instance_groups.1 (worker-group-1).count`.
 
-    `root` is the document, or the model, that the key begins at.
+    `root` is the document or the model in which the key begins.
     """
     said = []
     for part, value, is_item in _steps(key, root):
@@ -90,23 +90,23 @@ def named(key: str, root: Any) -> str:
 
 
 def place_of(key: str, root: Any) -> Place:
-    """Return the way that a dotted key names; keys of the document's own mappings may hold dots themselves."""
+    """Return the place of a dotted key; keys of the document's own mappings may contain dots."""
     return tuple(part for part, *_ in _steps(key, root))
 
 
 def value_at(key: str, root: Any) -> Any:
-    """Return the value that a dotted key names, None where there is none."""
+    """Return the value of a dotted key, or None if there is none."""
     *_, (_, value, _) = ("", root, False), *_steps(key, root)
     return value
 
 
 def may_be_secret(place: Place) -> bool:
-    """Whether the place is within `env`, whose values people take for a place for tokens."""
+    """Return whether the place is within `env`, where people put tokens by mistake."""
     return "env" in place[:-1]
 
 
 def in_words(value: Any) -> str:
-    """Return how a message names a value."""
+    """Return a value as messages show it."""
     if value is None:
         return MISSING
     if isinstance(value, bool):

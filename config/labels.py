@@ -2,17 +2,17 @@
 
 from typing import Final
 
-# Set by the managed node group on its nodes: the place of operators, the CSI controller and the image build.
+# The managed node group sets it on its nodes, where operators, the CSI controller and the image build run.
 SYSTEM_NODE_LABEL: Final = "ray-on-hyperpod/node-role"
 SYSTEM_NODE_ROLE: Final = "system"
 
-# Set by HyperPod on its nodes (AWS docs: sagemaker-hyperpod-eks-resiliency-node-labels). A replaced node comes back
-# under another name, so pods find their place by the instance group.
+# HyperPod sets these on its nodes (AWS docs: sagemaker-hyperpod-eks-resiliency-node-labels). A replaced node gets
+# another name, so pods select nodes by the instance group.
 INSTANCE_GROUP_LABEL: Final = "sagemaker.amazonaws.com/instance-group-name"
 NODE_HEALTH_LABEL: Final = "sagemaker.amazonaws.com/node-health-status"
 NODE_SCHEDULABLE: Final = "Schedulable"
 DEEP_HEALTH_LABEL: Final = "sagemaker.amazonaws.com/deep-health-check-status"
 DEEP_HEALTH_PASSED: Final = "Passed"
 
-# Of a Ray pod: the template that it was made from. Of a RayCluster, as an annotation: all of its templates.
+# On a Ray pod, a label: the template that the pod was made from. On a RayCluster, an annotation: all its templates.
 TEMPLATE_LABEL: Final = "ray-on-hyperpod/template"

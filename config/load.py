@@ -1,4 +1,4 @@
-"""Reads an environment file and says everything that is wrong with it at once."""
+"""Read environment files and report all of their errors at once."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from config.rules import findings, findings_of_part
 
 _PROJECT: Final = Path(__file__).resolve().parent.parent
 DIRECTORY_VARIABLE: Final = "RAYHP_ENVIRONMENTS"
-"""Names a folder whose environments are read instead of those of `environments/`."""
+"""Name of the variable with a folder of environments that is read instead of `environments/`."""
 DIRECTORY: Final = Path(os.environ.get(DIRECTORY_VARIABLE) or _PROJECT / "environments").resolve()
 EXAMPLES: Final = _PROJECT / "ops" / "environment" / "examples"
 _SUFFIX: Final = ".yaml"
@@ -26,7 +26,7 @@ _SUFFIX: Final = ".yaml"
 
 @dataclass(frozen=True)
 class Examined:
-    """An environment file: the environment, where all values are of the right kind, and what is wrong or risky."""
+    """An environment file: its findings, and the environment if all values are of the right kind."""
 
     name: str
     file: Path
@@ -36,7 +36,7 @@ class Examined:
 
     @property
     def errors(self) -> list[Finding]:
-        """The findings that keep the environment from being used."""
+        """The findings that prevent the use of the environment."""
         return [finding for finding in self.findings if finding.severity is Severity.ERROR]
 
     def located(self, found: Iterable[Finding]) -> list[Finding]:
@@ -45,30 +45,30 @@ class Examined:
 
 
 def available(directory: Path = DIRECTORY) -> list[str]:
-    """Return the names of the user's environments, which are the files of `directory`."""
+    """Return the names of the user's environments: the files of `directory`."""
     return sorted(path.stem for path in directory.glob(f"*{_SUFFIX}") if path.is_file())
 
 
 def examples() -> list[str]:
-    """Return the names of the project's examples, which are used and copied by name."""
+    """Return the names of the project's examples, which commands take like environments."""
     return available(EXAMPLES)
 
 
 def file_of(name: str, directory: Path = DIRECTORY) -> Path:
-    """Return the file of an environment, else of the example of that name, else where the environment belongs."""
+    """Return the file of an environment, else of the example of that name, else the file that it should have."""
     own = directory / f"{name}{_SUFFIX}"
     return EXAMPLES / own.name if name not in available(directory) and name in examples() else own
 
 
 def allowed_names(directory: Path = DIRECTORY) -> str:
-    """Return, as messages say it, which names `load` takes."""
+    """Return the names that `load` takes, as messages list them."""
     own = available(directory)
     others = [name for name in examples() if name not in own]
     return f"{', '.join(own) or 'none, as the folder is empty'}; examples: {', '.join(others) or 'none'}"
 
 
 def misnamed(directory: Path = DIRECTORY) -> list[Finding]:
-    """Return an error for each file that looks like an environment and is not read."""
+    """Return an error for each file that looks like an environment but is not read."""
     return [
         Finding("", f"file {file.name!r}", "only .yaml files are read", f"{file.stem}{_SUFFIX}", "rename it", file=file)
         for file in sorted(directory.glob("*.yml"))
@@ -78,7 +78,7 @@ def misnamed(directory: Path = DIRECTORY) -> list[Finding]:
 def name_of(given: str, directory: Path = DIRECTORY) -> str:
     """Return the environment's name for `dev`, `dev.yaml` and `environments/dev.yaml`.
 
-    What is none of them is returned as it is: no environment has such a name.
+    Any other text is returned unchanged: no environment has such a name.
     """
     path = Path(given)
     if path.suffix not in {_SUFFIX, ".yml"}:
@@ -88,9 +88,9 @@ def name_of(given: str, directory: Path = DIRECTORY) -> str:
 
 
 def examine(name: str, directory: Path = DIRECTORY) -> Examined:
-    """Return the environment or example `name`, or why there is none, and all findings.
+    """Return the environment or example `name` with all findings, or the reason why there is none.
 
-    An environment of `directory` goes before an example of the same name.
+    An environment of `directory` overrides an example of the same name.
     """
     file = file_of(name, directory)
     if name not in [*available(directory), *examples()]:
@@ -100,7 +100,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
     except strict_yaml.UnreadableFileError as error:
         return Examined(name, file, None, error.findings)
     except OSError as error:
-        said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "look at its permissions"
+        said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "check its permissions"
         return Examined(name, file, None, [Finding("", *said, file=file)])
     environment, found = _validated(content.values, name)
     examined = Examined(name, file, environment, [], content)
@@ -108,7 +108,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
 
 
 def load(name: str, directory: Path = DIRECTORY) -> Environment:
-    """Return the environment, by its name or its file. Raises InvalidEnvironmentError where it has errors."""
+    """Return the environment, given by its name or its file. Raises InvalidEnvironmentError if it has errors."""
     examined = examine(name_of(name, directory), directory)
     if examined.environment is None or examined.errors:
         raise InvalidEnvironmentError(examined.errors)
@@ -116,7 +116,7 @@ def load(name: str, directory: Path = DIRECTORY) -> Environment:
 
 
 def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
-    """Return the environments whose values are of the right kind: what one takes is taken, though a rule refuse it."""
+    """Return the environments whose values are of the right kind: their names are in use even if rules refuse them."""
     found = []
     for name in available(directory):
         with suppress(strict_yaml.UnreadableFileError, OSError, ValidationError):
@@ -136,16 +136,16 @@ def _located(finding: Finding, file: Path, content: Document | None) -> Finding:
 
 
 def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
-    """The environment, if all its values are of the right kind, and all findings."""
+    """Return the environment if all its values are of the right kind, and all findings."""
     found = []
     if values.setdefault("name", name) != name:
-        reason, fix = "it is not the file's name", f"take the key out, or rename the file to {values['name']}{_SUFFIX}"
+        reason, fix = "it is not the file's name", f"remove the key, or rename the file to {values['name']}{_SUFFIX}"
         found.append(Finding("name", repr(values["name"]), reason, name, fix))
         values["name"] = name
     try:
         environment = _typed(values)
     except ValidationError as error:
-        # Only now: a valid file is read in a third of a second, and that is what one waits for after each edit.
+        # Imported only here: valid files, which people check after each edit, then load faster.
         from config.reading import partial_environment, type_errors  # noqa: PLC0415
 
         refused = type_errors.first_hand(error.errors(include_url=False))
@@ -167,5 +167,5 @@ def _unknown(name: str, file: Path, directory: Path) -> Finding:
 
 
 def _typed(values: dict[str, Any]) -> Environment:
-    # JSON mode keeps types strict ("4" is no number) while lists become tuples and text becomes networks.
+    # JSON mode keeps types strict ("4" is not a number), but accepts lists as tuples and text as networks.
     return Environment.model_validate_json(json.dumps(values))

@@ -1,23 +1,23 @@
-"""Guesses what a person meant. Imported only once something is wrong."""
+"""Guess what a person meant. Imported only after an error, so that valid files load faster."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-# Of difflib's ratio: low enough for a word of which one half is right (`heads` for `head-group`).
+# Least ratio of difflib: low enough for a word of which one half is right (`heads` for `head-group`).
 _LEAST: Final = 0.5
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like `word`, None when none is; case and separators do not count."""
+    """Return the known word that is most similar to `word`, or None. Case and separators are ignored."""
     plain = {_plain(each): each for each in known}
     found = get_close_matches(_plain(word), plain, n=1, cutoff=_LEAST)
     return plain[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "choose one of them") -> str:
-    """Return the fix for a word that is not one of the known."""
+    """Return the fix for an unknown word: a guess, or `otherwise`."""
     guess = closest(word, known)
     return f"did you mean {guess!r}?" if guess else otherwise
 

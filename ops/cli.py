@@ -1,6 +1,8 @@
 """What all commands of `ops` share: the application, its consoles, reading environments, reporting failures."""
 
+import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -16,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Check environments before deploying; operate them afterwards. "
     "Exit codes: 0 done, 1 refused, stale or not ready, 2 bad input or no access, 3 failed, 130 interrupted.",
 )
@@ -32,6 +35,22 @@ _UNLIMITED = 10_000
 
 def _name(given: str | None) -> str | None:
     return None if given is None else config.name_of(given)
+
+
+def _show_version(given: bool) -> None:
+    if given:
+        with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
+            typer.echo(tomllib.load(file)["project"]["version"])
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options of `ops` itself."""
 
 
 EnvName = Annotated[

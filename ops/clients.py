@@ -46,8 +46,8 @@ class Account:
             identity = self.client("sts").get_caller_identity()
         if identity["Account"] != environment.account:
             raise UnreachableError(
-                f"the AWS credentials belong to account {identity['Account']} ({identity['Arn']}), but environment "
-                f"{environment.name} is in {environment.account}. Fix: log in to that account, or set AWS_PROFILE"
+                f"the AWS credentials are of account {identity['Account']} ({identity['Arn']}). "
+                f"Allowed: {environment.account}, as in environment {environment.name}. Fix: log in to that account"
             )
 
     def client(self, service: str) -> Any:
@@ -68,7 +68,8 @@ def connect(environment: Environment) -> Iterator[Clients]:
     with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
         cluster = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))["cluster"]
         if not cluster.get("endpoint"):
-            raise UnreachableError(f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet")
+            state = f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet"
+            raise UnreachableError(f"{state}. Fix: wait for the deployment of the eks stack")
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
         configuration = kubernetes.client.Configuration(host=cluster["endpoint"], ssl_ca_cert=authority.name, retries=1)
@@ -88,7 +89,7 @@ def _token(session: boto3.Session, sts: Any, cluster: str) -> str:
     """
     credentials = session.get_credentials()
     if credentials is None:
-        raise UnreachableError("there are no AWS credentials")
+        raise UnreachableError("there are no AWS credentials. Fix: log in, or set AWS_PROFILE")
     signer = RequestSigner(
         sts.meta.service_model.service_id,
         sts.meta.region_name,

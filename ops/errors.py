@@ -1,6 +1,7 @@
 """Turn errors of the AWS SDK and of the Kubernetes client into messages that say what to do."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -25,13 +26,20 @@ _LOG_IN_AGAIN: Final = {
 }
 _THROTTLED: Final = {"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"}
 
+_AGAIN: Final = "Fix: run the command again"
+
 
 class UnreachableError(Exception):
-    """The account or the cluster cannot be reached; the message says which, why, and what to do."""
+    """The account or the cluster cannot be used; the message says which, why, and how to fix it."""
 
 
 class NoAnswerError(UnreachableError):
-    """This request got no usable answer; a retry may succeed."""
+    """There was no usable answer; a retry may succeed."""
+
+    @property
+    def what(self) -> str:
+        """The message without its fix, for a command that retries by itself."""
+        return re.split(r"\. (?:Allowed|Fix): ", str(self))[0]
 
 
 @contextmanager
@@ -42,17 +50,21 @@ def in_plain_words(access: str = "access.admins") -> Iterator[None]:
     except ClientError as error:
         raise _aws_refusal(error) from error
     except NoCredentialsError as error:
-        raise UnreachableError("there are no AWS credentials: log in, or set AWS_PROFILE") from error
+        raise UnreachableError("there are no AWS credentials. Fix: log in, or set AWS_PROFILE") from error
     except (AwsConnectionError, HTTPClientError) as error:
-        raise NoAnswerError(f"AWS does not answer: {error}") from error
+        raise NoAnswerError(
+            f"AWS does not answer: {error}. Fix: check the network, then run the command again"
+        ) from error
     except BotoCoreError as error:
-        raise UnreachableError(f"the AWS credentials cannot be used: {error}") from error
+        raise UnreachableError(
+            f"the AWS credentials cannot be used: {error}. Fix: log in again, or check AWS_PROFILE"
+        ) from error
     except ApiException as error:
         raise _kubernetes_refusal(error, access) from error
     except urllib3.exceptions.HTTPError as error:
         raise NoAnswerError(
-            f"the Kubernetes API does not answer ({_innermost(error)}); "
-            "connect from the VPC, or add your address to eks.public_access_cidrs of the environment"
+            f"the Kubernetes API does not answer ({_innermost(error)}). "
+            "Allowed: addresses in the VPC, or in eks.public_access_cidrs of the environment"
         ) from error
 
 
@@ -61,28 +73,32 @@ def _aws_refusal(error: ClientError) -> UnreachableError:
     code, message = answer.get("Code", "Unknown"), answer.get("Message", "no reason given")
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     if code in _LOG_IN_AGAIN:
-        return UnreachableError(f"AWS does not accept the credentials ({code}: {message}): log in again")
+        return UnreachableError(f"AWS does not accept the credentials ({code}: {message}). Fix: log in again")
     if error.operation_name == "DescribeCluster" and code == "ResourceNotFoundException":
-        return UnreachableError(f"there is no EKS cluster yet ({message.rstrip('.')}): deploy the eks stack")
-    told = f"AWS refuses {error.operation_name} ({code}): {message}"
-    return NoAnswerError(told) if status >= 500 or code in _THROTTLED else UnreachableError(told)
+        return UnreachableError(f"there is no EKS cluster yet ({message.rstrip('.')}). Fix: deploy the eks stack")
+    refusal = f"AWS refuses {error.operation_name} ({code}): {message.rstrip('.')}"
+    if status >= 500 or code in _THROTTLED:
+        return NoAnswerError(f"{refusal}. {_AGAIN}")
+    return UnreachableError(f"{refusal}. Fix: use credentials that may do this, or correct what AWS names")
 
 
 def _kubernetes_refusal(error: ApiException, access: str) -> UnreachableError:
     match error.status:
         case 401:
             return UnreachableError(
-                f"the Kubernetes API does not recognise your IAM role (401): list it under {access} of the "
-                "environment, then deploy the eks stack"
+                "the Kubernetes API does not know your IAM role (401). "
+                f"Fix: add the role to {access} of the environment, and deploy the eks stack"
             )
         case 403:
             return UnreachableError(
-                f"the Kubernetes API refuses this (403): {_message(error)}; "
-                f"list your IAM role under {access} of the environment, then deploy the eks stack"
+                f"the Kubernetes API refuses the request (403): {_message(error)}. "
+                f"Fix: use an IAM role that is under {access} of the environment, or add yours"
             )
         case status:
-            told = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"
-            return NoAnswerError(told) if not status or status >= 500 or status == 429 else UnreachableError(told)
+            answer = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"
+            if not status or status >= 500 or status == 429:
+                return NoAnswerError(f"{answer}. {_AGAIN}")
+            return UnreachableError(f"{answer}. Fix: correct what the answer names")
 
 
 def _message(error: ApiException) -> str:

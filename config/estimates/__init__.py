@@ -1,1 +1,1 @@
-"""What an environment costs, and how many addresses it takes."""
+"""Estimates of an environment's costs and of the addresses that it uses."""

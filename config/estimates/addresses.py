@@ -1,4 +1,4 @@
-"""How many addresses of each node subnet an environment takes."""
+"""Estimate how many addresses of each node subnet an environment uses."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SERVICES: Final = 32
 
 @dataclass(frozen=True)
 class SubnetUse:
-    """A node subnet by its zone: addresses it has for us, and those that nodes, file system and endpoints take."""
+    """A zone's node subnet: how many addresses are usable, and how many nodes, file system and endpoints use."""
 
     zone: str
     block: IPv4Network
@@ -28,7 +28,7 @@ class SubnetUse:
 
 
 def subnet_uses(environment: Environment) -> list[SubnetUse]:
-    """Return the use of each node subnet, in the order of the zones. All types of the groups must be known."""
+    """Return the use of each node subnet, in the order of the zones. All groups' types must be known."""
     network = environment.network
     used: dict[str, int] = defaultdict(int)
     for group in environment.hyperpod.instance_groups:

@@ -1,4 +1,4 @@
-"""What an environment costs per hour, from the dated table `prices.yaml`. An estimate, not a bill."""
+"""Estimate an environment's costs per hour from the dated table `prices.yaml`. The result is no bill."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +14,7 @@ HOURS_PER_MONTH: Final = 730
 
 @dataclass(frozen=True)
 class Cost:
-    """One line of the estimate. `usd_per_hour` is None where the table has no price."""
+    """One line of the estimate. `usd_per_hour` is None if the table has no price."""
 
     what: str
     usd_per_hour: float | None
@@ -22,7 +22,7 @@ class Cost:
 
 @cache
 def prices() -> dict[str, Any]:
-    """The table as read: `date`, `region` and the prices."""
+    """Return the table: `date`, `region` and the prices."""
     return read_table(PRICES_FILE)
 
 

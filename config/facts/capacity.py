@@ -1,4 +1,4 @@
-"""What of an instance type a pod can have.
+"""Compute which part of a node's resources its pods can use.
 
     allocatable CPU    = CPUs at the group's threads per core - the kubelet's reserve
     allocatable memory = nominal x MEMORY_FRACTION - the kubelet's reserve - eviction threshold - hugepages
@@ -7,11 +7,11 @@ The kubelet's reserves are those of the EKS AMI (awslabs/amazon-eks-ami, nodeadm
 the second, 0.5 % of the next two, 0.25 % of the rest; memory 255 MiB + 11 MiB per pod; eviction below 100 MiB free.
 Seen: 1,930 m on a HyperPod ml.m5.xlarge with one thread per core, 95,690 m on EKS nodes with 96 CPUs.
 
-MEMORY_FRACTION is what firmware and kernel leave of the nominal memory. Nodes of EKS showed 0.974 (p4de) and 0.977
-(p5, 2 TiB); small ones keep less. 0.95 is an estimate on the safe side, not verified for every type.
+MEMORY_FRACTION is the part of the nominal memory that firmware and kernel leave. EKS nodes showed 0.974 (p4de) and
+0.977 (p5, 2 TiB); small ones keep less. 0.95 is an estimate on the safe side, not verified for every type.
 
-Hugepages are what EFA sets aside at the most threads per core. With one thread per core EFA may set aside less; the
-whole is kept free, for a pod that asks for too much would wait for ever.
+Hugepages are what EFA reserves at the most threads per core. With one thread per core EFA may reserve less. The whole
+is kept free, because a pod that requests too much would stay pending.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from config.facts.instance_types import EFA_RESOURCE, GPU_RESOURCE, InstanceType
 
 MEMORY_FRACTION: Final = 0.95
 EVICTION_MIB: Final = 100
-# Left free of what remains beside the DaemonSets: for those that request nothing, and what the formula does not know.
+# The part that stays free after the DaemonSets' requests: for DaemonSets without requests, and for unknown overheads.
 HEADROOM: Final = 0.05
 
 
-# KubeRay's autoscaler container beside the head; twice KubeRay's own memory, as it holds a record of every worker.
+# KubeRay's autoscaler container in the head pod; twice KubeRay's default memory, as it holds a record of every worker.
 AUTOSCALER_CPU_MILLIS: Final = 500
 AUTOSCALER_MEMORY_MIB: Final = 1024
 
@@ -49,23 +49,23 @@ class Resources:
 
     @property
     def gpus(self) -> int:
-        """Accelerators that are NVIDIA GPUs."""
+        """Number of NVIDIA GPUs."""
         return self.accelerators if self.accelerator_resource == GPU_RESOURCE else 0
 
     @property
     def neuron_cores(self) -> int:
-        """NeuronCores of the accelerators that are Neuron devices."""
+        """Number of NeuronCores of the Neuron devices."""
         return (self.accelerators - self.gpus) * self.cores_per_accelerator
 
     @property
     def devices(self) -> dict[str, int]:
-        """Accelerators and EFA interfaces by the names of their Kubernetes resources, those that there are."""
+        """Numbers of accelerators and EFA interfaces by Kubernetes resource name, without zeros."""
         devices = {self.accelerator_resource: self.accelerators, EFA_RESOURCE: self.efa}
         return {name: count for name, count in devices.items() if name and count}
 
 
 def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources:
-    """Return what the kubelet of a HyperPod node of this type offers to pods.
+    """Return the resources that the kubelet of a HyperPod node of this type offers to pods.
 
     Raises NodeTooSmallError when the reserves leave nothing.
     """

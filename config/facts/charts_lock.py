@@ -1,4 +1,4 @@
-"""The pinned Helm charts: what `charts.lock.yaml` says, where they are cached, and their verified unpacking."""
+"""Read the lock of the Helm charts, `charts.lock.yaml`; verify cached charts and unpack them."""
 
 import hashlib
 import os
@@ -17,8 +17,8 @@ from config.findings import ConfigError
 LOCK_FILE: Final = Path(__file__).with_name("charts.lock.yaml")
 CACHE_VARIABLE: Final = "RAYHP_CHARTS"
 
-# Only the rehearsal's embedded account has this SSM parameter, so that only it takes templates with stand-in charts.
-# Its name is all that CloudFormation says in another account.
+# Only the rehearsal's embedded account has this SSM parameter, so only that account accepts templates with stand-in
+# charts. In another account CloudFormation's error shows only the name, which therefore says what to do.
 STAND_IN_MARKER: Final = "/ray-on-hyperpod/stand-in-charts-are-for-rehearsals/run-ops-charts-fetch"
 STAND_IN_MARKER_VALUE: Final = "stand-in charts are welcome"
 
@@ -28,7 +28,7 @@ Url = Annotated[str, StringConstraints(pattern=r"^https://[^\s/]+/\S+$")]
 
 
 class ChartError(ConfigError):
-    """A chart is not in the lock, not in the cache, or not what the lock says."""
+    """A chart is not in the lock, is not in the cache, or differs from the lock."""
 
     def __init__(self, chart: str, message: str) -> None:
         super().__init__(f"{LOCK_FILE}: {chart}: {message}")
@@ -53,15 +53,15 @@ class Archive(_Model):
 
     @property
     def digest(self) -> str:
-        """What `digest()` of the genuine file is."""
+        """The result of `digest()` for the genuine file."""
         return self.sha256
 
 
 class GitFolder(_Model):
-    """A chart published as a folder of a git repository only; its dependencies are archives.
+    """A chart that is published only as a folder of a git repository; its dependencies are archives.
 
-    Packing drops `dropped_dependencies` from its Chart.yaml, and `dropped_archives` from its `charts/`: sub-charts that
-    lie there as a folder, too. Helm would render either, at random.
+    Packing removes `dropped_dependencies` from its Chart.yaml, and `dropped_archives` from its `charts/`. The latter
+    are sub-charts that are also folders there: Helm would render either of the two, at random.
     """
 
     name: str
@@ -81,7 +81,7 @@ class GitFolder(_Model):
 
     @property
     def digest(self) -> str:
-        """What `digest()` of the genuine folder is."""
+        """The result of `digest()` for the genuine folder."""
         return self.tree
 
 
@@ -91,32 +91,32 @@ class _Lock(_Model):
 
 @cache
 def locked() -> tuple[Archive | GitFolder, ...]:
-    """All charts of the lock, some in several versions."""
+    """Return all charts of the lock, some in several versions."""
     return _Lock.model_validate(_yaml(LOCK_FILE)).charts
 
 
 def find(name: str, version: str | None = None) -> Archive | GitFolder:
-    """Return chart `name` of the lock in `version`, by default the one that stands there first.
+    """Return chart `name` of the lock in `version`, by default its first entry.
 
-    Raises ChartError when the lock has none.
+    Raises ChartError if the lock has no such chart.
     """
     for chart in locked():
         if chart.name == name and version in (None, chart.version):
             return chart
     there = ", ".join(f"{chart.name} {chart.version}" for chart in locked())
-    raise ChartError(" ".join(filter(None, (name, version))), f"is not in the lock; there are: {there}")
+    raise ChartError(" ".join(filter(None, (name, version))), f"is not in the lock. Allowed: {there}")
 
 
 def cache_directory() -> Path:
-    """Where verified charts are kept: $RAYHP_CHARTS, else ~/.cache/ray-on-hyperpod/charts."""
+    """Return the folder of verified charts: $RAYHP_CHARTS, else ~/.cache/ray-on-hyperpod/charts."""
     configured = os.environ.get(CACHE_VARIABLE)
     return Path(configured) if configured else Path.home() / ".cache" / "ray-on-hyperpod" / "charts"
 
 
 def unpack(name: str, directory: Path, version: str | None = None) -> Path:
-    """Unpack chart `name` from the cache below `directory`, verified anew, and return the chart's folder.
+    """Verify chart `name` in the cache again, unpack it below `directory`, and return the chart's folder.
 
-    The same lock gives the same files. Raises ChartError when the chart is missing or was altered.
+    The same lock gives the same files. Raises ChartError if the chart is missing or was altered.
     """
     chart, cached = find(name, version), cache_directory()
     if isinstance(chart, Archive):
@@ -128,7 +128,7 @@ def unpack(name: str, directory: Path, version: str | None = None) -> Path:
 
 
 def all_cached() -> bool:
-    """Whether the cache holds every chart of the lock, unaltered."""
+    """Return whether the cache holds every chart of the lock, unaltered."""
     try:
         for chart in locked():
             verify(chart, cache_directory())
@@ -141,16 +141,17 @@ def verify(chart: Archive | GitFolder, cached: Path) -> None:
     """Raise ChartError unless the cache holds exactly this chart, its dependencies included."""
     path = cached / chart.file_name
     if not path.exists():
-        raise ChartError(chart.name, f"{path} does not exist; run `ops charts fetch`")
+        raise ChartError(chart.name, f"{path} does not exist. Fix: `ops charts fetch`")
     found = digest(chart, path)
     if found != chart.digest:
-        raise ChartError(chart.name, f"{path} was altered: {found} instead of {chart.digest}; run `ops charts fetch`")
+        message = f"{path} was altered: its digest is {found}. Allowed: {chart.digest}. Fix: `ops charts fetch`"
+        raise ChartError(chart.name, message)
     for dependency in chart.dependencies if isinstance(chart, GitFolder) else ():
         verify(dependency, cached)
 
 
 def digest(chart: Archive | GitFolder, path: Path) -> str:
-    """Return what identifies the content of `path`: sha256 of an archive, git's id of a folder."""
+    """Return the identity of the content of `path`: the sha256 of an archive, git's id of a folder."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if isinstance(chart, Archive) else git_tree(path)
 
 
@@ -199,7 +200,9 @@ def _pack_folder(chart: GitFolder, target: Path, cached: Path) -> Path:
     if {each.name for each in doubled} != set(chart.dropped_archives):
         found = ", ".join(each.name for each in doubled) or "none"
         raise ChartError(
-            chart.name, f"archives beside the folder of the same sub-chart: {found}; list dropped_archives"
+            chart.name,
+            f"archives beside the folder of the same sub-chart: {found}. "
+            f"Fix: list these archives under dropped_archives of the chart in {LOCK_FILE}",
         )
     for archive in doubled:
         archive.unlink()

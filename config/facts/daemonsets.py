@@ -1,6 +1,6 @@
-"""What runs on HyperPod nodes beside Ray: the DaemonSets of the deployed add-ons and charts, and pods without a place.
+"""The pods beside Ray's on HyperPod nodes: DaemonSets of the deployed add-ons and charts, and floating pods.
 
-All of them count against a node's pod cap, those on the host's network too: the kubelet counts pods, not addresses.
+All of them count against a node's pod cap, also those on the host's network: the kubelet counts pods, not addresses.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from config.facts.instance_types import GPU_RESOURCE, InstanceTypeFacts
 
 
 class Nodes(StrEnum):
-    """Which nodes a DaemonSet runs on. Charts name instance types; these are the catalogue's among them."""
+    """Which nodes a DaemonSet runs on. Charts list instance types; these words cover those of the catalogue."""
 
     ALL = "all"
     ACCELERATED = "accelerated"
@@ -33,7 +33,7 @@ class DaemonSet:
 
 @dataclass(frozen=True)
 class FloatingPods:
-    """Pods of a Deployment that names no nodes, so that the scheduler may put them on any."""
+    """Pods of a Deployment without a node selector: the scheduler may place them on any node."""
 
     name: str
     pods: int
@@ -77,5 +77,5 @@ def daemonsets_on(instance_type: InstanceTypeFacts) -> list[DaemonSet]:
 
 
 def system_pods(instance_type: InstanceTypeFacts) -> int:
-    """Return the most pods, Ray's apart, on a HyperPod node of this type: DaemonSets and all pods without a place."""
+    """Return the most pods beside Ray's on a HyperPod node of this type: DaemonSets and all floating pods."""
     return len(daemonsets_on(instance_type)) + sum(each.pods for each in FLOATING_PODS)

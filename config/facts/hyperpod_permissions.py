@@ -1,8 +1,7 @@
-"""Which permissions a HyperPod call needs: its own action and those that the service uses in the caller's name.
+"""The permissions that a HyperPod call needs: its own action, and those that the service uses in the caller's name.
 
-CALLS is the one place for it: API call -> action -> source. The handlers' policies are written from it (stacks); the
-simulated HyperPod has a table of its own, and a test compares the two. HANDLER_CALLS says which calls each handler
-may make.
+CALLS maps each API call to actions with their sources. The stacks write the handlers' policies from it. The simulated
+HyperPod has its own table, and a test compares the two. HANDLER_CALLS lists the calls that each handler may make.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,9 +23,10 @@ On = Literal[
     "stack",
     "training-plans",
 ]
-"""What a permission is for: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster that orchestrates,
-any resource (the action knows no narrower), the groups' own AMIs, the execution roles, HyperPod's service-linked role,
-snapshots (an AMI's id does not tell its), the stack itself, the groups' training plans and what is reserved by them."""
+"""The resources of a permission: access entries of the EKS cluster; the HyperPod cluster; the EKS cluster that
+orchestrates it; any resource (the action supports no narrower one); the groups' own AMIs; the execution roles;
+HyperPod's service-linked role; snapshots (an AMI's id does not show its snapshots); the stack itself; the groups'
+training plans and the capacity that they reserve."""
 
 _REFERENCE = "Service authorization reference, Amazon SageMaker"
 _STACKS = "Service authorization reference, AWS CloudFormation"
@@ -38,7 +38,7 @@ _TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy
 
 @dataclass(frozen=True)
 class Row:
-    """One permission; `when` is what makes it necessary."""
+    """One permission; `when` is the condition under which a call needs it."""
 
     action: str
     on: On
@@ -132,15 +132,18 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
         "UpdateCluster",
     ),
 }
-"""The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests hold them to it."""
+"""The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests enforce the list."""
 
 
 def actions_of(
     calls: Iterable[str], *, training_plans: bool = False, custom_images: bool = False
 ) -> dict[On, list[str]]:
-    """The actions that these calls need, sorted, by what they are for.
+    """Return the actions that these calls need, sorted, by their resources.
 
-    `training_plans`, `custom_images`: where a group has one.
+    Args:
+        calls: Names of API calls.
+        training_plans: Whether an instance group uses a training plan.
+        custom_images: Whether an instance group uses a custom AMI.
     """
     left_out = {"training plans": not training_plans, "custom images": not custom_images}
     found: dict[On, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The catalogue of HyperPod instance types: nominal figures, read from `instance_types.yaml`."""
+"""Read the catalogue of HyperPod instance types, `instance_types.yaml`: nominal figures."""
 
 import json
 from functools import cache
@@ -26,23 +26,23 @@ class InstanceTypeFacts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     vcpus: PositiveInt = Field(description="Hardware threads at the largest of `threads_per_core`.")
-    memory_gib: PositiveInt = Field(description="Memory in GiB, a part of a GiB left out.")
+    memory_gib: PositiveInt = Field(description="Memory in whole GiB, rounded down.")
     threads_per_core: tuple[Literal[1, 2], ...] = Field(
-        min_length=1, description="What `threads_per_core` of an instance group may be: EC2's valid threads per core."
+        min_length=1, description="Allowed `threads_per_core` of an instance group: EC2's valid threads per core."
     )
-    pod_cap: PositiveInt = Field(description="The most pods that HyperPod's single network interface allows a node.")
-    ips_per_node: PositiveInt = Field(description="Addresses of its subnet that one node takes.")
+    pod_cap: PositiveInt = Field(description="Most pods on a node, limited by HyperPod's single network interface.")
+    ips_per_node: PositiveInt = Field(description="Addresses of its subnet that one node uses.")
     accelerators: NonNegativeInt = Field(default=0, description="GPUs, or Neuron devices.")
     accelerator_resource: AcceleratorResource | None = Field(
-        default=None, description="Name under which Kubernetes offers the accelerators; needed where there are any."
+        default=None, description="Kubernetes' resource name of the accelerators; required if there are any."
     )
     cores_per_accelerator: PositiveInt = Field(
-        default=1, description="NeuronCores of a Neuron device as its runtime numbers them; Ray counts cores."
+        default=1, description="NeuronCores per Neuron device, as its runtime numbers them; Ray counts cores."
     )
     efa: NonNegativeInt = Field(default=0, description="EFA interfaces.")
-    hugepages_mib: NonNegativeInt = Field(default=0, description="Memory in MiB that EFA takes as 2 MiB pages.")
+    hugepages_mib: NonNegativeInt = Field(default=0, description="Memory in MiB that EFA reserves as 2 MiB pages.")
     unverified: tuple[Estimate, ...] = Field(
-        default=(), description="Figures that are estimates; `ops check` says so where the type is used."
+        default=(), description="Figures that are estimates; `ops check` marks them where the type is used."
     )
     source: str = Field(default="the environment file", description="Where the figures come from.")
 
@@ -51,11 +51,11 @@ class InstanceTypeFacts(BaseModel):
         if (self.accelerators > 0) != (self.accelerator_resource is not None):
             given = "accelerators" if self.accelerators else "accelerator_resource"
             raise _disagreement(
-                f"it has {given} alone", "accelerators together with accelerator_resource", "give both or none"
+                f"it has only {given}", "accelerators together with accelerator_resource", "give both or none"
             )
         if self.hugepages_mib >= self.memory_gib * 1024:
             raise _disagreement(
-                f"hugepages_mib {self.hugepages_mib} is no less than memory_gib {self.memory_gib}",
+                f"hugepages_mib {self.hugepages_mib} is not less than memory_gib {self.memory_gib}",
                 f"hugepages_mib of less than {self.memory_gib * 1024}",
                 "lower hugepages_mib",
             )
@@ -78,22 +78,22 @@ class InstanceType(InstanceTypeFacts):
 
     @property
     def gpus(self) -> int:
-        """Accelerators that are NVIDIA GPUs."""
+        """Number of NVIDIA GPUs."""
         return self.accelerators if self.accelerator_resource == GPU_RESOURCE else 0
 
     def vcpus_at(self, threads_per_core: int) -> int:
-        """CPUs that the operating system sees with the given threads per core."""
+        """Return the number of CPUs that the operating system sees with the given threads per core."""
         return self.vcpus * threads_per_core // max(self.threads_per_core)
 
 
 @cache
 def catalogue() -> dict[str, InstanceType]:
-    """All known instance types by name."""
+    """Return all known instance types by name."""
     rows = []
     for family, shared in read_table(CATALOGUE_FILE).items():
         sizes = shared.pop("sizes")
         rows += [shared | figures | {"name": f"ml.{family}.{size}"} for size, figures in sizes.items()]
-    # From JSON, because strict models take lists for tuples only there.
+    # From JSON: only there do strict models accept lists as tuples.
     types = TypeAdapter(list[InstanceType]).validate_json(json.dumps(rows))
     return {each.name: each for each in types}
 

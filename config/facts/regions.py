@@ -1,4 +1,4 @@
-"""Regions, their zones and what they offer, read from `regions.yaml`: a dated table, to which anybody can add."""
+"""Regions, their zones and instance types, read from the dated table `regions.yaml`, which users may extend."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,13 +12,13 @@ REGIONS_FILE: Final = Path(__file__).with_name("regions.yaml")
 
 @dataclass(frozen=True)
 class Region:
-    """One region. `types` are families and single types without `ml.`, None where nothing is known of them."""
+    """One region. `types` are families and single types without `ml.`; None if they are unknown."""
 
     zones: tuple[str, ...]
     types: frozenset[str] | None
 
     def offers(self, instance_type: str) -> bool:
-        """Whether EC2 is known to offer a type, by its name in EC2 or in HyperPod."""
+        """Return whether EC2 is known to offer a type, given by its name in EC2 or in HyperPod."""
         name = instance_type.removeprefix("ml.")
         return self.types is not None and bool({name, name.split(".")[0]} & self.types)
 
@@ -34,11 +34,11 @@ def regions() -> dict[str, Region]:
 
 @cache
 def families() -> frozenset[str]:
-    """Return the families that the table knows of."""
+    """Return the families of instance types that the table lists."""
     return frozenset(name.split(".")[0] for region in regions().values() for name in region.types or ())
 
 
 def table_date() -> str:
-    """Return the day that the table was compared with its sources."""
+    """Return the day on which the table was compared with its sources."""
     date: str = read_table(REGIONS_FILE)["date"]
     return date

@@ -6,21 +6,21 @@ from typing import Final
 # HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites, "supports Kubernetes versions
 # 1.30, 1.31, 1.32, 1.33, 1.34, and 1.35"), each with the layer that brings kubectl and Helm to a deployment.
 # aws-cdk-lib offers versions that HyperPod refuses. kubectl may be one minor version older or newer than the API server
-# (Kubernetes' version skew policy), so that a layer serves three. Helm is 3 in the layer of 1.31, 4 in the later ones.
+# (Kubernetes' version skew policy), so one layer serves three. Helm is 3 in the layer of 1.31, 4 in the later ones.
 KUBECTL_LAYERS: Final = {"1.30": "v31", "1.31": "v31", "1.32": "v33", "1.33": "v33", "1.34": "v35", "1.35": "v35"}
 KUBERNETES_VERSIONS: Final = tuple(KUBECTL_LAYERS)
 KUBERNETES_DEFAULT: Final = "1.35"
 
 # The EKS add-on vpc-cni, a build that EKS offers for 1.31 to 1.36 (EKS user guide, "Amazon VPC CNI versions", read in
 # August 2026). v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod (amazon-vpc-cni-k8s #3753); #3754 and
-# #3756 mend it in 1.23.0 and 1.22.4. HyperPod wants 1.18.3 or newer.
+# #3756 fix it in 1.23.0 and 1.22.4. HyperPod requires 1.18.3 or newer.
 VPC_CNI: Final = "v1.22.4-eksbuild.3"
 VPC_CNI_OLDEST: Final = (1, 18, 3)
 VPC_CNI_BROKEN: Final = ((1, 22, 0), (1, 22, 3))
 
-# KubeRay's versions that an environment can choose; their charts are in charts.lock.yaml. With each stand the feature
-# gates that its operator knows: an unknown one ends it at its start (ray-operator/pkg/features/features.go of each
-# tag). What else differs is in docs/operate/kuberay.md.
+# KubeRay's versions that an environment can choose; their charts are in charts.lock.yaml. Each has the feature gates
+# that its operator knows: the operator exits at start if a gate is unknown (ray-operator/pkg/features/features.go of
+# each tag). docs/operate/kuberay.md describes the other differences.
 KUBERAY: Final = "1.2.0"
 KUBERAY_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     KUBERAY: ("RayClusterStatusConditions",),
@@ -33,16 +33,17 @@ RAY: Final = "2.42.1"
 # rayproject/ray's tag: Ray's version, CPython 3.10, CUDA user space.
 RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
 
-# The installer of EFA's user space: libfabric, and aws-ofi-nccl by which NCCL uses it. It must know the base image's
-# Ubuntu 22.04. Its checksum is AWS's own (EC2 user guide, "Verify the EFA installer using a checksum", EFA 1.47.0).
+# The installer of EFA's user space: libfabric, and aws-ofi-nccl, through which NCCL uses EFA. It must support the base
+# image's Ubuntu 22.04. AWS publishes its checksum (EC2 user guide, "Verify the EFA installer using a checksum", EFA
+# 1.47.0).
 EFA_INSTALLER: Final = "1.47.0"
 EFA_INSTALLER_SHA256: Final = "2df4201e046833c7dc8160907bee7f52b76ff80ed147376a2d0ed8a0dd66b2db"
 
-# The image build's tools. Their publishers' digests are not known here: docs/unverified-on-aws.md says how to pin them.
+# The image build's tools. Their digests could not be looked up: docs/unverified-on-aws.md says how to pin them.
 BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
 
-# What the controllers run in; its digest, too, is for the first account to pin.
+# The image that the controllers run in. Its digest is to be pinned in the first account, too.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12.11-slim-bookworm"
 
 # The Lambda runtime that the handlers are written for.

@@ -1,8 +1,7 @@
-"""The environment as types. Every key of an environment's YAML file is a field here, and nothing else is.
+"""The models of an environment: each key of an environment file is a field of one of them.
 
-All models are frozen and refuse unknown keys. They say what kind of value a key takes; what values mean together,
-and every rule of HyperPod, EKS, FSx and KubeRay, stands in `config.rules`. Sizes are in GiB unless the name says
-otherwise.
+All models are frozen and refuse unknown keys. They define the kind of each value. `config.rules` checks values against
+each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are in GiB unless the name says otherwise.
 """
 
 from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes

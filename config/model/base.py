@@ -1,4 +1,4 @@
-"""What all models share, and the formats of single values."""
+"""The base class of all models, and the formats of single values."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,33 +7,33 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 
 class Model(BaseModel):
-    """Frozen, and without keys that nothing reads."""
+    """Base of all models: frozen, strict, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(StringConstraints):
-    """A pattern of a text, and what a person is told instead of the pattern."""
+    """A pattern of a text, and the words that messages use for it."""
 
     what: str
-    """What such a text is: "a zone id"."""
+    """Such a text in words: "the id of a zone"."""
     like: str
-    """A text of this shape."""
+    """An example."""
     fix: str
-    """Where the right text is found, or how it is written."""
+    """Where to find the right text, or how to write it."""
     mistakes: tuple[tuple[str, str], ...] = ()
-    """Patterns of what people write instead, each with what that is."""
+    """Patterns of frequent mistakes, each with its reason in words."""
 
 
-# Patterns name ASCII's letters and digits: pydantic's \w and \d also take those of all other scripts.
+# Patterns list ASCII letters and digits: \w and \d of pydantic also match those of all other scripts.
 Name = Annotated[
     str,
     Shape(
         pattern=r"^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$",
-        what="a name of 1 to 32 small letters, digits and inner hyphens that begins with a letter",
+        what="a name of 1 to 32 lowercase letters, digits and inner hyphens that begins with a letter",
         like="gpu-group",
-        fix="use small letters, and hyphens instead of other characters",
+        fix="use lowercase letters, and hyphens instead of other characters",
     ),
 ]
 # SageMaker CreateCluster: InstanceGroupName.
@@ -54,7 +54,7 @@ AccountId = Annotated[
         like="111122223333",
         fix="copy it from `aws sts get-caller-identity --query Account`",
         mistakes=(
-            (r"[0-9]{4}-[0-9]{4}-[0-9]{4}", "it has hyphens, as the console shows it"),
+            (r"[0-9]{4}-[0-9]{4}-[0-9]{4}", "it has the hyphens that the console shows"),
             (r"arn:.*", "it is an ARN"),
             (r"[0-9]+", "it does not have twelve digits"),
         ),
@@ -97,9 +97,9 @@ RoleArn = Annotated[
         fix="copy it from `aws iam get-role --role-name NAME --query Role.Arn`",
         mistakes=(
             (r"arn:aws:iam::[0-9]{12}:user/.*", "it is the ARN of a user"),
-            (r"arn:aws:iam::[0-9]{12}:(root|group/.*)", "it is no role"),
+            (r"arn:aws:iam::[0-9]{12}:(root|group/.*)", "it is not a role"),
             (r"arn:aws:sts::[0-9]{12}:assumed-role/.*", "it is the ARN of a session, not of its role"),
-            (r"[A-Za-z0-9_+=,.@/-]+", "it is a name without account"),
+            (r"[A-Za-z0-9_+=,.@/-]+", "it is a name without the account"),
         ),
     ),
 ]
@@ -109,7 +109,7 @@ AbsolutePath = Annotated[
         pattern=r"^/[^\s]*[^/\s]$",
         what="an absolute path without spaces and without a slash at its end",
         like="/fsx",
-        fix="begin it with a slash, and end it without one",
+        fix="write a slash at the beginning and none at the end",
     ),
 ]
 # Kubernetes: names of environment variables, of objects, keys and values of labels.
@@ -117,7 +117,7 @@ VariableName = Annotated[
     str,
     Shape(
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        what="the name of an environment variable: letters, digits and underscores, first no digit",
+        what="the name of an environment variable: letters, digits and underscores, with no digit first",
         like="NCCL_DEBUG",
         fix="use underscores instead of other characters",
     ),
@@ -126,7 +126,7 @@ ObjectName = Annotated[
     str,
     Shape(
         pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$",
-        what="the name of a Kubernetes object: small letters, digits, and inner hyphens and dots",
+        what="the name of a Kubernetes object: lowercase letters, digits, and inner hyphens and dots",
         like="hub-token",
         fix="copy it from `kubectl get`",
     ),
@@ -136,7 +136,7 @@ LabelKey = Annotated[
     Shape(
         pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
         what="the key of a Kubernetes label: at most 63 letters, digits, and inner hyphens, dots and underscores, "
-        "after a domain and a slash if need be",
+        "optionally after a domain and a slash",
         like="example.com/team",
         fix="shorten it, or use hyphens instead of other characters",
     ),

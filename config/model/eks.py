@@ -1,4 +1,4 @@
-"""The EKS cluster: a new one, or one that exists, and who may use it."""
+"""The models of the EKS cluster, new or existing, and of access to it."""
 
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
@@ -34,7 +34,7 @@ Ec2Type = Annotated[
         what="EC2's name of an instance type",
         like="m5.xlarge",
         fix="write family, dot and size",
-        mistakes=((r"ml\..*", "it is SageMaker's name; these nodes are EC2's own"),),
+        mistakes=((r"ml\..*", "it is a SageMaker type, and these nodes are EC2 instances"),),
     ),
 ]
 AddOnVersion = Annotated[
@@ -64,9 +64,9 @@ KubeflowPart = Literal["namespace", "training-operator", "mpi-operator"]
 class SystemNodes(Model):
     """The EKS managed node group `system`: CoreDNS, operators, the CSI controller, the image build."""
 
-    # An EC2 type: these nodes are EC2's own, not HyperPod's.
+    # An EC2 type: HyperPod does not manage these nodes.
     instance_type: Ec2Type = Field(
-        default="m5.xlarge", description="EC2 type, x86-64: the Ray image for HyperPod's nodes is built here."
+        default="m5.xlarge", description="EC2 type, x86-64: these nodes build the Ray image for HyperPod's nodes."
     )
     count: PositiveInt = Field(default=2, description="Number of nodes.")
     volume_gib: PositiveInt = Field(default=150, description="Root volume in GiB; the image build needs most of it.")
@@ -78,15 +78,15 @@ class AddOn(Model):
     name: Name = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
     version: AddOnVersion | None = Field(
         default=None,
-        description="Its version. Absent: the project's for vpc-cni, else EKS's default for the Kubernetes version.",
+        description="Its version. Default: the project's for vpc-cni, else EKS's default for the Kubernetes version.",
     )
 
 
 class ExistingEks(Model):
-    """An EKS cluster that exists, in `network.existing`. It keeps what it has; a destroy leaves it as it was.
+    """An existing EKS cluster in `network.existing`. It keeps what it has; a destroy leaves it as it was.
 
-    Its authentication mode must be `API` or `API_AND_CONFIG_MAP`, its private endpoint on, and its add-ons
-    (VPC CNI, CoreDNS, kube-proxy, pod identity agent) are its owner's.
+    Its authentication mode must be `API` or `API_AND_CONFIG_MAP`, and its private endpoint enabled. Its owner manages
+    its add-ons (VPC CNI, CoreDNS, kube-proxy, pod identity agent).
     """
 
     name: ClusterName = Field(description="Its name.")
@@ -97,8 +97,9 @@ class ExistingEks(Model):
     )
     kubeflow: tuple[KubeflowPart, ...] = Field(
         default=(),
-        description="What it has of Kubeflow, which HyperPod's chart then does not bring: the namespace `kubeflow`, "
-        "the training operator, the MPI operator with its namespace `mpi-operator`. `ops check --live` looks.",
+        description="Parts of Kubeflow that the cluster has, and that HyperPod's chart then omits: the namespace "
+        "`kubeflow`, the training operator, the MPI operator with its namespace `mpi-operator`. `ops check --live` "
+        "verifies the list.",
     )
 
 
@@ -107,17 +108,18 @@ class Eks(Model):
 
     version: str = Field(
         default=versions.KUBERNETES_DEFAULT,
-        description="Kubernetes version, of the system nodes too; that of an existing cluster must be stated.",
+        description="Kubernetes version of the cluster and its system nodes. State the version of an existing cluster.",
         json_schema_extra={"enum": list(versions.KUBERNETES_VERSIONS)},
     )
     endpoint_access: Literal["public-and-private", "private"] = Field(
-        default="public-and-private", description="Where the Kubernetes API answers; inside the VPC always."
+        default="public-and-private", description="Where the Kubernetes API can be reached; inside the VPC always."
     )
     public_access_cidrs: tuple[IPv4Network, ...] = Field(
-        default=(), description="Who reaches the public endpoint: public addresses of your office or your VPN's exit."
+        default=(),
+        description="Public addresses that may reach the public endpoint: those of your office, or of your VPN's exit.",
     )
     add_ons: tuple[AddOn, ...] = Field(
-        default=(), description="Further managed add-ons, and versions for those that every cluster gets."
+        default=(), description="Additional managed add-ons, and versions of those that every cluster gets."
     )
     system_nodes: SystemNodes = Field(default=SystemNodes(), description="The managed node group `system`.")
     existing: ExistingEks | None = Field(default=None, description="Use this cluster instead of a new one.")
@@ -127,4 +129,4 @@ class Access(Model):
     """IAM roles that may use the Kubernetes API."""
 
     admins: tuple[RoleArn, ...] = Field(default=(), description="Roles that may do everything everywhere.")
-    submitters: tuple[RoleArn, ...] = Field(default=(), description="Roles that may run Ray in its namespace.")
+    submitters: tuple[RoleArn, ...] = Field(default=(), description="Roles that may run Ray jobs in Ray's namespace.")

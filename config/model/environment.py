@@ -1,4 +1,4 @@
-"""One environment, whole."""
+"""The model of a whole environment."""
 
 from typing import Annotated
 
@@ -25,8 +25,8 @@ Reason = Annotated[
     Shape(
         pattern=r"\S",
         what="the reason, in words",
-        like="a trial does without a second head node",
-        fix="say why the warning may stay",
+        like="a trial needs no second head node",
+        fix="state why the warning is acceptable",
     ),
 ]
 Email = Annotated[
@@ -42,38 +42,38 @@ Registry = Annotated[
     str,
     Shape(
         pattern=r"^[A-Za-z0-9_.-]+(:[0-9]+)?(/[A-Za-z0-9_./-]*[A-Za-z0-9_])?$",
-        what="the host of a registry, with a path if need be",
+        what="the host of a registry, optionally with a path",
         like="111122223333.dkr.ecr.us-west-2.amazonaws.com/mirror",
-        fix="leave out the scheme and a slash at the end",
+        fix="remove the scheme and the slash at the end",
         mistakes=((r"[a-z]+://.*", "it has a scheme"),),
     ),
 ]
 
 
 class Notifications(Model):
-    """Who hears of cluster and node events."""
+    """Who is notified of cluster and node events."""
 
-    email: Email = Field(description="Address that confirms the subscription once.")
+    email: Email = Field(description="E-mail address; its owner must confirm the subscription once.")
 
 
 class Environment(Model):
-    """One environment: everything that a deployment is made from."""
+    """One environment: all inputs of its deployment."""
 
-    name: Name = Field(description="The file's name without `.yaml`; need not be stated.")
+    name: Name = Field(description="Name of the file without `.yaml`; optional.")
     project: Name = Field(description="Prefix of all names.")
     account: AccountId = Field(description="AWS account, twelve digits in quotes.")
     region: Region = Field(description="AWS region, such as `us-west-2`.")
     protect: bool = Field(
         default=False,
-        description="Keeps the network and storage stacks: a destroy then ends everything but the data.",
+        description="Keep the network and storage stacks, with the data, when the environment is destroyed.",
     )
     accepted_warnings: dict[RuleId, Reason] = Field(
         default={},
-        description="Warnings to live with, by the rule's id, each with the reason. Errors cannot be accepted.",
+        description="Accepted warnings: the id of each rule, and the reason. Errors cannot be accepted.",
     )
     image_registry: Registry | None = Field(
         default=None,
-        description="Registry, with a path if need be, that holds copies of all public images (`ops images`).",
+        description="Registry, optionally with a path, that holds copies of all public images; see `ops images`.",
     )
     network: Network = Field(description="The VPC.")
     access: Access = Field(default=Access(), description="Who may use the Kubernetes API.")
@@ -83,9 +83,9 @@ class Environment(Model):
     image: Image = Field(description="The Ray image.")
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")
     ray: Ray = Field(description="The RayClusters.")
-    aws_ray: AwsRay = Field(default=AwsRay(), description="AWS's own features for Ray.")
-    notifications: Notifications | None = Field(default=None, description="Who hears of events.")
+    aws_ray: AwsRay = Field(default=AwsRay(), description="AWS features for Ray.")
+    notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
 
     def instance_group(self, name: str) -> InstanceGroup:
-        """The instance group of that name; a rule guarantees that Ray's references exist."""
+        """Return the instance group of that name; a rule guarantees that Ray's references exist."""
         return next(group for group in self.hyperpod.instance_groups if group.name == name)

@@ -1,4 +1,4 @@
-"""The file system that pods share."""
+"""The models of the file system that pods share."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ Prefix = Annotated[
         pattern=r"^[^/\s]([^\s]*[^/\s])?$",
         what="a prefix of the data bucket without spaces and without a slash at either end",
         like="datasets",
-        fix="leave out the bucket and the outer slashes",
+        fix="remove the bucket and the outer slashes",
         mistakes=((r"s3://.*", "it is an address with the bucket"),),
     ),
 ]
@@ -45,9 +45,9 @@ class DataRepository(Model):
 
 
 class ExistingFileSystem(Model):
-    """A file system that exists, in the VPC and in the nodes' zone; its security group must let the nodes in."""
+    """An existing file system in the VPC and in the nodes' zone. Its security group must admit the nodes."""
 
-    id: FileSystemId = Field(description="Its id. For another one, destroy the ray stack first.")
+    id: FileSystemId = Field(description="Its id. Before you change it, destroy the ray stack.")
     mount_name: MountName = Field(description="Its mount name, as `aws fsx describe-file-systems` shows it.")
 
 
@@ -69,7 +69,7 @@ class Fsx(Model):
     )
     compression: Literal["LZ4", "NONE"] = Field(default="LZ4", description="Compression of data.")
     efa: bool = Field(
-        default=False, description="EFA between nodes and file system; a file system that exists cannot change it."
+        default=False, description="EFA between nodes and file system; an existing file system cannot change it."
     )
     claim: Name = Field(default="fsx-claim", description="Name of the PersistentVolumeClaim.")
     mount_path: AbsolutePath = Field(default="/fsx", description="Where Ray's pods mount it.")
@@ -78,17 +78,17 @@ class Fsx(Model):
     )
     reclaim_policy: str | None = Field(
         default=None,
-        description="Of dynamic volumes: `Delete` (default) ends the file system with its claim, `Retain` keeps it.",
+        description="Of dynamic volumes: `Delete` (default) deletes the file system with its claim, `Retain` keeps it.",
         json_schema_extra={"enum": ["Delete", "Retain", None]},
     )
     existing: ExistingFileSystem | None = Field(default=None, description="Use this file system instead of a new one.")
 
     @property
     def dynamic(self) -> bool:
-        """Whether the CSI driver makes the file system, for the claim."""
+        """Whether the CSI driver creates the file system for the claim."""
         return self.provisioning == "dynamic"
 
     @property
     def owned(self) -> bool:
-        """Whether the storage stack has the file system."""
+        """Whether the storage stack owns the file system."""
         return not self.dynamic and self.existing is None

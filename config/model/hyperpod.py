@@ -1,4 +1,4 @@
-"""The HyperPod cluster and its instance groups."""
+"""The models of the HyperPod cluster and its instance groups."""
 
 from typing import Annotated, Final, Literal
 
@@ -7,8 +7,8 @@ from pydantic import Field
 from config.facts.instance_types import InstanceType, InstanceTypeFacts, instance_type
 from config.model.base import HyperPodName, LabelKey, LabelValue, Model, Shape, ZoneId
 
-# Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that may be switched on; a rule says why
-# others may not.
+# Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that can be enabled; a rule explains why
+# others cannot.
 SUB_CHARTS: Final = ("cluster-role-and-bindings", "namespaced-role-and-bindings")
 
 TrainingPlanArn = Annotated[
@@ -46,24 +46,24 @@ class InstanceGroup(Model):
     instance_type: str = Field(description="HyperPod's name of the type, `ml.…`.")
     type_facts: InstanceTypeFacts | None = Field(
         default=None,
-        description="Figures of a type that the catalogue lacks, or that go before its own.",
+        description="Figures of a type that the catalogue lacks, or that override the catalogue's figures.",
     )
     count: Annotated[int, Field(ge=0, le=6758)] = Field(description="Number of nodes.")
     min_count: Annotated[int, Field(ge=1, le=6758)] | None = Field(
         default=None,
-        description="Nodes that must come within three hours, or HyperPod takes the group back to what it was before. "
-        "Absent: it takes what comes, and goes on trying.",
+        description="Nodes that must start within three hours, or HyperPod rolls the group back. Default: HyperPod "
+        "keeps the nodes that start, and keeps trying to start the others.",
     )
     threads_per_core: int = Field(
-        default=1, description="1, or 2 where the type has hyper-threads.", json_schema_extra={"enum": [1, 2]}
+        default=1, description="1, or 2 on types with hyper-threads.", json_schema_extra={"enum": [1, 2]}
     )
     volume_gib: int = Field(
         default=500,
-        description="Secondary volume in GiB for container images and kubelet data. HyperPod sizes the root volume "
-        "itself (100 GiB), which they would fill.",
+        description="Secondary volume in GiB for container images and kubelet data. They would fill "
+        "the root volume, whose size (100 GiB) HyperPod fixes.",
     )
     deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = Field(
-        default=(), description="Checks of accelerated nodes before they take work: minutes to hours."
+        default=(), description="Checks of accelerated nodes before they accept work; they take minutes to hours."
     )
     labels: dict[LabelKey, LabelValue] = Field(default={}, description="Kubernetes labels of the nodes.")
     taints: tuple[Taint, ...] = Field(
@@ -71,14 +71,15 @@ class InstanceGroup(Model):
     )
     zone: ZoneId | None = Field(
         default=None,
-        description="Zone of the nodes, one of the network's; it cannot change later. Absent: the first, the file "
-        "system's.",
+        description="Zone of the nodes, one of the network's; it cannot change later. Default: the first zone, which "
+        "is the file system's.",
     )
     training_plan: TrainingPlanArn | None = Field(
-        default=None, description="ARN of the training plan whose capacity it uses; `zone` is then the plan's."
+        default=None,
+        description="ARN of the training plan whose capacity the group uses; `zone` must then be the plan's.",
     )
     image_id: ImageId | None = Field(
-        default=None, description="Custom AMI, made from HyperPod's, unencrypted and in this account."
+        default=None, description="Custom AMI, based on HyperPod's, unencrypted and in this account."
     )
     lifecycle_scripts: str = Field(
         default="lifecycle_scripts/eks",
@@ -87,7 +88,7 @@ class InstanceGroup(Model):
 
     @property
     def type(self) -> InstanceType:
-        """What is known of its type; KeyError where a rule has not been asked first."""
+        """The figures of the group's type. Raises KeyError for a type that the rules refuse."""
         kind = instance_type(self.instance_type, self.type_facts)
         if kind is None:
             raise KeyError(self.instance_type)
@@ -101,17 +102,17 @@ class HyperPod(Model):
         description="Its name in SageMaker.", json_schema_extra={"pattern": "^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"}
     )
     node_recovery: Literal["Automatic", "None"] = Field(
-        default="Automatic", description="Whether HyperPod replaces or reboots sick nodes."
+        default="Automatic", description="Whether HyperPod replaces or reboots unhealthy nodes."
     )
     instance_groups: tuple[InstanceGroup, ...] = Field(min_length=1, max_length=100, description="The groups of nodes.")
     sub_charts: tuple[str, ...] = Field(
         default=(),
         json_schema_extra={"items": {"enum": list(SUB_CHARTS)}},
-        description="Sub-charts of HyperPod's dependencies chart to switch on beside those it needs: roles for data "
-        "scientists' groups.",
+        description="Optional sub-charts of HyperPod's dependencies chart to enable: roles for groups of data "
+        "scientists.",
     )
     confirm_group_removal: tuple[HyperPodName, ...] = Field(
         default=(),
-        description="Names of groups that were taken out of `instance_groups` or renamed, and whose nodes may go; "
-        "without it such a change is refused.",
+        description="Names of groups that were removed from `instance_groups` or renamed, and whose nodes may be "
+        "deleted; such a change is refused without this confirmation.",
     )

@@ -1,4 +1,4 @@
-"""The VPC: a new one, or one that exists."""
+"""The models of the VPC, new or existing."""
 
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
@@ -28,23 +28,23 @@ VpcId = Annotated[
 
 
 class ExistingSubnet(Model):
-    """A private subnet that exists."""
+    """An existing private subnet."""
 
     id: SubnetId = Field(description="Its id.")
     zone: ZoneId = Field(description="Id of its availability zone, such as `usw2-az2`.")
-    cidr: IPv4Network = Field(description="Its block, to count addresses.")
+    cidr: IPv4Network = Field(description="Its block; free addresses are counted in it.")
 
 
 class ExistingVpc(Model):
-    """A VPC that exists. Nothing in it is changed but that the environment's own security group is added.
+    """An existing VPC. A deployment adds a security group of the environment, and changes nothing else in it.
 
-    It must have DNS support and hostnames, and a way for the private subnets to S3 and to AWS's APIs.
+    It must have DNS support and hostnames, and routes from the private subnets to S3 and to AWS's APIs.
     """
 
     id: VpcId = Field(description="Its id.")
     cidr: IPv4Network = Field(description="Its block.")
     node_subnets: tuple[ExistingSubnet, ...] = Field(
-        min_length=2, description="Private subnets of the nodes, one per zone; the file system lies in the first."
+        min_length=2, description="Private subnets of the nodes, one per zone; the file system is in the first."
     )
     control_plane_subnets: tuple[ExistingSubnet, ...] = Field(
         min_length=2, max_length=2, description="The two subnets of EKS's own interfaces, in different zones."
@@ -58,19 +58,19 @@ class Network(Model):
     # Zone *ids*: names mean different zones in different accounts, and HyperPod's capacity is bound to a zone.
     zones: tuple[ZoneId, ...] = Field(
         default=(),
-        description="Ids of two or three availability zones of the new VPC, such as `usw2-az2`. The file system lives "
-        "in the first, and nodes unless their group names another; EKS needs two.",
+        description="Ids of two or three availability zones of the new VPC, such as `usw2-az2`. The file system is "
+        "in the first, and so are the nodes of groups without a `zone`. EKS needs two.",
     )
     nat_gateways: Literal["one", "one-per-zone", "none"] = Field(
         default="one",
-        description="Ways out to the internet. `none` is a closed network: interface endpoints for AWS's APIs, and "
-        "all images from `image_registry`.",
+        description="NAT gateways to the internet. `none` closes the network: it has interface endpoints for AWS's "
+        "APIs, and takes all images from `image_registry`.",
     )
     existing: ExistingVpc | None = Field(default=None, description="Use this VPC instead of a new one.")
 
     @property
     def closed(self) -> bool:
-        """Whether the new VPC has no way to the internet."""
+        """Whether the new VPC has no route to the internet."""
         return self.nat_gateways == "none" and self.existing is None
 
     @property
@@ -79,20 +79,20 @@ class Network(Model):
         return tuple(subnet.zone for subnet in self.existing.node_subnets) if self.existing else self.zones
 
     def node_subnet(self, zone: int) -> IPv4Network:
-        """Subnet of the zone's nodes: in a new VPC the /18s behind the first, which holds the small subnets."""
+        """Return the zone's node subnet; in a new VPC a /18 after the first one, which holds the small subnets."""
         if self.existing:
             return self.existing.node_subnets[zone].cidr
         return _part(self.vpc_cidr, 18, zone + 1)
 
     def public_subnet(self, zone: int) -> IPv4Network:
-        """Subnet of the zone's NAT gateway, a /24."""
+        """Return the subnet of the zone's NAT gateway, a /24."""
         return _part(self.vpc_cidr, 24, zone)
 
     def control_plane_subnet(self, zone: int) -> IPv4Network:
-        """Subnet of EKS's own interfaces, a /28 (AWS recommends it to be apart from the nodes')."""
+        """Return the subnet of EKS's own interfaces, a /28 (AWS recommends separate subnets for them)."""
         return _part(self.vpc_cidr, 28, 16 * 16 + zone)
 
 
 def _part(block: IPv4Network, prefix: int, number: int) -> IPv4Network:
-    """The block's subnet of this size and number; `IPv4Network.subnets` would make all those before it."""
+    """Return the block's subnet of this size and number; `IPv4Network.subnets` would create all before it."""
     return IPv4Network((int(block.network_address) + (number << (32 - prefix)), prefix))

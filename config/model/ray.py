@@ -1,4 +1,4 @@
-"""Ray: operator, image and RayClusters."""
+"""The models of the KubeRay operator, the Ray image and the RayClusters."""
 
 from typing import Annotated, Literal
 
@@ -21,9 +21,9 @@ RepositoryName = Annotated[
     str,
     Shape(
         pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$",
-        what="the name of an ECR repository: small letters, digits, and single inner dots, slashes and hyphens",
+        what="the name of an ECR repository: lowercase letters, digits, and single inner dots, slashes and hyphens",
         like="aws-ray-custom",
-        fix="leave out registry and tag",
+        fix="remove the registry and the tag",
         mistakes=((r".*\.amazonaws\.com/.*", "it is an address with the registry"),),
     ),
 ]
@@ -49,25 +49,25 @@ SecretKey = Annotated[
 
 
 class Image(Model):
-    """The Ray image: `repository`, and the cluster builds it from `ray_image/`; or `uri`, and it exists."""
+    """The Ray image: the cluster builds it from `ray_image/` into `repository`, or `uri` names an existing image."""
 
     repository: RepositoryName | None = Field(
-        default=None, description="ECR repository, made for it, that the cluster builds the image into."
+        default=None, description="ECR repository that is created for the image, and that the cluster builds it into."
     )
     pip: tuple[str, ...] = Field(
         default=(),
-        description="Further Python packages of the built image, each pinned: `name==version`. They cannot change "
-        "the version of one that `ray_image/requirements.txt` locks.",
+        description="Additional Python packages of the built image, each pinned: `name==version`. They cannot "
+        "override versions that `ray_image/requirements.txt` locks.",
     )
     uri: ImageUri | None = Field(
         default=None,
-        description="An image that exists, with tag or digest: nothing is built. The nodes' own role pulls it, from "
-        "any ECR registry that lets it.",
+        description="Existing image, with tag or digest; nothing is built. The nodes' IAM role pulls it, from any ECR "
+        "registry that allows it.",
     )
 
     @property
     def built(self) -> bool:
-        """Whether the cluster builds it."""
+        """Whether the cluster builds the image."""
         return self.uri is None
 
 
@@ -81,39 +81,41 @@ class KubeRay(Model):
 
 
 class RayHead(Model):
-    """The head pod: on a group without accelerators, where their faults cannot reach it."""
+    """The head pod. Choose a group without accelerators: faults of accelerators then cannot end it."""
 
     instance_group: HyperPodName = Field(description="Instance group that it runs on.")
     cpu: int = Field(default=2, description="CPUs, at least 2.")
     memory_gib: int = Field(default=8, description="Memory in GiB, at least 8.")
-    node_selector: dict[LabelKey, LabelValue] = Field(default={}, description="Further labels that its node must have.")
+    node_selector: dict[LabelKey, LabelValue] = Field(
+        default={}, description="Additional labels that its node must have."
+    )
 
 
 class RayWorkers(Model):
-    """One worker group: one pod per node of an instance group, with all that the node can give unless stated."""
+    """One worker group: one pod per node of an instance group. By default a pod takes all that the node offers."""
 
     name: Name = Field(description="Its name.")
     instance_group: HyperPodName = Field(description="Instance group that it runs on.")
     replicas: Annotated[int, Field(ge=0)] = Field(description="Number of pods.")
     min_replicas: Annotated[int, Field(ge=0)] = Field(description="Fewest pods under autoscaling.")
     max_replicas: PositiveInt = Field(description="Most pods under autoscaling.")
-    cpu: PositiveInt | None = Field(default=None, description="CPUs of a pod. Absent: what the node can give.")
+    cpu: PositiveInt | None = Field(default=None, description="CPUs of a pod. Default: all that the node offers.")
     memory_gib: PositiveInt | None = Field(
-        default=None, description="Memory of a pod in GiB. Absent: what the node can give."
+        default=None, description="Memory of a pod in GiB. Default: all that the node offers."
     )
     accelerators: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="GPUs or Neuron devices of a pod. Absent: all of the node."
+        default=None, description="GPUs or Neuron devices of a pod. Default: all of the node."
     )
     efa: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="EFA interfaces of a pod. Absent: all of the node."
+        default=None, description="EFA interfaces of a pod. Default: all of the node."
     )
     node_selector: dict[LabelKey, LabelValue] = Field(
-        default={}, description="Further labels that its nodes must have."
+        default={}, description="Additional labels that its nodes must have."
     )
 
 
 class SecretVariable(Model):
-    """An environment variable from a Kubernetes secret of Ray's namespace; the secret itself is never in a template."""
+    """An environment variable from a Kubernetes secret of Ray's namespace; no template contains the secret itself."""
 
     env: VariableName = Field(description="Name of the variable.")
     secret: ObjectName = Field(description="Name of the secret.")
@@ -121,17 +123,19 @@ class SecretVariable(Model):
 
 
 class ClaimVolume(Model):
-    """A further PersistentVolumeClaim of Ray's namespace, made by others."""
+    """An additional PersistentVolumeClaim in Ray's namespace, which somebody else creates."""
 
     claim: ObjectName = Field(description="Name of the claim.")
     mount_path: AbsolutePath = Field(description="Where the pods mount it.")
-    read_only: bool = Field(default=False, description="Mount it for reading only.")
+    read_only: bool = Field(default=False, description="Mount it read-only.")
 
 
 class Autoscaling(Model):
-    """Ray's autoscaler beside the head: worker pods by demand, between their group's bounds."""
+    """Ray's autoscaler in the head pod: it scales worker pods by demand, within the bounds of their group."""
 
-    idle_timeout_seconds: PositiveInt = Field(default=300, description="How long a worker is idle before it goes.")
+    idle_timeout_seconds: PositiveInt = Field(
+        default=300, description="Seconds that a worker is idle before it is removed."
+    )
     upscaling: Literal["Default", "Aggressive", "Conservative"] = Field(
         default="Default", description="How fast it adds workers (KubeRay's `upscalingMode`)."
     )
@@ -143,18 +147,20 @@ class RayCluster(Model):
     name: Name = Field(description="Its name.")
     head: RayHead = Field(description="The head pod.")
     workers: tuple[RayWorkers, ...] = Field(min_length=1, description="The worker groups.")
-    autoscaling: Autoscaling | None = Field(default=None, description="Worker pods by demand. Absent: `replicas`.")
+    autoscaling: Autoscaling | None = Field(
+        default=None, description="Scale worker pods by demand. Default: `replicas` pods."
+    )
     env: dict[VariableName, str] = Field(default={}, description="Environment variables of all its pods. No secrets.")
     secrets: tuple[SecretVariable, ...] = Field(default=(), description="Environment variables from secrets.")
-    volumes: tuple[ClaimVolume, ...] = Field(default=(), description="Further volumes of all its pods.")
+    volumes: tuple[ClaimVolume, ...] = Field(default=(), description="Additional volumes of all its pods.")
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = Field(
         default=None,
-        description="Scheduling priority of its pods; makes a PriorityClass. Absent: the cluster's default.",
+        description="Scheduling priority of its pods; creates a PriorityClass. Default: the cluster's default.",
     )
 
 
 class AwsRay(Model):
-    """AWS's own features for Ray. Each key lets the connections of one through the network policies."""
+    """AWS features for Ray. Each key lets the connections of one feature through the network policies."""
 
     hang_detection: bool = Field(
         default=False, description="Ray's pods may reach HyperPod's job monitoring agent on the nodes, TCP 8889."
@@ -171,10 +177,12 @@ class AwsRay(Model):
 
 
 class Ray(Model):
-    """Ray itself."""
+    """Ray: its version, its namespace and the RayClusters."""
 
     version: str = Field(
-        default=versions.RAY, description="Its version, that of the image.", json_schema_extra={"enum": [versions.RAY]}
+        default=versions.RAY,
+        description="Version of Ray in the image and the RayClusters.",
+        json_schema_extra={"enum": [versions.RAY]},
     )
     namespace: Name = Field(default="ray", description="Namespace of the RayClusters.")
     clusters: tuple[RayCluster, ...] = Field(min_length=1, description="The RayClusters.")

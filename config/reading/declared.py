@@ -1,4 +1,4 @@
-"""What the models declare at a place of an environment: which keys, and what kind of value, in words."""
+"""Look up what the models declare at a place of an environment: the keys, and the kind of value in words."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _SIMPLE: Final = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a value may be: `text` for a person, `like` an example in a phrase, and what both come from."""
+    """The allowed values: `text` describes them, `like` is a phrase with an example; `shape` or `values` if known."""
 
     text: str
     like: str
@@ -35,7 +35,7 @@ class Allowed:
 
 
 def allowed_at(place: Place, *, key: bool = False) -> Allowed:
-    """Return what the value at the place may be; with `key` what that key of a mapping of one's own may be."""
+    """Return the allowed values at the place; with `key`, the allowed keys of the user's own mapping there."""
     annotation: Any = Environment
     for part in place[:-1] if key else place:
         annotation = _below(annotation, part)
@@ -59,7 +59,7 @@ def model_of(place: Place) -> type[BaseModel] | None:
 
 
 def places_of(key: str, here: Place) -> list[str]:
-    """Return where a key belongs that `here` lacks: the nearest mappings that have it, as a person names them."""
+    """Return in words the nearest mappings that have a key which the mapping at `here` lacks."""
     mine = _pattern(here)
     found = [way for way, model in _mappings(Environment, ()) if key in model.model_fields]
     near = {way: len(way) + len(mine) - 2 * _common(way, mine) for way in found}
@@ -72,7 +72,7 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 
 def _pattern(place: Place) -> tuple[str, ...]:
-    """The place with `[]` for each number of an item."""
+    """Return the place with `[]` for each number of an item."""
     names: list[str] = []
     for part in place:
         if isinstance(part, int):
@@ -91,7 +91,7 @@ def _mappings(model: type[BaseModel], way: tuple[str, ...]) -> Iterator[tuple[tu
 
 
 def _below(annotation: Any, part: int | str) -> Any:
-    """The annotation of an item, or of the value of a key."""
+    """Return the annotation of an item, or of the value of a key."""
     bare, _ = _bare(annotation)
     if isinstance(bare, type) and issubclass(bare, BaseModel):
         field = bare.model_fields.get(str(part))
@@ -110,7 +110,7 @@ def _annotated(field: FieldInfo) -> Any:
 
 
 def _bare(annotation: Any) -> tuple[Any, list[Any]]:
-    """The annotation without `None` and without metadata, and the metadata."""
+    """Return the annotation without `None` and without metadata, and the metadata."""
     metadata: list[Any] = []
     while True:
         if get_origin(annotation) is Annotated:
@@ -149,4 +149,4 @@ def _bounds(metadata: list[Any]) -> str:
     most = next((each.le for each in metadata if hasattr(each, "le")), None)
     if least is None:
         return ""
-    return f", {least} and more" if most is None else f", {least} to {most}"
+    return f", {least} or more" if most is None else f", {least} to {most}"

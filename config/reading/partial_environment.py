@@ -1,4 +1,4 @@
-"""The part of an environment that is of the right kind, though the whole is not: rules can look at it already."""
+"""Build the part of an environment whose values are of the right kind, so that rules can check it."""
 
 import json
 from collections.abc import Collection
@@ -17,7 +17,7 @@ _UNKNOWN: Final = object()
 def known_part(document: Any, refused: Collection[Place]) -> Environment:
     """Return the environment without the values at the places that pydantic refused.
 
-    To read such a value, or one that is missing, raises AttributeError. Use it for nothing but findings.
+    Reading such a value, or a missing one, raises AttributeError. Use the result for findings only.
     """
     part: Environment = _part(Environment, document, (), refused)
     return part
@@ -37,7 +37,7 @@ def _part(model: type[BaseModel], value: Any, here: Place, refused: Collection[P
             unknown.append(name)
     part = model.model_construct(set(known), **known)
     for name in unknown:
-        # The default that stands there now is not what the file says.
+        # Otherwise the default would be read as if the file stated it.
         part.__dict__.pop(name, None)
     return part
 
@@ -47,7 +47,7 @@ def _typed(field: FieldInfo, value: Any, here: Place, refused: Collection[Place]
         adapter: TypeAdapter[Any] = TypeAdapter(field.annotation)  # type: ignore[arg-type]  # None in no declared field
         return adapter.validate_json(json.dumps(value))
     model = model_within(field.annotation)
-    # The catalogue's models are no part of the environment's own: without one figure a type is not known at all.
+    # The catalogue's models are taken as a whole: a type that lacks one figure is unknown.
     if model is None or not issubclass(model, Model) or here in refused:
         return _UNKNOWN
     if isinstance(value, list):
@@ -56,7 +56,7 @@ def _typed(field: FieldInfo, value: Any, here: Place, refused: Collection[Place]
 
 
 def model_within(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that a field's annotation speaks of: itself, or one of a list or an optional value."""
+    """Return the model in a field's annotation: itself, or that of a list or an optional value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := model_within(part))), None)

@@ -1,7 +1,7 @@
-"""Reads a YAML file of plain values strictly: what YAML's versions read differently is refused, with its line.
+"""Read a YAML file of plain values, and refuse values that versions of YAML read differently.
 
 YAML 1.1 and 1.2 disagree on `no`, `010`, `1:30` and more, and editors, schemas and other tools read either. A file
-that all of them read alike needs neither those nor anchors, tags and directives.
+that all of them read alike needs neither those values nor anchors, tags and directives.
 """
 
 import re
@@ -20,12 +20,12 @@ MAX_DEPTH: Final = 32
 _PLAIN: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-# Python refuses to read longer ones, and no key takes one.
+# Python refuses to read longer numbers, and no key takes one.
 _MAX_DIGITS: Final = 20
 _ALIKE: Final = "values that every reader of YAML reads alike"
 _MAPPING: Final = "a YAML mapping of keys to values"
-_QUOTES: Final = "put it in quotes where text is meant"
-# What a plain text looks like that some reader takes for something else, and what to write instead.
+_QUOTES: Final = "put it in quotes if text is meant"
+# Patterns of plain text that some reader takes for something else, each with the reason and what to write instead.
 _TRAPS: Final = tuple(
     (re.compile(pattern), reason, fix)
     for pattern, reason, fix in (
@@ -36,8 +36,8 @@ _TRAPS: Final = tuple(
         ),
         (
             r"(?i:null|true|false)",
-            "some readers of YAML know only the spelling in small letters",
-            "write it in small letters",
+            "some readers of YAML know only the spelling in lowercase",
+            "write it in lowercase",
         ),
         (r"[-+]?0[0-9_]+", "it is octal to some readers of YAML", "write the number without leading zeros"),
         (
@@ -65,14 +65,14 @@ class Document:
     lines: Mapping[Place, int]
 
     def line(self, place: Place) -> int:
-        """Return the line of the value, or of what it is missing in."""
+        """Return the line of the value; of the mapping that should contain it, if it is missing."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
 
 class UnreadableFileError(Exception):
-    """The file is not such a document; `findings` say why."""
+    """The file is not a document of plain values; `findings` say why."""
 
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
@@ -82,7 +82,7 @@ class UnreadableFileError(Exception):
 def read(file: Path) -> Document:
     """Return the file's document.
 
-    Raises UnreadableFileError with everything that is wrong; an error of syntax ends the search.
+    Raises UnreadableFileError with all errors; an error of syntax ends the search.
     """
     reader = _Reader(file)
     values = reader.values()
@@ -95,7 +95,7 @@ def read(file: Path) -> Document:
 
 
 class _Reader:
-    """Makes values of the parser's events. `findings` collects what is refused though the parser takes it."""
+    """Build values from the parser's events; `findings` collects what is refused although the parser accepts it."""
 
     def __init__(self, file: Path) -> None:
         self.findings: list[Finding] = []
@@ -128,12 +128,16 @@ class _Reader:
         size = self._file.stat().st_size
         if size > MAX_BYTES:
             self.note(
-                0, f"a file of {size:,} bytes", "no environment needs so many", f"{MAX_BYTES:,} bytes", "shorten it"
+                0,
+                f"a file of {size:,} bytes",
+                "no environment file needs so many",
+                f"{MAX_BYTES:,} bytes",
+                "shorten it",
             )
             raise UnreadableFileError(self.findings)
         content = self._file.read_bytes()
         try:
-            # A byte order mark is what some editors begin a file with.
+            # Some editors begin a file with a byte order mark.
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
@@ -147,9 +151,9 @@ class _Reader:
         line = lines[mark.line] if mark and mark.line < len(lines) else ""
         number = mark.line + 1 if mark else 1
         if line[: len(line) - len(line.lstrip())].count("\t"):
-            self.note(number, "the indentation", "a tab cannot indent YAML", "spaces", "replace the tab by spaces")
+            self.note(number, "the indentation", "a tab cannot indent YAML", "spaces", "replace the tab with spaces")
         else:
-            advice = "close quotes and brackets, and put a text that holds `: ` or ` #` in quotes"
+            advice = "close quotes and brackets, and put text with `: ` or ` #` in quotes"
             self.note(number, "the syntax", f"not YAML: {error.problem}", _MAPPING, advice)
 
     def _document(self) -> Any:
@@ -158,7 +162,7 @@ class _Reader:
             if isinstance(event, yaml.DocumentStartEvent):
                 if event.version or event.tags:
                     self.note(
-                        1, "a directive", "not every reader heeds it", _MAPPING, "delete the lines that begin with %"
+                        1, "a directive", "not every reader obeys it", _MAPPING, "delete the lines that begin with %"
                     )
                 if documents:
                     self.note(_line(event), "a second document", "only one is read", _MAPPING, "delete the line `---`")
@@ -169,11 +173,11 @@ class _Reader:
 
     def _value(self, event: yaml.Event, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            self.note(_line(event), "this nesting", "it is too deep", f"{MAX_DEPTH} levels", "take levels out")
+            self.note(_line(event), "this nesting", "it is too deep", f"{MAX_DEPTH} levels", "remove levels")
             raise UnreadableFileError(self.findings)
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             if event.anchor:
-                self._plainly(event, f"anchor &{event.anchor}", "it hides what a comparison of two files should show")
+                self._plainly(event, f"anchor &{event.anchor}", "it hides what a diff of two files should show")
             # Quotes alone are the tag "!" to the parser.
             if event.tag not in {None, "!"}:
                 self._plainly(event, f"tag {event.tag}", "readers of YAML know different tags")
@@ -185,11 +189,11 @@ class _Reader:
             case yaml.ScalarEvent():
                 return self._scalar(event)
             case _:
-                self._plainly(event, "an alias (*)", "it hides what a comparison of two files should show")
+                self._plainly(event, "an alias (*)", "it hides what a diff of two files should show")
                 return None
 
     def _plainly(self, event: yaml.Event, value: str, reason: str) -> None:
-        self.note(_line(event), value, reason, "plain values", "write the value out where it is needed")
+        self.note(_line(event), value, reason, "plain values", "write the value in full wherever it is needed")
 
     def _items(self, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -209,13 +213,13 @@ class _Reader:
             key = self._value(event, depth + 1)
             if not isinstance(key, str):
                 said = f"key {key!r}" if isinstance(key, int | float) else "this key"
-                self.note(line, said, "it is not text", "keys that are text", "put it in quotes where it is meant")
+                self.note(line, said, "it is not text", "keys that are text", "put it in quotes")
                 key = str(key)
             self._place = (*here, key)
             if key in mapping:
                 first = self.lines[self._place]
                 said = f"key {key!r}"
-                self.note(line, said, f"line {first} has it already", "each key once", "delete one of the two")
+                self.note(line, said, f"line {first} has the same key", "each key once", "delete one of the two")
             self.lines[self._place] = line
             mapping[key] = self._value(next(self._events), depth + 1)
             self._place = here

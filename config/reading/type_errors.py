@@ -1,4 +1,4 @@
-"""Says in an environment's own words what pydantic refused: a value of a wrong kind, a missing or unknown key."""
+"""Turn pydantic's errors into findings: values of a wrong kind, missing keys, unknown keys."""
 
 import re
 from typing import Any, Final
@@ -7,10 +7,11 @@ from pydantic_core import ErrorDetails
 
 from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
 from config.reading.declared import Allowed, allowed_at, keys_of, places_of
+from config.reading.earlier_schemas import removal_at
 from config.suggest import closest, did_you_mean
 
 _KINDS: Final = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", float: "a decimal fraction"}
-# pydantic's errors that say no more than that the kind of the value is wrong.
+# pydantic's errors that only say that the kind of the value is wrong.
 _WRONG_KIND: Final = {
     *("int_type", "int_parsing", "int_from_float", "string_type", "bool_type", "bool_parsing", "tuple_type"),
     *("dict_type", "model_type"),
@@ -21,13 +22,13 @@ _REASONS: Final = {
     "less_than_equal": "it is too high",
 }
 _KEY: Final = "[key]"
-"""pydantic's last part of the place of a mapping's key."""
+"""pydantic ends the place of a mapping's key with it."""
 
 
 def first_hand(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     """Return the errors without those that follow from others.
 
-    Of a list with an item that it refuses pydantic says that it is too short, too: it counts the items that are right.
+    pydantic also calls a list too short if it refuses an item: it counts only the right items.
     """
     items = {error["loc"][:length] for error in errors for length in range(len(error["loc"]))}
     return [error for error in errors if error["type"] != "too_short" or error["loc"] not in items]
@@ -37,12 +38,15 @@ def kind_finding(error: ErrorDetails, document: Any) -> Finding:
     """Return pydantic's error as a finding of the document."""
     place = tuple(part for part in error["loc"] if part != _KEY)
     key = ".".join(map(str, place))
-    return Finding(key, *_parts(error, place), label=named(key, document))
+    return Finding(key, *_parts(error, place, document), label=named(key, document))
 
 
-def _parts(error: ErrorDetails, place: Place) -> tuple[str, str, str, str]:
-    """Value, reason, what is allowed, and fix."""
+def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, str, str]:
+    """Return value, reason, what is allowed, and fix."""
     if error["type"] == "extra_forbidden":
+        if earlier := removal_at(place, document):
+            reason, keys = f"version {earlier.version} removed it: {earlier.reason}", ", ".join(keys_of(place[:-1]))
+            return f"key {place[-1]!r}", reason, keys, "run `ops migrate`"
         return _unknown_key(place)
     allowed = allowed_at(place, key=error["loc"][-1:] == (_KEY,))
     value = error["input"]
@@ -62,20 +66,20 @@ def _unknown_key(place: Place) -> tuple[str, str, str, str]:
         fix = f"move `{name}` to {' or '.join(elsewhere)}, where it belongs"
         fix += f"; or did you mean {guess!r}?" if guess else ""
     else:
-        fix = f"did you mean {guess!r}?" if guess else "take it out"
-    return f"key {name!r}", "there is no such key here", ", ".join(here), fix
+        fix = f"did you mean {guess!r}?" if guess else "remove it"
+    return f"key {name!r}", "the key is unknown here", ", ".join(here), fix
 
 
 def _refusal(error: ErrorDetails, value: Any, allowed: Allowed) -> tuple[str, str, str]:
-    """Reason, what is allowed, and fix."""
+    """Return reason, what is allowed, and fix."""
     kind, context = error["type"], error.get("ctx", {})
     match kind:
         case "facts_disagree":
             return context["reason"], context["allowed"], context["fix"]
         case "too_short":
-            return _length(context["actual_length"], "and more", context["min_length"])
+            return _length(context["actual_length"], "or more", context["min_length"])
         case "too_long":
-            return _length(context["actual_length"], "and fewer", context["max_length"])
+            return _length(context["actual_length"], "or fewer", context["max_length"])
         case _:
             return _reason(kind, value, allowed, error["msg"]), allowed.text, _fix(kind, value, allowed)
 
@@ -92,15 +96,15 @@ def _reason(kind: str, value: Any, allowed: Allowed, message: str) -> str:
     if kind == "string_pattern_mismatch":
         mistakes = allowed.shape.mistakes if allowed.shape else ()
         known = (what for pattern, what in mistakes if re.fullmatch(pattern, value))
-        return next(known, "it is written in another way")
+        return next(known, "it has another form")
     if "host bits" in message:
         return f"its address has digits after the /{str(value).rpartition('/')[2]}"
-    return _REASONS.get(kind, "it is not one of the values" if allowed.values else "it is no address block")
+    return _REASONS.get(kind, "it is not one of the values" if allowed.values else "it is not an address block")
 
 
 def _fix(kind: str, value: Any, allowed: Allowed) -> str:
     if value is None:
-        return f"write a value, {allowed.like}, or take the key out"
+        return f"write a value, {allowed.like}, or remove the key"
     if kind in _WRONG_KIND:
         return _other_kind(kind, value) or f"write {allowed.like}"
     if kind == "string_pattern_mismatch" and allowed.shape:
@@ -117,7 +121,7 @@ def _kind(value: Any) -> str:
 
 
 def _other_kind(kind: str, value: Any) -> str:
-    """How the same value is written as the right kind."""
+    """Return how to write the same value as the right kind, or an empty text."""
     if kind == "string_type" and isinstance(value, int | float):
         return f'write it in quotes: "{in_words(value)}"'
     if kind.startswith("int_") and isinstance(value, str) and value.isascii() and value.isdigit():

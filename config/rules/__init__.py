@@ -1,8 +1,8 @@
-"""All rules that an environment must keep beyond the kinds of its values.
+"""All rules of an environment beyond the kinds of its values.
 
-One small function each, by the ids that findings and docs show. A rule looks at the environment and the project's
-files alone: neither AWS nor jsii is asked. Rules whose subject another rule has refused stay silent, so that one
-mistake is one finding.
+Each rule is one small function with the id that findings and docs show. Rules read only the environment and the
+project's files, never AWS or jsii. A rule is silent if another rule refuses its subject, so that one mistake is one
+finding.
 """
 
 from contextlib import suppress
@@ -113,14 +113,14 @@ RULES: Final[tuple[Rule, ...]] = (
 ALL_RULES: Final[dict[str, Rule]] = {
     rule.id: rule for rule in sorted((*RULES, *PAIR_RULES), key=lambda rule: int(rule.id.removeprefix("V")))
 }
-"""Every rule by its id, those of two environments beside each other included."""
+"""Every rule by its id, including the rules about two environments."""
 
 
 def findings(environment: Environment) -> list[Finding]:
-    """Return what all rules say of the environment, errors and warnings, and of the warnings that it accepts.
+    """Return the errors and warnings of all rules, and findings about the accepted warnings.
 
-    An accepted warning carries its reason. To accept an error is an error, and so is an id that no rule has; a
-    warning that was accepted and is not given is a warning itself.
+    An accepted warning carries its reason. Accepting an error is an error, and so is an unknown id. Accepting a warning
+    that no rule gives is a warning.
     """
     found = [finding for rule in RULES for finding in rule(environment)]
     accepted = environment.accepted_warnings
@@ -132,11 +132,11 @@ def findings(environment: Environment) -> list[Finding]:
 
 
 def findings_of_part(part: Environment) -> list[Finding]:
-    """Return what rules say of `known_part` of an environment; a rule ends where it needs a value that is not known."""
+    """Return the findings about the `known_part` of an environment; a rule stops at the first unknown value."""
     found = []
     for rule in RULES:
         with suppress(AttributeError):
-            # One by one, so that what it said before is kept.
+            # One by one, to keep the findings before the unknown value.
             for finding in rule(part):
                 found.append(finding)
     return found
@@ -151,11 +151,9 @@ def _misplaced(accepted: dict[str, str], given: set[str]) -> list[Finding]:
         if id not in ALL_RULES:
             found.append(Finding(key, said, "no rule has this id", listed, "copy the id from the end of a warning"))
         elif id not in warnings:
-            fix = f"take it out, and mend what `ops explain {id}` explains"
+            fix = f"remove it, and fix what `ops explain {id}` explains"
             found.append(Finding(key, said, "it is an error, and errors cannot be accepted", listed, fix))
         elif id not in {*given, own_blocks.id}:
-            reason = "the warning is not given any more"
-            found.append(
-                Finding(key, said, reason, "warnings that are given", "take it out", severity=Severity.WARNING)
-            )
+            reason = "the rule no longer warns"
+            found.append(Finding(key, said, reason, "warnings that are given", "remove it", severity=Severity.WARNING))
     return found

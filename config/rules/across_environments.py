@@ -1,4 +1,4 @@
-"""Rules of environments beside each other: physical names are one's own, address blocks better so."""
+"""Rules about two environments: they must not share physical names, and should not share address blocks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from config.rules.rule import Rule, Violation, error, warning
 # What two environments of one account and region must not share: the key, its value, and why.
 _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = (
     ("project", naming.eks_cluster, "names of stacks and clusters begin with it and the environment's name"),
-    ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker knows one cluster of a name"),
+    ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker has one cluster of a name"),
     ("image.repository", lambda it: it.image.repository, "each storage stack makes its own repository"),
     (
         "eks.existing.name",
@@ -24,9 +24,9 @@ _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = 
 
 @error("V64")
 def own_names(environment: Environment, other: Environment) -> Iterator[Violation]:
-    """Require names of one's own in an account and region.
+    """Require names that no other environment of the account and region has.
 
-    Why: the second deployment would change or fail on what the first one made.
+    Why: the second deployment would change the first one's resources, or fail because of them.
     Source: SageMaker, EKS, ECR, CloudFormation API references: names are unique in an account and region.
     Example: hyperpod.cluster_name: ml-cluster
     """
@@ -34,7 +34,7 @@ def own_names(environment: Environment, other: Environment) -> Iterator[Violatio
         for key, value_of, why in _OWN:
             value = value_of(environment)
             if value is not None and value == value_of(other):
-                reason = f"environment {other.name!r} uses it already in this account and region, and {why}"
+                reason = f"environment {other.name!r} already uses it in this account and region, and {why}"
                 yield Violation(key, reason, "a name that no other environment has", "choose another name", repr(value))
 
 
@@ -50,14 +50,14 @@ def own_blocks(environment: Environment, other: Environment) -> Iterator[Violati
         taken = other.network.vpc_cidr
         if environment.network.vpc_cidr.overlaps(taken):
             reason = f"it overlaps {taken} of environment {other.name!r}, and the two VPCs could never be connected"
-            yield Violation("network.vpc_cidr", reason, "a block of its own", "choose another /16")
+            yield Violation("network.vpc_cidr", reason, "a block that no other environment uses", "choose another /16")
 
 
 PAIR_RULES: Final[tuple[Rule, ...]] = (own_names, own_blocks)
 
 
 def findings_beside(environment: Environment, others: Iterable[Environment]) -> list[Finding]:
-    """Return what the environment shares with others that it should not; `others` may hold itself."""
+    """Return findings about what the environment shares with others; `others` may contain itself."""
     found = [
         finding
         for other in others

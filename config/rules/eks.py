@@ -1,4 +1,4 @@
-"""Rules of the EKS cluster and who may use it."""
+"""Rules about the EKS cluster and access to it."""
 
 import re
 from collections.abc import Iterator
@@ -12,35 +12,35 @@ from config.rules.parts import described_twice, groups, repeated, same_names
 from config.rules.rule import Violation, error
 
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
-# Addresses that no client has at the public endpoint. Not Python's `is_private`, which has the examples' own
-# (203.0.113.0/24 and others) too.
+# Addresses that no client of the public endpoint has. Python's `is_private` would also include the addresses of
+# examples (203.0.113.0/24 and others).
 _RESERVED: Final = tuple(
     IPv4Network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
 )
-# Kubernetes' own, those of HyperPod's chart, which fixes their names, and those of k8s_charts/shared/names.py.
+# Namespaces of Kubernetes, of HyperPod's chart, which fixes their names, and of k8s_charts/shared/names.py.
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
     *("aws-hyperpod", "kubeflow", "mpi-operator", "image-build", "prometheus-system"),
-    # Those of HyperPod's add-ons (task governance, observability, the endpoint operator), and of what they need.
+    # Namespaces of HyperPod's add-ons (task governance, observability, the endpoint operator) and their dependencies.
     *("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch"),
 )
-_REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "it would be a second FSx CSI driver: the platform stack has one"}
+_REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "the platform stack installs the FSx CSI driver already"}
 _CLIENTS: Final = "public blocks of your office or VPN, or endpoint_access: private"
 
 
 @error("V2")
 def kubernetes_version(environment: Environment) -> Iterator[Violation]:
-    """Require a Kubernetes version that HyperPod works with.
+    """Require a Kubernetes version that HyperPod supports.
 
-    Why: HyperPod lists its versions. Each needs a kubectl of at most one minor version apart.
+    Why: HyperPod lists its versions. Each needs a kubectl that is at most one minor version apart.
     Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; Kubernetes, version skew policy.
     Example: eks.version: "1.29"
     """
     version, known = environment.eks.version, ", ".join(versions.KUBERNETES_VERSIONS)
     if version not in versions.KUBECTL_LAYERS:
         latest = versions.KUBERNETES_DEFAULT
-        yield Violation("eks.version", "HyperPod does not list it", known, f'write version: "{latest}"')
+        yield Violation("eks.version", "HyperPod does not support it", known, f'write version: "{latest}"')
     elif abs(int(version.split(".")[1]) - int(versions.KUBECTL_LAYERS[version].removeprefix("v"))) > 1:
         reason = f"no kubectl is within one minor version, only {versions.KUBECTL_LAYERS[version]}"
         yield Violation("eks.version", reason, known, "correct KUBECTL_LAYERS in config/facts/versions.py")
@@ -50,13 +50,13 @@ def kubernetes_version(environment: Environment) -> Iterator[Violation]:
 def system_nodes_are_x86(environment: Environment) -> Iterator[Violation]:
     """Require x86-64 system nodes.
 
-    Why: the Ray image for HyperPod's x86-64 nodes is built on them.
+    Why: they build the Ray image for HyperPod's x86-64 nodes.
     Source: EC2 instance types guide, naming conventions (`g` is Graviton).
     Example: eks.system_nodes.instance_type: m7g.xlarge
     """
     kind = environment.eks.system_nodes.instance_type
     if re.match(r"[a-z]+[0-9]+g", kind):
-        reason = "it is a Graviton type, and the Ray image for x86-64 nodes is built here"
+        reason = "it is a Graviton type, and these nodes build the Ray image for x86-64 nodes"
         yield Violation(
             "eks.system_nodes.instance_type", reason, "x86-64 types such as m5.xlarge", "choose such a type"
         )
@@ -64,9 +64,9 @@ def system_nodes_are_x86(environment: Environment) -> Iterator[Violation]:
 
 @error("V41")
 def endpoint(environment: Environment) -> Iterator[Violation]:
-    """Require the networks that may reach a public endpoint, and none for a private one.
+    """Require the client networks of a public endpoint, and none for a private endpoint.
 
-    Why: EKS refuses private blocks there, and a private endpoint has no list of networks.
+    Why: EKS refuses private blocks in the list, and a private endpoint has no list.
     Source: EKS user guide, cluster API server endpoint ("The block cannot include reserved addresses").
     Example: eks.public_access_cidrs: [10.8.0.0/16]
     """
@@ -77,14 +77,14 @@ def endpoint(environment: Environment) -> Iterator[Violation]:
     if eks.endpoint_access == "private":
         if eks.public_access_cidrs:
             reason = "endpoint_access is private, and has no list of networks"
-            yield Violation(key, reason, "no public_access_cidrs", "take the key out, or endpoint_access")
+            yield Violation(key, reason, "no public_access_cidrs", "remove the key, or endpoint_access")
     elif not eks.public_access_cidrs:
-        reason = "a public endpoint needs the networks that may reach it"
+        reason = "a public endpoint needs the list of networks that may reach it"
         yield Violation(key, reason, _CLIENTS, "list your public address, such as [203.0.113.7/32]")
     elif not _are_the_whole_world(eks.public_access_cidrs):
         for n, block in enumerate(eks.public_access_cidrs):
             if any(block.overlaps(reserved) for reserved in _RESERVED):
-                reason = "it has private addresses, which EKS refuses"
+                reason = "it contains private addresses, which EKS refuses"
                 yield Violation(f"{key}.{n}", reason, _CLIENTS, "write the public address of your VPN's exit")
 
 
@@ -92,12 +92,12 @@ def endpoint(environment: Environment) -> Iterator[Violation]:
 def endpoint_of_the_whole_world(environment: Environment) -> Iterator[Violation]:
     """Refuse an endpoint that the whole world may reach.
 
-    Why: whoever finds a fault in the API's authentication would own nodes that cost tens of dollars an hour.
+    Why: a flaw in the API's authentication would give anyone nodes that cost tens of dollars an hour.
     Source: EKS best practices guide, cluster access management.
     Example: eks.public_access_cidrs: [0.0.0.0/0]
     """
     if _are_the_whole_world(environment.eks.public_access_cidrs):
-        reason, fix = "it is the whole world", "list your public address, such as [203.0.113.7/32]"
+        reason, fix = "it contains all addresses of the internet", "list your public address, such as [203.0.113.7/32]"
         yield Violation("eks.public_access_cidrs", reason, _CLIENTS, fix)
 
 
@@ -109,7 +109,7 @@ def _are_the_whole_world(blocks: tuple[IPv4Network, ...]) -> bool:
 def existing_cluster(environment: Environment) -> Iterator[Violation]:
     """Require `network.existing` beside `eks.existing`, and no key of a new cluster.
 
-    Why: a cluster that exists is in a VPC that exists, and keeps its endpoint and add-ons as they are.
+    Why: an existing cluster is in an existing VPC, and keeps its endpoint and add-ons unchanged.
     Source: this project, docs/operate/existing-eks.md.
     Example: eks.endpoint_access: private
     """
@@ -119,7 +119,7 @@ def existing_cluster(environment: Environment) -> Iterator[Violation]:
     if environment.network.existing is None:
         yield Violation(
             "network.existing",
-            "an existing EKS cluster is in a VPC that exists",
+            "an existing EKS cluster is in an existing VPC",
             "the cluster's VPC and its subnets",
             "describe the VPC in network.existing",
         )
@@ -128,9 +128,9 @@ def existing_cluster(environment: Environment) -> Iterator[Violation]:
 
 @error("V44")
 def add_ons(environment: Environment) -> Iterator[Violation]:
-    """Refuse an add-on that is listed twice or brings what the stacks bring.
+    """Refuse an add-on that is listed twice or that the stacks install themselves.
 
-    Why: a cluster has each add-on once, and two FSx CSI drivers fight over volumes.
+    Why: a cluster has each add-on once, and two FSx CSI drivers conflict over volumes.
     Source: EKS API reference, CreateAddon.
     Example: eks.add_ons: [{name: aws-fsx-csi-driver}]
     """
@@ -145,13 +145,13 @@ def add_ons(environment: Environment) -> Iterator[Violation]:
 def vpc_cni(environment: Environment) -> Iterator[Violation]:
     """Refuse versions of the VPC CNI that do not work on HyperPod's nodes.
 
-    Why: v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod, and HyperPod takes none before 1.18.3.
+    Why: v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod, and HyperPod supports none before 1.18.3.
     Source: amazon-vpc-cni-k8s #3753, #3754 and #3756; AWS docs, sagemaker-hyperpod-eks-prerequisites.
     Example: eks.add_ons: [{name: vpc-cni, version: v1.22.2-eksbuild.1}]
     """
     eks, first, last = environment.eks, *versions.VPC_CNI_BROKEN
     stated = {f"eks.add_ons.{n}.version": each.version for n, each in enumerate(eks.add_ons) if each.name == "vpc-cni"}
-    fix = f"take the key out, which means {versions.VPC_CNI}"
+    fix = f"remove the key, which selects {versions.VPC_CNI}"
     if eks.existing:
         stated["eks.existing.vpc_cni"] = eks.existing.vpc_cni
         fix = f"update the add-on, to {versions.VPC_CNI} or newer"
@@ -161,7 +161,7 @@ def vpc_cni(environment: Environment) -> Iterator[Violation]:
         if first <= number <= last:
             yield Violation(key, "it hands a HyperPod node's own address to a pod", allowed, fix)
         elif number < versions.VPC_CNI_OLDEST:
-            yield Violation(key, "HyperPod takes no version as old", allowed, fix)
+            yield Violation(key, "HyperPod supports no version this old", allowed, fix)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -185,12 +185,17 @@ def namespaces(environment: Environment) -> Iterator[Violation]:
     for key, name in own.items():
         if name in _TAKEN_NAMESPACES:
             allowed = f"any but {', '.join(_TAKEN_NAMESPACES)}"
-            yield Violation(key, "the namespace has another owner", allowed, "choose another name")
+            yield Violation(key, "another component owns this namespace", allowed, "choose another name")
     if len(set(own.values())) == 1:
-        yield Violation("ray.namespace", "it is KubeRay's", "another than kuberay.namespace", "choose another name")
+        yield Violation(
+            "ray.namespace",
+            "it is KubeRay's namespace",
+            "a namespace other than kuberay.namespace",
+            "choose another name",
+        )
     elif environment.kuberay.namespace == naming.volume_namespace(environment):
-        allowed = "another than that of Ray's volume"
-        yield Violation("kuberay.namespace", "it is that of Ray's volume", allowed, "choose another name")
+        allowed = "a namespace other than that of Ray's volume"
+        yield Violation("kuberay.namespace", "it is the namespace of Ray's volume", allowed, "choose another name")
 
 
 @error("V46")
@@ -207,13 +212,13 @@ def roles(environment: Environment) -> Iterator[Violation]:
     for numbers in repeated([*access.admins, *access.submitters]).values():
         first, second = (places[n] for n in numbers[:2])
         yield Violation(
-            second, f"{first} is the same", "each role once, in admins or submitters", "delete one of the two"
+            second, f"{first} is the same role", "each role once, in admins or submitters", "delete one of the two"
         )
 
 
 @error("V34")
 def arns(environment: Environment) -> Iterator[Violation]:
-    """Require capacity and identity provider of the environment's own account and region.
+    """Require that training plans and the identity provider are of the environment's account and region.
 
     Why: a training plan and an OIDC provider of another account or region cannot be used.
     Source: SageMaker API reference, DescribeTrainingPlan; IAM API reference, GetOpenIDConnectProvider.

@@ -1,4 +1,4 @@
-"""Rules of the file system."""
+"""Rules about the file system."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -26,7 +26,7 @@ def _next_step(size: int, step: int) -> int:
 
 @error("V9")
 def file_system_size(environment: Environment) -> Iterator[Violation]:
-    """Require a capacity and a throughput that FSx has.
+    """Require a capacity and a throughput that FSx offers.
 
     Why: FSx refuses other sizes, and the CSI driver would round up silently.
     Source: FSx API reference, CreateFileSystem (PERSISTENT_2 on SSD).
@@ -36,19 +36,19 @@ def file_system_size(environment: Environment) -> Iterator[Violation]:
     if fsx.existing:
         return
     if fsx.capacity_gib != 1200 and (fsx.capacity_gib % 2400 or fsx.capacity_gib <= 0):
-        reason, fix = "FSx has no such size", f"write {_next_step(fsx.capacity_gib, 2400)}"
+        reason, fix = "FSx does not offer this size", f"write {_next_step(fsx.capacity_gib, 2400)}"
         yield Violation("fsx.capacity_gib", reason, "1200 or a multiple of 2400", fix)
     if fsx.throughput_mbps_per_tib not in _THROUGHPUTS:
         allowed = ", ".join(map(str, _THROUGHPUTS))
         near = min(_THROUGHPUTS, key=lambda each: abs(each - fsx.throughput_mbps_per_tib))
-        yield Violation("fsx.throughput_mbps_per_tib", "FSx has no such throughput", allowed, f"write {near}")
+        yield Violation("fsx.throughput_mbps_per_tib", "FSx does not offer this throughput", allowed, f"write {near}")
 
 
 @error("V47")
 def size_with_efa(environment: Environment) -> Iterator[Violation]:
-    """Require whole servers of a file system with EFA.
+    """Require a multiple of a server's capacity for a file system with EFA.
 
-    Why: a file system with EFA grows by whole servers, which hold more than those without.
+    Why: a file system with EFA grows by whole servers, which hold more than servers without EFA.
     Source: FSx for Lustre user guide, creating a file system.
     Example: fsx.capacity_gib: 2400
     """
@@ -57,7 +57,7 @@ def size_with_efa(environment: Environment) -> Iterator[Violation]:
         step = _EFA_STEP_GIB[fsx.throughput_mbps_per_tib]
         if fsx.capacity_gib % step:
             reason = f"with efa a server at {fsx.throughput_mbps_per_tib} MB/s per TiB holds {step} GiB"
-            fix = f"write {_next_step(fsx.capacity_gib, step)}, or take efa out"
+            fix = f"write {_next_step(fsx.capacity_gib, step)}, or remove efa"
             yield Violation("fsx.capacity_gib", reason, f"multiples of {step}", fix)
 
 
@@ -65,46 +65,46 @@ def size_with_efa(environment: Environment) -> Iterator[Violation]:
 def efa_reaches_somebody(environment: Environment) -> Iterator[Violation]:
     """Warn of a file system with EFA that no node reaches by EFA.
 
-    Why: nodes without EFA interfaces use TCP, and EFA only raises the least size.
+    Why: nodes without EFA interfaces use TCP; EFA then only raises the minimum size.
     Source: FSx for Lustre user guide, working with EFA-enabled file systems.
     Example: hyperpod.instance_groups.1.instance_type: ml.g5.4xlarge
     """
     known = [group for _, group in known_groups(environment)]
     if environment.fsx.efa and known and not any(group.type.efa for group in known):
-        reason = "no instance group has EFA interfaces, and all nodes use TCP"
-        yield Violation("fsx.efa", reason, "false, or an instance type with EFA", "take efa out")
+        reason = "no instance group has EFA interfaces, so all nodes use TCP"
+        yield Violation("fsx.efa", reason, "false, or an instance type with EFA", "remove efa")
 
 
 @error("V10")
 def data_repositories(environment: Environment) -> Iterator[Violation]:
-    """Require at most eight data repositories whose paths and prefixes lie beside each other.
+    """Require at most eight data repositories whose paths and prefixes neither repeat nor contain each other.
 
-    Why: FSx takes eight, whose paths neither repeat nor contain each other, nor do the prefixes of their bucket. The
-    stack's name for an association is its path with hyphens.
+    Why: FSx allows eight, and refuses paths or prefixes that repeat or contain each other. The stack names an
+    association by its path with hyphens instead of slashes.
     Source: FSx API reference, CreateDataRepositoryAssociation.
     Example: fsx.data_repositories: [{path: /a, prefix: a}, {path: /a/b, prefix: b}]
     """
     repositories = environment.fsx.data_repositories
     if len(repositories) > 8:
-        reason, fix = f"FSx takes eight, and there are {len(repositories)}", f"delete {len(repositories) - 8}"
+        reason, fix = f"FSx allows eight, and {len(repositories)} are listed", f"delete {len(repositories) - 8}"
         yield Violation("fsx.data_repositories", reason, "at most eight", fix)
     for n, repository in enumerate(repositories):
         for m, other in enumerate(repositories[:n]):
             place = f"fsx.data_repositories.{n}"
             first = f"fsx.data_repositories.{m}"
             if _overlap(repository.path, other.path):
-                reason = f"{other.path} of {first} is the same, contains it or lies in it"
-                yield Violation(f"{place}.path", reason, "paths beside each other", "change one of the two")
+                reason = f"it overlaps {other.path} of {first}"
+                yield Violation(f"{place}.path", reason, "paths that do not overlap", "change one of the two")
             elif repository.path.replace("/", "-") == other.path.replace("/", "-"):
-                reason = f"{other.path} of {first} differs in hyphens and slashes only"
+                reason = f"it differs from {other.path} of {first} only in hyphens and slashes"
                 yield Violation(f"{place}.path", reason, "paths that differ in more", "rename one of the two")
             if _overlap(repository.prefix, other.prefix):
-                reason = f"{other.prefix} of {first} is the same, contains it or lies in it"
-                yield Violation(f"{place}.prefix", reason, "prefixes beside each other", "change one of the two")
+                reason = f"it overlaps {other.prefix} of {first}"
+                yield Violation(f"{place}.prefix", reason, "prefixes that do not overlap", "change one of the two")
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether one of two paths is the other, or lies within it."""
+    """Return whether two paths are equal, or one is within the other."""
     return PurePosixPath(one).is_relative_to(other) or PurePosixPath(other).is_relative_to(one)
 
 
@@ -112,8 +112,8 @@ def _overlap(one: str, other: str) -> bool:
 def one_kind_of_file_system(environment: Environment) -> Iterator[Violation]:
     """Require keys of one kind of file system: static, dynamic or existing.
 
-    Why: the CSI driver makes no data repository associations (aws-fsx-csi-driver #368), and nothing of a file system
-    that exists is changed.
+    Why: the CSI driver creates no data repository associations (aws-fsx-csi-driver #368), and an existing file system
+    is not changed.
     Source: kubernetes-sigs/aws-fsx-csi-driver; this project, docs/operate/storage.md.
     Example: fsx.data_repositories: [{path: /a, prefix: a}]
     """
@@ -121,46 +121,46 @@ def one_kind_of_file_system(environment: Environment) -> Iterator[Violation]:
     if fsx.dynamic and fsx.existing:
         yield Violation(
             "fsx.existing",
-            "provisioning is dynamic, which makes a file system",
+            "provisioning is dynamic, which creates a file system",
             "existing, or provisioning: dynamic",
-            "take one of the two out",
+            "remove one of the two",
         )
     elif fsx.dynamic and fsx.data_repositories:
         yield Violation(
             "fsx.data_repositories",
-            "the CSI driver makes no associations",
+            "the CSI driver creates no associations",
             "data_repositories with provisioning: static",
-            "take data_repositories out, or provisioning",
+            "remove data_repositories, or provisioning",
         )
     elif fsx.existing:
         if environment.network.existing is None:
             yield Violation(
                 "network.existing",
-                "an existing file system is in a VPC that exists",
+                "an existing file system is in an existing VPC",
                 "the file system's VPC and its subnets",
                 "describe the VPC in network.existing",
             )
-        # `efa` stays allowed: the nodes have to be set up for it.
+        # `efa` remains allowed: the nodes must be set up for it.
         described = ("throughput_mbps_per_tib", "compression", "data_repositories")
         yield from described_twice("file system", "fsx", fsx, described)
 
 
 @error("V19")
 def reclaim_policy(environment: Environment) -> Iterator[Violation]:
-    """Require a reclaim policy of dynamic volumes only, and `Retain` in a protected environment.
+    """Allow a reclaim policy for dynamic volumes only, and require `Retain` in a protected environment.
 
-    Why: a static volume is always kept. `Delete` would end protected data with its claim.
+    Why: a static volume is always kept. `Delete` would delete protected data together with its claim.
     Source: Kubernetes docs, persistent volumes (CSI drivers know no `Recycle`).
     Example: fsx.reclaim_policy: Recycle
     """
     policy = environment.fsx.reclaim_policy
     if policy is not None and not environment.fsx.dynamic:
         reason = "provisioning is static, and static volumes are kept"
-        yield Violation("fsx.reclaim_policy", reason, "reclaim_policy with provisioning: dynamic", "take the key out")
+        yield Violation("fsx.reclaim_policy", reason, "reclaim_policy with provisioning: dynamic", "remove the key")
     elif policy not in (None, "Delete", "Retain"):
-        reason = "no CSI driver knows it"
+        reason = "CSI drivers do not support it"
         yield Violation("fsx.reclaim_policy", reason, "Delete, Retain", "write Retain to keep the data, or Delete")
     elif environment.fsx.dynamic and environment.protect and policy != "Retain":
         said = "" if policy else "(missing, which means Delete)"
-        reason = "the environment is protected, and its data would go with the claim"
+        reason = "the environment is protected, and its data would be deleted with the claim"
         yield Violation("fsx.reclaim_policy", reason, "Retain", "write reclaim_policy: Retain", said)

@@ -1,4 +1,4 @@
-"""Rules of the HyperPod cluster."""
+"""Rules about the HyperPod cluster."""
 
 import re
 from collections.abc import Iterator
@@ -10,25 +10,25 @@ from config.model.hyperpod import SUB_CHARTS
 from config.rules.parts import groups, same_names
 from config.rules.rule import Violation, error
 
-# What the other sub-charts of aws/sagemaker-hyperpod-cli (helm_chart/HyperPodHelmChart) would do here.
+# Effects of the other sub-charts of aws/sagemaker-hyperpod-cli (helm_chart/HyperPodHelmChart) in this project.
 _REFUSED_SUB_CHARTS: Final = {
-    "inferenceOperators": "it brings a second FSx CSI driver",
-    "storage": "it brings a volume `fsx-pv` of its own",
+    "inferenceOperators": "it installs a second FSx CSI driver",
+    "storage": "it creates its own volume `fsx-pv`",
     "cert-manager": "it is a managed add-on of EKS: `eks.add_ons`",
 }
 
 
 @error("V1")
 def cluster_name(environment: Environment) -> Iterator[Violation]:
-    """Require a cluster name that SageMaker takes.
+    """Require a cluster name that SageMaker accepts.
 
-    Why: CreateCluster refuses any other.
+    Why: CreateCluster refuses other names.
     Source: SageMaker API reference, CreateCluster: ClusterName.
     Example: hyperpod.cluster_name: -ml
     """
     name = environment.hyperpod.cluster_name
     if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name, re.ASCII) or len(name) > 63:
-        reason = "SageMaker refuses such a name"
+        reason = "SageMaker refuses this name"
         allowed = "1 to 63 letters, digits and hyphens between them, such as ml-cluster"
         yield Violation("hyperpod.cluster_name", reason, allowed, "shorten it, or use hyphens for other characters")
 
@@ -37,8 +37,8 @@ def cluster_name(environment: Environment) -> Iterator[Violation]:
 def bucket_names(environment: Environment) -> Iterator[Violation]:
     """Require names that are short enough for the lifecycle bucket.
 
-    Why: S3 takes 63 characters, and nodes may read only buckets that begin with `sagemaker-`. The prefix, account and
-    region leave the rest to project and environment.
+    Why: S3 allows 63 characters, and nodes may read only buckets that begin with `sagemaker-`. The bucket's name also
+    contains project, environment, account and region.
     Source: AWS docs, API_ClusterLifeCycleConfig; AmazonSageMakerClusterInstanceRolePolicy.
     Example: project: aaaaaaaaaaaaaaaaaaaaaaaaaaa
     """
@@ -48,7 +48,7 @@ def bucket_names(environment: Environment) -> Iterator[Violation]:
         most = len(own) - len(name) + 63
         yield Violation(
             "project",
-            f"it makes the bucket {name}, of {len(name)} characters instead of 63",
+            f"the bucket's name {name} would have {len(name)} characters instead of 63",
             f"at most {most} characters in {own!r}",
             "shorten project, or the environment's name",
         )
@@ -58,13 +58,13 @@ def bucket_names(environment: Environment) -> Iterator[Violation]:
 def sub_charts(environment: Environment) -> Iterator[Violation]:
     """Refuse sub-charts that collide with what the stacks install.
 
-    Why: two releases of one object fail the installation, or delete each other's.
+    Why: two releases with the same object fail to install, or delete each other's object.
     Source: aws/sagemaker-hyperpod-cli, Chart.yaml and values.yaml.
     Example: hyperpod.sub_charts: [storage]
     """
     for n, chart in enumerate(environment.hyperpod.sub_charts):
         if chart not in SUB_CHARTS:
-            reason = _REFUSED_SUB_CHARTS.get(chart, "it is on already, not supported yet or unknown")
+            reason = _REFUSED_SUB_CHARTS.get(chart, "it is enabled already, not supported yet or unknown")
             yield Violation(f"hyperpod.sub_charts.{n}", reason, ", ".join(SUB_CHARTS), "delete the item")
 
 
@@ -81,9 +81,9 @@ def distinct_groups(environment: Environment) -> Iterator[Violation]:
 
 @error("V29")
 def removal_of_a_group_that_stays(environment: Environment) -> Iterator[Violation]:
-    """Refuse the confirmed removal of a group that is listed.
+    """Refuse a confirmed removal of a group that is still listed.
 
-    Why: a confirmation that stays behind would let the next removal of that group pass unseen.
+    Why: a leftover confirmation would allow the next removal of that group without a question.
     Source: this project, docs/explain/hyperpod-updates.md.
     Example: hyperpod.confirm_group_removal: [head-group]
     """
@@ -92,7 +92,7 @@ def removal_of_a_group_that_stays(environment: Environment) -> Iterator[Violatio
         if name in names:
             yield Violation(
                 f"hyperpod.confirm_group_removal.{n}",
-                "instance_groups has this group",
-                "groups that were taken out of instance_groups",
+                "instance_groups still lists this group",
+                "groups that were removed from instance_groups",
                 "delete the item, or the group",
             )

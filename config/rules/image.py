@@ -1,4 +1,4 @@
-"""Rules of the Ray image."""
+"""Rules about the Ray image."""
 
 import re
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _HASH: Final = "--hash=sha256:"
 
 @error("V14")
 def ray_version(environment: Environment) -> Iterator[Violation]:
-    """Require one version of Ray in image and RayCluster, the one that the project is tested with.
+    """Require the Ray version that the project is tested with, in image and RayCluster.
 
-    Why: a Ray node of another version does not join the head.
+    Why: Ray nodes of another version cannot join the head.
     Source: Ray docs, cluster FAQ; config/facts/versions.py.
     Example: ray.version: 2.43.0
     """
@@ -31,7 +31,7 @@ def ray_version(environment: Environment) -> Iterator[Violation]:
         tag = re.search(r":([A-Za-z0-9_.-]+)(@|$)", environment.image.uri)
         said = re.match(r"(?:ray-?)?(\d+\.\d+\.\d+)", tag[1]) if tag else None
         if said and said[1] != version:
-            reason = f"its tag says Ray {said[1]}, and ray.version is {version}"
+            reason = f"its tag names Ray {said[1]}, but ray.version is {version}"
             yield Violation("image.uri", reason, f"images with Ray {version}", "name another image")
 
 
@@ -39,7 +39,7 @@ def ray_version(environment: Environment) -> Iterator[Violation]:
 def one_image(environment: Environment) -> Iterator[Violation]:
     """Require `image.repository` or `image.uri`, and not both.
 
-    Why: an image is built into a repository, or it exists.
+    Why: an image is either built into a repository or exists already.
     Source: this project, docs/operate/ray-image.md.
     Example: "image": {}
     """
@@ -48,25 +48,25 @@ def one_image(environment: Environment) -> Iterator[Violation]:
         there = "both repository and uri" if image.uri else "neither repository nor uri"
         yield Violation(
             "image",
-            "an image is built into a repository, or it exists",
+            "an image is either built into a repository or exists already",
             "repository, or uri",
-            "take one of the two out" if image.uri else "add repository to build an image, or uri to use one",
+            "remove one of the two" if image.uri else "add repository to build an image, or uri to use one",
             there,
         )
 
 
 @error("V51")
 def pip_requirements(environment: Environment) -> Iterator[Violation]:
-    """Require pinned packages, each once, of an image that is built.
+    """Require pinned packages, each once, for a built image only.
 
-    Why: an image that is not pinned differs from build to build, and one that exists takes no packages.
+    Why: builds of unpinned packages differ, and an existing image cannot get packages.
     Source: pip documentation, repeatable installs.
     Example: image.pip: ["einops>=0.8"]
     """
     image = environment.image
     if image.pip and image.uri and not image.repository:
-        reason = "nothing is built of an image that exists"
-        yield Violation("image.pip", reason, "pip beside repository", "take pip out, or build with repository")
+        reason = "an existing image is not built"
+        yield Violation("image.pip", reason, "pip beside repository", "remove pip, or build the image with repository")
         return
     for n, requirement in enumerate(image.pip):
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+", requirement, re.ASCII):
@@ -82,7 +82,7 @@ def pip_requirements(environment: Environment) -> Iterator[Violation]:
 def locked_requirements(environment: Environment) -> Iterator[Violation]:
     """Require that ray_image/requirements.txt pins each package with its hashes.
 
-    Why: the build installs with --require-hashes, and fails in the cluster an hour after the deployment began.
+    Why: the build installs with --require-hashes, and would fail in the cluster an hour after the deployment began.
     Source: pip documentation, hash-checking mode.
     Example: ray_image/requirements.txt: torch>=2.0
     """
@@ -101,7 +101,7 @@ def locked_requirements(environment: Environment) -> Iterator[Violation]:
 
 
 def _parts(written: str) -> tuple[str, list[str]]:
-    """A requirement and its options; both empty for a blank line or a comment."""
+    """Return a requirement and its options; both empty for a blank line or a comment."""
     words = written.replace(_CONTINUED, " ").split()
     if not words or words[0].startswith("#"):
         return "", []
@@ -110,7 +110,10 @@ def _parts(written: str) -> tuple[str, list[str]]:
 
 
 def _unlocked(requirement: str, options: list[str]) -> str:
-    """Why a requirement is not locked. Not by one regular expression: that takes a tenth of `ops check`."""
+    """Return why a requirement is not locked, or an empty text.
+
+    One regular expression for all would take a tenth of the time of `ops check`.
+    """
     if not requirement and not options:
         return ""
     if not _PINNED.fullmatch(requirement):

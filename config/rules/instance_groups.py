@@ -1,4 +1,4 @@
-"""Rules of HyperPod's instance groups."""
+"""Rules about HyperPod's instance groups."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,12 +9,12 @@ from config.model import Environment
 from config.rules.parts import groups, is_known, repeated
 from config.rules.rule import Violation, error, warning
 
-# Kubernetes, HyperPod and this project label nodes themselves.
+# Prefixes of labels that Kubernetes, HyperPod and this project set.
 _RESERVED: Final = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "ray-on-hyperpod")
 
 _TABLE: Final = "config/facts/regions.yaml"
 
-# What the plugin tolerates (aws/sagemaker-hyperpod-cli: neuron-device-plugin/templates).
+# The taint that the plugin tolerates (aws/sagemaker-hyperpod-cli: neuron-device-plugin/templates).
 _NEURON_TAINT: Final = ("aws.amazon.com/neuron", "NoSchedule")
 
 
@@ -22,7 +22,7 @@ _NEURON_TAINT: Final = ("aws.amazon.com/neuron", "NoSchedule")
 def known_instance_types(environment: Environment) -> Iterator[Violation]:
     """Require an instance type whose figures are known.
 
-    Why: what a type offers decides Ray's requests, subnets and pods. HyperPod's names begin with `ml.`.
+    Why: requests of Ray's pods, subnets and pod limits depend on the figures. HyperPod's names begin with `ml.`.
     Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; config/facts/instance_types.yaml.
     Example: hyperpod.instance_groups.0.instance_type: m5.2xlarge
     """
@@ -30,7 +30,7 @@ def known_instance_types(environment: Environment) -> Iterator[Violation]:
         name = group.instance_type
         if not name.startswith("ml."):
             allowed = "HyperPod's names, such as ml.m5.2xlarge"
-            yield Violation(f"{key}.instance_type", "it is EC2's name", allowed, f"write ml.{name}")
+            yield Violation(f"{key}.instance_type", "it is an EC2 type", allowed, f"write ml.{name}")
         elif not is_known(group):
             from config.suggest import closest  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ def known_instance_types(environment: Environment) -> Iterator[Violation]:
 def types_of_the_region(environment: Environment) -> Iterator[Violation]:
     """Warn of an instance type that is not known to be offered in the region.
 
-    Why: a group of such a type never gets a node, and the deployment says so only after minutes to hours.
+    Why: a group of such a type gets no nodes, and the deployment reports this only after minutes to hours.
     Source: EC2 API reference, DescribeInstanceTypeOfferings; the table is config/facts/regions.yaml.
     Example: region: eu-south-1
     """
@@ -56,7 +56,7 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
         return
     named = [(f"{key}.instance_type", group.instance_type) for key, group in groups(environment) if is_known(group)]
     system = environment.eks.system_nodes.instance_type
-    # The table has the catalogue's families, and EC2 many more.
+    # The table lists only the catalogue's families.
     if system.split(".")[0] in families():
         named.append(("eks.system_nodes.instance_type", system))
     for key, name in named:
@@ -69,29 +69,29 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
             ask = (
                 f"`aws ec2 describe-instance-type-offerings --region {code} --filters Name=instance-type,Values={ec2}`"
             )
-            yield Violation(key, reason, advised, f"ask {ask}, then add it in {_TABLE}, or choose another")
+            yield Violation(key, reason, advised, f"run {ask}, then add it to {_TABLE}, or choose another type")
 
 
 @error("V4")
 def threads_per_core(environment: Environment) -> Iterator[Violation]:
-    """Require threads per core that the type has.
+    """Require threads per core that the type supports.
 
-    Why: EC2 refuses two threads per core where the type has no hyper-threads.
+    Why: EC2 refuses two threads per core on types without hyper-threads.
     Source: EC2 API reference, VCpuInfo: ValidThreadsPerCore.
     Example: hyperpod.instance_groups.1.threads_per_core: 3
     """
     for key, group in groups(environment):
         if is_known(group) and group.threads_per_core not in group.type.threads_per_core:
             allowed = ", ".join(map(str, group.type.threads_per_core))
-            reason = f"{group.instance_type} does not have it"
+            reason = f"{group.instance_type} does not support it"
             yield Violation(f"{key}.threads_per_core", reason, allowed, f"write {group.type.threads_per_core[0]}")
 
 
 @error("V5")
 def deep_health_checks(environment: Environment) -> Iterator[Violation]:
-    """Allow deep health checks on accelerators without taints only, each check once.
+    """Allow deep health checks only on accelerated groups without taints, each check once.
 
-    Why: the checks test accelerators, and their own taint bears no other beside it.
+    Why: the checks test accelerators, and set a taint that allows no other taint.
     Source: AWS docs, sagemaker-hyperpod-eks-resiliency-deep-health-checks, sagemaker-hyperpod-eks-prerequisites.
     Example: hyperpod.instance_groups.0.deep_health_checks: [InstanceStress]
     """
@@ -100,10 +100,10 @@ def deep_health_checks(environment: Environment) -> Iterator[Violation]:
             continue
         if not group.type.accelerated:
             reason = f"{group.instance_type} has no accelerators to test"
-            yield Violation(f"{key}.deep_health_checks", reason, "accelerated types", "take the key out")
+            yield Violation(f"{key}.deep_health_checks", reason, "accelerated types", "remove the key")
         elif group.taints:
-            reason = "the taint of deep_health_checks bears no other beside it"
-            yield Violation(f"{key}.taints", reason, "no taints", "take taints out, or deep_health_checks")
+            reason = "deep_health_checks sets a taint that allows no other taint"
+            yield Violation(f"{key}.taints", reason, "no taints", "remove taints, or deep_health_checks")
         if twice := repeated(group.deep_health_checks):
             yield Violation(
                 f"{key}.deep_health_checks", f"it has {', '.join(twice)} twice", "each check once", "delete one of them"
@@ -114,7 +114,7 @@ def deep_health_checks(environment: Environment) -> Iterator[Violation]:
 def connectivity_of_one_node(environment: Environment) -> Iterator[Violation]:
     """Warn of a connectivity check in a group of one node.
 
-    Why: InstanceConnectivity tests the way between nodes.
+    Why: InstanceConnectivity tests the connection between nodes.
     Source: AWS docs, sagemaker-hyperpod-eks-resiliency-deep-health-checks.
     Example: hyperpod.instance_groups.1.count: 1
     """
@@ -122,9 +122,9 @@ def connectivity_of_one_node(environment: Environment) -> Iterator[Violation]:
         if "InstanceConnectivity" in group.deep_health_checks and group.count < 2:
             yield Violation(
                 f"{key}.deep_health_checks",
-                f"InstanceConnectivity tests the way between two nodes, and the group has {group.count}",
-                "InstanceConnectivity on groups of two and more nodes",
-                "take InstanceConnectivity out",
+                f"InstanceConnectivity tests the connection between two nodes, and the group has {group.count}",
+                "InstanceConnectivity on groups of two or more nodes",
+                "remove InstanceConnectivity",
             )
 
 
@@ -132,7 +132,7 @@ def connectivity_of_one_node(environment: Environment) -> Iterator[Violation]:
 def min_count(environment: Environment) -> Iterator[Violation]:
     """Require a `min_count` of at most `count`.
 
-    Why: SageMaker refuses another. Continuous provisioning is always on.
+    Why: SageMaker refuses other values. Continuous provisioning is always on.
     Source: SageMaker API reference, CreateCluster: MinInstanceCount.
     Example: hyperpod.instance_groups.1.min_count: 5
     """
@@ -144,23 +144,23 @@ def min_count(environment: Environment) -> Iterator[Violation]:
 
 @error("V18")
 def volumes(environment: Environment) -> Iterator[Violation]:
-    """Require a volume size that SageMaker takes.
+    """Require a volume size that SageMaker accepts.
 
-    Why: CreateCluster refuses any other.
+    Why: CreateCluster refuses other sizes.
     Source: SageMaker API reference, ClusterEbsVolumeConfig: VolumeSizeInGB.
     Example: hyperpod.instance_groups.0.volume_gib: 0
     """
     for key, group in groups(environment):
         if not 1 <= group.volume_gib <= 16384:
-            reason = "SageMaker takes no such size"
-            yield Violation(f"{key}.volume_gib", reason, "1 to 16384", "write 500, or take the key out")
+            reason = "SageMaker does not accept this size"
+            yield Violation(f"{key}.volume_gib", reason, "1 to 16384", "write 500, or remove the key")
 
 
 @error("V31")
 def labels_and_taints(environment: Environment) -> Iterator[Violation]:
-    """Refuse reserved prefixes, repetitions, and more than 50 labels or taints.
+    """Refuse reserved prefixes, duplicates, and more than 50 labels or taints.
 
-    Why: prefixes are their owners', and HyperPod takes 50 of each.
+    Why: other components own reserved prefixes, and HyperPod accepts 50 labels and 50 taints.
     Source: Kubernetes docs, well-known labels; SageMaker API reference, ClusterKubernetesConfig.
     Example: hyperpod.instance_groups.0.labels: {kubernetes.io/role: head}
     """
@@ -186,7 +186,7 @@ def labels_and_taints(environment: Environment) -> Iterator[Violation]:
 def taints_of_neuron_nodes(environment: Environment) -> Iterator[Violation]:
     """Refuse taints that keep the Neuron device plugin away.
 
-    Why: HyperPod's chart writes the plugin's tolerations into its template; without the plugin a node has no devices.
+    Why: HyperPod's chart fixes the plugin's tolerations in its template; without the plugin a node offers no devices.
     Source: aws/sagemaker-hyperpod-cli, neuron-device-plugin/templates.
     Example: hyperpod.instance_groups.2.taints: [{key: team, effect: NoSchedule}]
     """

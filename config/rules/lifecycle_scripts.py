@@ -1,4 +1,4 @@
-"""Rules of the scripts that HyperPod runs on new nodes."""
+"""The rule about the scripts that HyperPod runs on new nodes."""
 
 import re
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ _ALLOWED: Final = f"a folder of the project with {ENTRY_POINT}, such as lifecycl
 def lifecycle_scripts(environment: Environment) -> Iterator[Violation]:
     """Require a folder of the project with an `on_create.sh` that can start, and every script that it calls.
 
-    Why: the folder is uploaded as it is and the script run as root. One that is missing or cannot start fails each new
-    node, an hour and more after the deployment began.
+    Why: the folder is uploaded unchanged, and the script runs as root. If it is missing or cannot start, each new node
+    fails, an hour or more after the deployment began.
     Source: AWS docs, sagemaker-hyperpod-lifecycle-best-practices; awslabs/awsome-distributed-ai #916, #918.
     Example: hyperpod.instance_groups.0.lifecycle_scripts: handlers
     """
@@ -32,10 +32,10 @@ def lifecycle_scripts(environment: Environment) -> Iterator[Violation]:
 
 
 def _faults(name: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a folder, and what to do."""
+    """Yield each error of a folder: the reason and the fix."""
     folder = _folder(name)
     if folder is None:
-        yield "it is no folder of the project", "write a folder's path from the project's root"
+        yield "it is not a folder of the project", "write the folder's path relative to the project's root"
         return
     if not (folder / ENTRY_POINT).is_file():
         yield f"it has no {ENTRY_POINT}", f"add {ENTRY_POINT}, or name another folder"
@@ -47,7 +47,7 @@ def _faults(name: str) -> Iterator[tuple[str, str]]:
             yield f"{script.name} has Windows line endings", f"save {script.name} with Unix line endings"
         for called in _called(content.decode(errors="replace")):
             if not (folder / called).is_file():
-                yield f"{script.name} calls {called}, which is not there", f"add {called}, or take the call out"
+                yield f"{script.name} calls {called}, which does not exist", f"add {called}, or remove the call"
 
 
 def _folder(name: str) -> Path | None:
@@ -55,13 +55,13 @@ def _folder(name: str) -> Path | None:
         folder = (PROJECT / name).resolve()
         inside = folder != PROJECT and folder.is_relative_to(PROJECT) and folder.is_dir()
     except (OSError, ValueError):
-        # A name too long, or with a character that no file name has.
+        # The name is too long, or has a character that no file name has.
         return None
     return folder if inside else None
 
 
 def _called(text: str) -> list[str]:
-    """Names of scripts of the same folder that a line of code runs."""
+    """Return the names of the same folder's scripts that the code runs."""
     code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     here = r"(?:\./|\)/|\$\{?(?:here|(?i:script_?)?(?i:dir))\}?/|\b(?:bash|sh|source)\s+)"
     return sorted(set(re.findall(rf"{here}\"?([\w-]+\.sh)\b", code)))

@@ -1,4 +1,4 @@
-"""Rules of the VPC, its zones and subnets."""
+"""Rules about the VPC, its zones and subnets."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from config.model import Environment, ExistingSubnet
 from config.rules.parts import described_twice, known_groups, repeated, same_names
 from config.rules.rule import Violation, error, warning
 
-# AWS docs: VPC CIDR blocks (172.17.0.0/16 is used by some of AWS's own services), and what is no unicast block.
+# AWS docs: VPC CIDR blocks (some AWS services use 172.17.0.0/16); and blocks that are not unicast.
 _UNUSABLE: Final = tuple(
     map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.17.0.0/16", "224.0.0.0/3"))
 )
 _SERVICES: Final = tuple(map(IPv4Network, ("10.100.0.0/16", "172.20.0.0/16")))
 _PRIVATE: Final = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
-# EKS user guide, network requirements: zones that take no control plane's interfaces.
+# EKS user guide, network requirements: zones that do not support interfaces of a control plane.
 _WITHOUT_EKS: Final = {"use1-az3", "usw1-az2", "cac1-az3"}
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 _BLOCK: Final = "a private /16 such as 10.192.0.0/16"
@@ -37,7 +37,7 @@ def two_zones_for_eks(environment: Environment) -> Iterator[Violation]:
         elif not 2 <= len(network.zones) <= 3:
             yield Violation(
                 "network.zones",
-                f"EKS needs two zones, and the VPC has room for three; there are {len(network.zones)}",
+                f"EKS needs two zones, and the VPC has room for three; {len(network.zones)} are listed",
                 "two or three zone ids",
                 "list the ids of two or three zones of the region",
             )
@@ -47,7 +47,7 @@ def two_zones_for_eks(environment: Environment) -> Iterator[Violation]:
 def vpc_block(environment: Environment) -> Iterator[Violation]:
     """Require a /16 that a VPC may use.
 
-    Why: each zone's nodes take a /18 of the new VPC's block, and AWS keeps some blocks for itself.
+    Why: each zone's nodes use a /18 of the new VPC's block, and AWS reserves some blocks.
     Source: Amazon VPC user guide, VPC CIDR blocks.
     Example: network.vpc_cidr: 10.0.0.0/15
     """
@@ -55,7 +55,7 @@ def vpc_block(environment: Environment) -> Iterator[Violation]:
     if environment.network.existing:
         return
     if block.prefixlen != 16:
-        reason = "each zone takes a /18 of it for its nodes, four in all"
+        reason = "it must have room for four /18 blocks, one for each zone's nodes"
         yield Violation("network.vpc_cidr", reason, _BLOCK, f"write {block.network_address}/16 or another /16")
     elif taken := [other for other in _UNUSABLE if block.overlaps(other)]:
         reason = f"it overlaps {taken[0]}, which no VPC may use"
@@ -66,8 +66,8 @@ def vpc_block(environment: Environment) -> Iterator[Violation]:
 def services_have_their_own_addresses(environment: Environment) -> Iterator[Violation]:
     """Keep a new VPC away from the addresses of Kubernetes services.
 
-    Why: EKS takes 10.100.0.0/16 or 172.20.0.0/16 for services. A node with an address of that range cannot be reached
-    from pods.
+    Why: EKS uses 10.100.0.0/16 or 172.20.0.0/16 for services. Pods cannot reach a node with an address of that
+    range.
     Source: EKS API reference, KubernetesNetworkConfigRequest: serviceIpv4Cidr.
     Example: network.vpc_cidr: 10.100.0.0/16
     """
@@ -90,7 +90,7 @@ def private_block(environment: Environment) -> Iterator[Violation]:
     block = environment.network.vpc_cidr
     unusable = any(block.overlaps(other) for other in _UNUSABLE)
     if environment.network.existing is None and not unusable and not any(map(block.subnet_of, _PRIVATE)):
-        reason = "it holds public addresses, and nodes could not reach their owners"
+        reason = "it contains public addresses, and nodes could not reach their owners"
         yield Violation("network.vpc_cidr", reason, _BLOCK, "choose a private block")
 
 
@@ -98,7 +98,7 @@ def private_block(environment: Environment) -> Iterator[Violation]:
 def known_region(environment: Environment) -> Iterator[Violation]:
     """Require a region that exists.
 
-    Why: a region that does not exist is found out only when AWS does not answer.
+    Why: otherwise an unknown region shows only when AWS does not answer.
     Source: AWS global infrastructure guide, AWS Availability Zones; the table is config/facts/regions.yaml.
     Example: region: us-west-3
     """
@@ -109,9 +109,9 @@ def known_region(environment: Environment) -> Iterator[Violation]:
         fix = did_you_mean(region, regions(), "choose one of them")
         yield Violation(
             "region",
-            f"no such region is known as of {table_date()}",
+            f"the region is unknown as of {table_date()}",
             ", ".join(sorted(regions())),
-            f"{fix} A newer region is added in config/facts/regions.yaml"
+            f"{fix} Add a newer region in config/facts/regions.yaml"
             if fix.endswith("?")
             else f"{fix}, or add a newer region in config/facts/regions.yaml",
         )
@@ -119,9 +119,9 @@ def known_region(environment: Environment) -> Iterator[Violation]:
 
 @error("V37")
 def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
-    """Require zones that exist in the region and, for EKS's interfaces, take a control plane.
+    """Require zones of the region that, for EKS's interfaces, support a control plane.
 
-    Why: a subnet needs a zone of its region, and some zones take no EKS control plane.
+    Why: a subnet needs a zone of its region, and some zones support no EKS control plane.
     Source: AWS global infrastructure guide, AWS Availability Zones; EKS user guide, network requirements.
     Example: network.zones: [usw2-az2, use1-az1]
     """
@@ -138,18 +138,18 @@ def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
         usable = ", ".join(each for each in region.zones if not (for_eks and each in _WITHOUT_EKS))
         if zone not in region.zones:
             other = next((code for code, row in regions().items() if zone in row.zones), None)
-            reason = f"it is a zone of {other}" if other else f"no such zone is known as of {table_date()}"
+            reason = f"it is a zone of {other}" if other else f"the zone is unknown as of {table_date()}"
             fix = "choose one of them, or add a newer zone in config/facts/regions.yaml"
             yield Violation(key, f"{reason}, and the region is {environment.region}", usable, fix)
         elif for_eks and zone in _WITHOUT_EKS:
-            yield Violation(key, "it takes no EKS control plane", usable, "choose another zone")
+            yield Violation(key, "it supports no EKS control plane", usable, "choose another zone")
 
 
 @error("V38")
 def nothing_new_in_an_existing_vpc(environment: Environment) -> Iterator[Violation]:
     """Refuse keys of a new VPC beside `network.existing`.
 
-    Why: nothing of an existing VPC is changed, so that nobody would read them.
+    Why: an existing VPC is not changed, so nothing would read these keys.
     Source: this project, docs/operate/networks.md.
     Example: network.nat_gateways: one
     """
@@ -162,7 +162,7 @@ def nothing_new_in_an_existing_vpc(environment: Environment) -> Iterator[Violati
 def existing_subnets(environment: Environment) -> Iterator[Violation]:
     """Require existing subnets inside the VPC: one per zone for nodes, two zones for EKS's interfaces.
 
-    Why: a subnet of another VPC fails the deployment, and two node subnets of a zone leave one unused.
+    Why: a subnet of another VPC fails the deployment, and of two node subnets in a zone one would be unused.
     Source: EKS user guide, network requirements.
     Example: network.existing.node_subnets.1.cidr: 10.30.0.0/18
     """
@@ -177,7 +177,7 @@ def existing_subnets(environment: Environment) -> Iterator[Violation]:
                 yield Violation(f"{place}.{n}.cidr", reason, f"blocks within {existing.cidr}", fix)
             for other in subnets[:n]:
                 if subnet.id == other.id:
-                    reason = "another subnet of the list has this id"
+                    reason = "another subnet in the list has this id"
                     yield Violation(f"{place}.{n}.id", reason, "each subnet once", "delete one of the two")
                 elif subnet.cidr.overlaps(other.cidr):
                     reason = f"it overlaps {other.cidr} of {other.id}"
@@ -203,9 +203,9 @@ def _subnets(environment: Environment) -> Iterator[tuple[str, tuple[ExistingSubn
 
 @error("V40")
 def closed_network(environment: Environment) -> Iterator[Violation]:
-    """Require images from ECR in the region, and none to build, where the network has no way out.
+    """Require existing images from ECR in the region if the network is closed.
 
-    Why: the interface endpoint of ECR reaches its own region only, and an image build takes packages from the internet.
+    Why: the interface endpoint of ECR reaches only its own region, and an image build needs packages from the internet.
     Source: Amazon ECR user guide, interface VPC endpoints.
     Example: image_registry: docker.io/library
     """
@@ -215,7 +215,7 @@ def closed_network(environment: Environment) -> Iterator[Violation]:
     if image.uri is None and image.repository is not None:
         yield Violation(
             "image.repository",
-            "an image cannot be built without a way to PyPI",
+            "an image cannot be built without access to PyPI",
             "image.uri in a closed network",
             "build the image elsewhere, push it to ECR and name it in image.uri",
         )
@@ -226,21 +226,21 @@ def closed_network(environment: Environment) -> Iterator[Violation]:
     if environment.image_registry is None:
         yield Violation(
             "image_registry",
-            "a closed network reaches no public registry",
+            "a closed network cannot reach public registries",
             allowed,
             "add image_registry; `ops images` lists what to copy there",
         )
     for key, value in (("image_registry", environment.image_registry), ("image.uri", image.uri)):
         if value is not None and not re.fullmatch(registry, value, re.ASCII):
-            reason = "a closed network does not reach it"
-            yield Violation(key, reason, allowed, "copy the images there, with `crane copy` for example")
+            reason = "a closed network cannot reach it"
+            yield Violation(key, reason, allowed, "copy the images there, for example with `crane copy`")
 
 
 @error("V67")
 def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[Violation]:
     """Refuse Neuron devices in a closed network.
 
-    Why: the image of the Neuron device plugin is fixed in HyperPod's chart, and no value takes another registry.
+    Why: HyperPod's chart fixes the image of the Neuron device plugin, and no value selects another registry.
     Source: aws/sagemaker-hyperpod-cli, charts/neuron-device-plugin.
     Example: hyperpod.instance_groups.1.instance_type: ml.trn1.32xlarge
     """
@@ -250,7 +250,7 @@ def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[Violatio
         if (group.type.accelerator_resource or "").startswith("aws.amazon.com/neuron"):
             yield Violation(
                 f"{key}.instance_type",
-                "its device plugin needs an image from public.ecr.aws, which a closed network does not reach",
+                "its device plugin needs an image from public.ecr.aws, which a closed network cannot reach",
                 "types without Neuron devices",
                 "choose another type, or open the network with nat_gateways",
             )

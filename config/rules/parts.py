@@ -1,4 +1,4 @@
-"""The parts of an environment that rules look at, each with its key."""
+"""Iterate over the parts of an environment that rules check, each with its key."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,62 +9,62 @@ from config.rules.rule import Violation
 
 
 def groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
-    """Each instance group."""
+    """Yield each instance group."""
     for n, group in enumerate(environment.hyperpod.instance_groups):
         yield f"hyperpod.instance_groups.{n}", group
 
 
 def known_groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
-    """Each instance group whose type and threads per core other rules have not refused."""
+    """Yield each instance group whose type and threads per core other rules accept."""
     for key, group in groups(environment):
         if is_known(group) and group.threads_per_core in group.type.threads_per_core:
             yield key, group
 
 
 def is_known(group: InstanceGroup) -> bool:
-    """Whether the figures of the group's type are known."""
+    """Return whether the figures of the group's type are known."""
     return group.instance_type.startswith("ml.") and bool(group.type_facts or group.instance_type in catalogue())
 
 
 def by_name(environment: Environment) -> dict[str, InstanceGroup]:
-    """The groups of `known_groups` by their names."""
+    """Return the groups of `known_groups` by their names."""
     return {group.name: group for _, group in known_groups(environment)}
 
 
 def clusters(environment: Environment) -> Iterator[tuple[str, RayCluster]]:
-    """Each RayCluster."""
+    """Yield each RayCluster."""
     for n, cluster in enumerate(environment.ray.clusters):
         yield f"ray.clusters.{n}", cluster
 
 
 def heads(environment: Environment) -> Iterator[tuple[str, RayHead]]:
-    """The head of each RayCluster."""
+    """Yield the head of each RayCluster."""
     for key, cluster in clusters(environment):
         yield f"{key}.head", cluster.head
 
 
 def workers(environment: Environment) -> Iterator[tuple[str, RayWorkers]]:
-    """Each worker group of each RayCluster."""
+    """Yield each worker group of each RayCluster."""
     for key, cluster in clusters(environment):
         for n, group in enumerate(cluster.workers):
             yield f"{key}.workers.{n}", group
 
 
 def ray_pods(environment: Environment) -> Iterator[tuple[str, RayHead | RayWorkers]]:
-    """Heads and worker groups."""
+    """Yield heads and worker groups."""
     yield from heads(environment)
     yield from workers(environment)
 
 
 def described_twice(what: str, path: str, part: Model, keys: Iterable[str]) -> Iterator[Violation]:
-    """Yield those of `keys` that describe a new one although `<path>.existing` is used: nobody would read them."""
+    """Yield a violation for each of `keys` that is set beside `<path>.existing`, where nothing would read it."""
     for key in keys:
         if key in part.model_fields_set:
             yield Violation(
                 f"{path}.{key}",
-                f"it describes a new {what}, and {path}.existing uses one as it is",
+                f"it describes a new {what}, and {path}.existing uses an existing one unchanged",
                 f"{path}.existing without {key}",
-                f"take {key} out, or {path}.existing",
+                f"remove {key}, or {path}.existing",
             )
 
 
@@ -77,7 +77,7 @@ def repeated(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def same_names(path: str, names: Iterable[str], key: str = "name") -> Iterator[Violation]:
-    """Yield one violation for each name that several items of the list at `path` have."""
+    """Yield one violation for each name that is listed more than once at `path`."""
     for name, (first, second, *_) in repeated(names).items():
         place = f"{path}.{second}.{key}" if key else f"{path}.{second}"
         other = f"{path}.{first}"

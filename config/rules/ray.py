@@ -1,4 +1,4 @@
-"""Rules of KubeRay and the RayClusters."""
+"""Rules about KubeRay and the RayClusters."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -14,7 +14,7 @@ _OWN_VARIABLES: Final = {
     *("RAY_ADDRESS", "RAY_PORT", "RAY_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLOUD_INSTANCE_ID"),
     *("RAY_NODE_TYPE_NAME", "KUBERAY_GEN_RAY_START_CMD", "REDIS_PASSWORD", "NVIDIA_VISIBLE_DEVICES"),
 }
-# Where pods have something already: KubeRay's and NCCL's shared memory, Ray's logs, and the image's own folders.
+# Paths that are in use in pods: shared memory of KubeRay and NCCL, Ray's logs, and folders of the image.
 _OWN_PATHS: Final = ("/tmp/ray", "/dev/shm")  # noqa: S108  in the pod
 _SYSTEM_PATHS: Final = ("/bin", "/dev", "/etc", "/home/ray", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/tmp", "/usr")  # noqa: S108
 # KubeRay's generateName is the first 50 characters of `<cluster>-<group>` (kuberay 1.2.0: utils.PodName).
@@ -29,7 +29,7 @@ INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 def old_kuberay(environment: Environment) -> Iterator[Violation]:
     """Warn of KubeRay 1.2.0.
 
-    Why: it is of August 2024, and its pods' probes, lost nodes and conditions were mended later.
+    Why: it is of August 2024. Later versions fixed the probes of its pods, lost nodes and conditions.
     Source: ray-project/kuberay, releases; #4078.
     Example: kuberay.version: 1.2.0
     """
@@ -37,7 +37,7 @@ def old_kuberay(environment: Environment) -> Iterator[Violation]:
         yield Violation(
             "kuberay.version",
             "it is of August 2024, and alone it never replaces a worker on a lost node (kuberay #4078)",
-            "1.6.0 and later, which RayCronJob and AWS's own Ray features need and this project does not offer yet",
+            "1.6.0 and later, which RayCronJob and AWS features for Ray need and this project does not offer yet",
             "keep the reaper, which replaces such workers, and accept the warning",
         )
 
@@ -59,21 +59,21 @@ def known_kuberay(environment: Environment) -> Iterator[Violation]:
 def unrehearsed_kuberay(environment: Environment) -> Iterator[Violation]:
     """Warn of a version of KubeRay that no rehearsal runs.
 
-    Why: a rehearsal runs the operator of KubeRay 1.2 only; of the others only the chart's values are tested.
+    Why: a rehearsal runs only the operator of KubeRay 1.2; of other versions only the chart's values are tested.
     Source: this project, docs/operate/kuberay.md.
     Example: kuberay.version: 1.4.2
     """
     version = environment.kuberay.version
     if version in versions.KUBERAY_VERSIONS and version != versions.KUBERAY:
-        reason = "its chart takes our values, and no rehearsal has its operator (docs/operate/kuberay.md)"
-        yield Violation("kuberay.version", reason, versions.KUBERAY, "try it in an environment of its own first")
+        reason = "only its chart's values are tested, and no rehearsal runs its operator (docs/operate/kuberay.md)"
+        yield Violation("kuberay.version", reason, versions.KUBERAY, "try it first in a separate environment")
 
 
 @error("V27")
 def instance_groups_of_ray(environment: Environment) -> Iterator[Violation]:
-    """Require that Ray's pods name an instance group of the cluster.
+    """Require that Ray's pods name existing instance groups.
 
-    Why: Ray's pods are placed by the name of an instance group.
+    Why: Ray's pods select their nodes by the name of an instance group.
     Source: AWS docs, sagemaker-hyperpod-eks-prerequisites (node labels).
     Example: ray.clusters.0.head.instance_group: heads
     """
@@ -91,7 +91,7 @@ def instance_groups_of_ray(environment: Environment) -> Iterator[Violation]:
 def replicas_within_bounds(environment: Environment) -> Iterator[Violation]:
     """Require `min_replicas` ≤ `replicas` ≤ `max_replicas`.
 
-    Why: the RayCluster's definition has no such rule, and the operator follows what it finds.
+    Why: the RayCluster's definition has no such rule, so the operator would obey wrong bounds.
     Source: KubeRay 1.2.0, raycluster_types.go.
     Example: ray.clusters.0.workers.0.replicas: 0
     """
@@ -109,9 +109,9 @@ def replicas_within_bounds(environment: Environment) -> Iterator[Violation]:
 
 @error("V63")
 def bounds_of_autoscaling(environment: Environment) -> Iterator[Violation]:
-    """Require a worker group that the autoscaler may change.
+    """Require a worker group that the autoscaler can scale.
 
-    Why: an autoscaler that may change nothing is a mistake in the bounds.
+    Why: if the autoscaler can scale no group, the bounds are a mistake.
     Source: Ray docs, configuring autoscaling.
     Example: ray.clusters.0.workers.0.min_replicas: 10
     """
@@ -119,9 +119,9 @@ def bounds_of_autoscaling(environment: Environment) -> Iterator[Violation]:
         if cluster.autoscaling and all(group.min_replicas >= group.max_replicas for group in cluster.workers):
             yield Violation(
                 f"{key}.autoscaling",
-                "min_replicas is max_replicas in every worker group",
+                "min_replicas equals max_replicas in every worker group",
                 "a worker group whose min_replicas is less than its max_replicas",
-                "lower min_replicas, or take autoscaling out",
+                "lower min_replicas, or remove autoscaling",
             )
 
 
@@ -129,15 +129,15 @@ def bounds_of_autoscaling(environment: Environment) -> Iterator[Violation]:
 def autoscaler_that_removes_all(environment: Environment) -> Iterator[Violation]:
     """Warn of autoscaling on a Ray whose autoscaler can remove every worker.
 
-    Why: when the API server does not answer in time, autoscaler v1 takes the empty answer for a cluster without
-    workers and removes them all. Jobs end.
+    Why: when the API server does not answer in time, autoscaler v1 mistakes the empty answer for a cluster without
+    workers, and removes all of them. Jobs end.
     Source: ray-project/ray #58933.
     Example: ray.clusters.0.autoscaling: {}
     """
     for key, cluster in clusters(environment):
         if cluster.autoscaling and environment.ray.version in _AUTOSCALER_REMOVES_ALL:
             reason = f"Ray {environment.ray.version} removes all workers when listing pods times out (ray #58933)"
-            fix = "take autoscaling out, and scale with replicas"
+            fix = "remove autoscaling, and scale with replicas"
             yield Violation(f"{key}.autoscaling", reason, "no autoscaling until a newer Ray can be chosen", fix)
 
 
@@ -145,7 +145,7 @@ def autoscaler_that_removes_all(environment: Environment) -> Iterator[Violation]
 def distinct_clusters(environment: Environment) -> Iterator[Violation]:
     """Require different names of RayClusters.
 
-    Why: RayClusters share a namespace, and all that KubeRay makes is named after them.
+    Why: RayClusters share a namespace, and KubeRay names its objects after them.
     Source: Kubernetes docs, object names.
     Example: ray.clusters.1.name: rayml
     """
@@ -154,26 +154,26 @@ def distinct_clusters(environment: Environment) -> Iterator[Violation]:
 
 @error("V61")
 def distinct_worker_groups(environment: Environment) -> Iterator[Violation]:
-    """Require different names of a RayCluster's worker groups, and none that is `headgroup`.
+    """Require different names of a RayCluster's worker groups, and refuse the name `headgroup`.
 
-    Why: KubeRay takes pods of groups of one name for each other's, and only its webhook, which is off, looks.
-    `headgroup` is the group of the head's pod.
+    Why: KubeRay confuses pods of groups with the same name, and only its webhook, which is off, checks names.
+    `headgroup` is the group of the head pod.
     Source: KubeRay 1.2.0, utils.RayNodeHeadGroupLabelValue.
     Example: ray.clusters.0.workers.0.name: headgroup
     """
     for key, cluster in clusters(environment):
         for n, group in enumerate(cluster.workers):
             if group.name == _HEAD_GROUP:
-                reason = "it is the group of the head's pod"
+                reason = "it is the group of the head pod"
                 yield Violation(f"{key}.workers.{n}.name", reason, "any other name", "rename the group")
         yield from same_names(f"{key}.workers", (group.name for group in cluster.workers))
 
 
 @error("V62")
 def pod_names(environment: Environment) -> Iterator[Violation]:
-    """Require that names of RayCluster and worker group have at most 50 characters together.
+    """Require at most 50 characters in the names of RayCluster and worker group together.
 
-    Why: longer names are cut, and pods of two groups then look alike.
+    Why: KubeRay cuts longer names, and pods of two groups could then get the same name prefix.
     Source: KubeRay 1.2.0, utils.PodName.
     Example: ray.clusters.0.workers.0.name: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
     """
@@ -181,16 +181,16 @@ def pod_names(environment: Environment) -> Iterator[Violation]:
         for n, group in enumerate(cluster.workers):
             name = f"{cluster.name}-{group.name}"
             if len(name) > _POD_NAME:
-                reason = f"{name!r} has {len(name)} characters, and pods' names are cut at {_POD_NAME}"
+                reason = f"{name!r} has {len(name)} characters, and KubeRay cuts names of pods at {_POD_NAME}"
                 allowed = f"at most {_POD_NAME} characters in CLUSTER-GROUP"
                 yield Violation(f"{key}.workers.{n}.name", reason, allowed, "shorten one of the two names")
 
 
 @error("V57")
 def variables_of_others(environment: Environment) -> Iterator[Violation]:
-    """Refuse variables that KubeRay or this project sets.
+    """Refuse variables that KubeRay or this project sets itself.
 
-    Why: HyperPod's runtime would put GPUs into the head, or none into a worker, and Ray would not find its head.
+    Why: with other values HyperPod's runtime could give GPUs to the head or none to a worker, or Ray not find its head.
     Source: KubeRay 1.2.0, controllers/ray/common/pod.go.
     Example: ray.clusters.0.env: {NVIDIA_VISIBLE_DEVICES: all}
     """
@@ -199,14 +199,14 @@ def variables_of_others(environment: Environment) -> Iterator[Violation]:
         names += [(f"{key}.secrets.{n}.env", secret.env) for n, secret in enumerate(cluster.secrets)]
         for place, name in names:
             if name in _OWN_VARIABLES:
-                yield Violation(place, "KubeRay or this project sets it", "other variables", "take it out", name)
+                yield Violation(place, "KubeRay or this project sets it", "other variables", "remove it", name)
 
 
 @error("V58")
 def variables_given_twice(environment: Environment) -> Iterator[Violation]:
     """Require one value of each variable.
 
-    Why: of two values the container would have one, whichever comes last.
+    Why: of two values the container would get only the last one.
     Source: Kubernetes docs, define environment variables for a container.
     Example: ray.clusters.0.env: {HUB_URL: x}
     """
@@ -221,9 +221,9 @@ def variables_given_twice(environment: Environment) -> Iterator[Violation]:
 
 @error("V59")
 def mount_paths(environment: Environment) -> Iterator[Violation]:
-    """Require mount paths that hide nothing, and each claim once.
+    """Require mount paths that hide no other path, and each claim once.
 
-    Why: a mount hides what lies below it, and rayproject/ray lives in /home/ray.
+    Why: a mount hides the files below its path, and rayproject/ray is installed in /home/ray.
     Source: Kubernetes docs, volume mounts; KubeRay 1.2.0, controllers/ray/common/pod.go.
     Example: fsx.mount_path: /tmp
     """
@@ -246,18 +246,18 @@ def _collisions(key: str, path: str, taken: dict[str, str]) -> Iterator[Violatio
     here = PurePosixPath(path)
     for other, owner in taken.items():
         if here.is_relative_to(other) or PurePosixPath(other).is_relative_to(here):
-            reason = f"it is, contains or lies in {owner} {other}"
-            yield Violation(key, reason, "paths beside it, such as /shared", "choose another path")
+            reason = f"it overlaps {owner} {other}"
+            yield Violation(key, reason, "paths that do not overlap, such as /shared", "choose another path")
             return
     if ".." in here.parts or any(PurePosixPath(system).is_relative_to(here) for system in _SYSTEM_PATHS):
-        yield Violation(key, "it would hide a folder of the system", "paths such as /shared", "choose another path")
+        yield Violation(key, "it would hide a system folder", "paths such as /shared", "choose another path")
 
 
 @error("V22")
 def node_selectors(environment: Environment) -> Iterator[Violation]:
-    """Require that a node selector by type names the type of the pod's instance group.
+    """Require that a node selector by instance type names the type of the pod's instance group.
 
-    Why: HyperPod labels nodes with its own names of types. No node has another, and the pod would wait for ever.
+    Why: HyperPod labels nodes with its own names of types. With another type the pod would stay pending.
     Source: AWS docs, sagemaker-hyperpod-eks-prerequisites.
     Example: ray.clusters.0.head.node_selector: {node.kubernetes.io/instance-type: m5.2xlarge}
     """
@@ -268,4 +268,4 @@ def node_selectors(environment: Environment) -> Iterator[Violation]:
         if wanted is not None and there is not None and wanted != there:
             reason = f"{pod.instance_group} has nodes of {there} only"
             place = f"{key}.node_selector.{INSTANCE_TYPE_LABEL}"
-            yield Violation(place, reason, there, "take it out, or choose another instance_group", repr(wanted))
+            yield Violation(place, reason, there, "remove it, or choose another instance_group", repr(wanted))

@@ -1,4 +1,4 @@
-"""Rules of what Ray's pods ask of their nodes."""
+"""Rules about the resources that Ray's pods request of their nodes."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from config.rules.rule import Violation, error, warning
 
 
 def _left(group: InstanceGroup) -> Resources | None:
-    """What a node offers beside its DaemonSets, or None where its type is too small for any pod."""
+    """Return what a node offers beside its DaemonSets, or None if its type is too small for any pod."""
     try:
         node = allocatable(group.type, group.threads_per_core)
     except NodeTooSmallError:
@@ -33,7 +33,7 @@ def _left(group: InstanceGroup) -> Resources | None:
 
 
 def _beside_the_head(cluster: RayCluster) -> tuple[int, int]:
-    """CPU in millicores and memory in MiB of the autoscaler's container in the head pod."""
+    """Return CPU in millicores and memory in MiB of the autoscaler's container in the head pod."""
     return (AUTOSCALER_CPU_MILLIS, AUTOSCALER_MEMORY_MIB) if cluster.autoscaling else (0, 0)
 
 
@@ -41,7 +41,7 @@ def _beside_the_head(cluster: RayCluster) -> tuple[int, int]:
 def requests_fit(environment: Environment) -> Iterator[Violation]:
     """Require that each Ray pod fits on a node of its instance group.
 
-    Why: a pod that asks for more than any node has waits for ever.
+    Why: a pod that requests more than any node has stays pending.
     Source: awslabs/data-on-eks #433; ray-project/kuberay #3079.
     Example: ray.clusters.0.head.cpu: 64
     """
@@ -61,7 +61,7 @@ def _excess(
 ) -> Iterator[Violation]:
     left = _left(group)
     if left is None or (isinstance(pod, RayWorkers) and _too_small(pod, group)):
-        reason = f"its type {group.instance_type} has no room for a Ray pod beside the node's own"
+        reason = f"its type {group.instance_type} has no room for a Ray pod beside the system pods"
         yield Violation(f"{key}.instance_group", reason, "groups of a larger type", "choose another group or type")
         return
     asked = {
@@ -73,7 +73,7 @@ def _excess(
     for name, (amount, most) in asked.items():
         if amount is not None and amount > most:
             kind = f"{group.instance_type} with threads_per_core {group.threads_per_core}"
-            reason = f"no node of {kind} can give it to a pod"
+            reason = f"no node of {kind} can offer it to a pod"
             yield Violation(f"{key}.{name}", reason, f"at most {most}", f"write {most}, or choose a larger type")
 
 
@@ -91,23 +91,23 @@ def _too_small(pod: RayWorkers, group: InstanceGroup) -> bool:
 def head_size(environment: Environment) -> Iterator[Violation]:
     """Require at least 2 CPUs and 8 GiB for a head.
 
-    Why: a head with less loses its probes under load, as the 1 CPU of aws-samples did.
+    Why: the probes of a smaller head fail under load, as with the 1 CPU of aws-samples.
     Source: ray-project/kuberay #2353, #3468.
     Example: ray.clusters.0.head.cpu: 1
     """
     for key, head in heads(environment):
         for name, size, least in (("cpu", head.cpu, 2), ("memory_gib", head.memory_gib, 8)):
             if size < least:
-                reason = "a head with less loses its probes under load"
-                yield Violation(f"{key}.{name}", reason, f"{least} and more", f"write {least}")
+                reason = "the probes of a smaller head fail under load"
+                yield Violation(f"{key}.{name}", reason, f"{least} or more", f"write {least}")
 
 
 @error("V53")
 def workers_have_nodes(environment: Environment) -> Iterator[Violation]:
     """Require a node for each worker.
 
-    Why: workers keep apart from each other, one to a node: the others would wait for ever. `max_replicas` may be more,
-    as the instance group can grow with it.
+    Why: a node takes one worker, so further workers would stay pending. `max_replicas` may be higher, because the
+    instance group can grow.
     Source: this project, k8s_charts/ray/pods.py.
     Example: ray.clusters.0.workers.0.replicas: 5
     """
@@ -121,14 +121,14 @@ def workers_have_nodes(environment: Environment) -> Iterator[Violation]:
         if nodes.get(name) and group.replicas and together[name] > nodes[name]:
             yield Violation(
                 f"{key}.replicas",
-                f"{together[name]} workers are then on the {nodes[name]} nodes of {name}, one on each",
-                f"{nodes[name]} workers together",
+                f"{together[name]} workers need {together[name]} nodes, and {name} has {nodes[name]}",
+                f"at most {nodes[name]} workers together",
                 f"lower replicas, or raise the count of {name}",
             )
 
 
 def _has_copies(environment: Environment) -> bool:
-    """Whether a RayCluster or worker group is listed twice, which another rule refuses."""
+    """Return whether a RayCluster or worker group is listed twice, which another rule refuses."""
     names = [cluster.name for _, cluster in clusters(environment)]
     lists = [names, *([group.name for group in cluster.workers] for _, cluster in clusters(environment))]
     return any(map(repeated, lists))
@@ -136,10 +136,10 @@ def _has_copies(environment: Environment) -> bool:
 
 @warning("V54")
 def groups_without_nodes(environment: Environment) -> Iterator[Violation]:
-    """Warn of an instance group at 0 nodes that Ray's pods need.
+    """Warn of an instance group with 0 nodes that Ray's pods need.
 
-    Why: a group may be parked at 0 nodes; its Ray pods then wait until it grows. A head's group is an error (V77)
-    until this warning is accepted.
+    Why: a group may be scaled to 0 nodes for a while; its Ray pods then stay pending. For a head's group this is an
+    error (V77) until this warning is accepted.
     Source: SageMaker API reference, ClusterInstanceGroupSpecification: InstanceCount.
     Example: hyperpod.instance_groups.1.count: 0
     """
@@ -148,17 +148,17 @@ def groups_without_nodes(environment: Environment) -> Iterator[Violation]:
     used = {pod.instance_group for _, pod in ray_pods(environment)}
     for key, group in groups(environment):
         if group.count == 0 and group.name in used and (parked or group.name not in of_heads):
-            reason = "the Ray pods on this group wait until it has nodes"
+            reason = "the Ray pods of this group stay pending until it has nodes"
             yield Violation(
-                f"{key}.count", reason, "1 and more", "raise count, or accept the warning while it is parked"
+                f"{key}.count", reason, "1 or more", "raise count, or accept the warning while the group has no nodes"
             )
 
 
 @error("V77")
 def heads_without_nodes(environment: Environment) -> Iterator[Violation]:
-    """Require a node for the group of a head, unless V54 is accepted.
+    """Require a node in the group of a head, unless V54 is accepted.
 
-    Why: without its head a RayCluster takes no job, and its other nodes are paid for nothing.
+    Why: without its head a RayCluster accepts no job, and its other nodes cost money without use.
     Source: Ray docs, Ray cluster key concepts (head node).
     Example: hyperpod.instance_groups.0.count: 0
     """
@@ -169,9 +169,9 @@ def heads_without_nodes(environment: Environment) -> Iterator[Violation]:
         if group.count == 0 and group.name in of_heads:
             yield Violation(
                 f"{key}.count",
-                "a head runs on this group, and without it a RayCluster takes no job",
-                "1 and more, or 0 beside accepted_warnings: {V54: REASON}",
-                "write count: 1, or say why the environment is parked",
+                "a head runs on this group, and without a head a RayCluster accepts no job",
+                "1 or more, or 0 with accepted_warnings: {V54: REASON}",
+                "write count: 1, or accept V54 with a reason",
             )
 
 
@@ -181,9 +181,9 @@ def _is_said(environment: Environment) -> bool:
 
 @error("V55")
 def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
-    """Require a place for each head beside workers that take whole nodes.
+    """Require room for each head beside workers that use whole nodes.
 
-    Why: a worker without stated sizes takes all that its node can give, and a head beside it would wait for ever.
+    Why: a worker without stated sizes uses its whole node, and a head on that node would stay pending.
     Source: this project, config/facts/capacity.py.
     Example: ray.clusters.0.head.instance_group: worker-group-1
     """
@@ -206,7 +206,7 @@ def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
         if each and len(placed) > nodes * each:
             yield Violation(
                 placed[-1][0],
-                f"workers take whole nodes of it, which leaves room for {nodes * each} of {len(placed)} heads",
+                f"workers use whole nodes of the group, which leaves room for {nodes * each} of {len(placed)} heads",
                 f"at most {nodes * each} heads on {name}",
                 f"raise the count of {name}, or put the head on another group",
             )
@@ -214,7 +214,7 @@ def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
 
 @error("V12")
 def pods_per_node(environment: Environment) -> Iterator[Violation]:
-    """Require that a node's addresses suffice for its pods.
+    """Require enough addresses on each node for its pods.
 
     Why: HyperPod nodes have one network interface, whose addresses limit the pods; DaemonSets and add-ons count too.
     Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; awslabs/ai-on-sagemaker-hyperpod #142.
@@ -241,7 +241,7 @@ def pods_per_node(environment: Environment) -> Iterator[Violation]:
 def head_beside_accelerators(environment: Environment) -> Iterator[Violation]:
     """Warn of a head on nodes with accelerators.
 
-    Why: faults of accelerators drain and replace their nodes, and with the head every job ends.
+    Why: faults of accelerators drain and replace their nodes, and every job ends with its head.
     Source: ray-project/kuberay #2153.
     Example: ray.clusters.0.head.instance_group: spare
     """
@@ -249,7 +249,7 @@ def head_beside_accelerators(environment: Environment) -> Iterator[Violation]:
     for key, head in heads(environment):
         group = known.get(head.instance_group)
         if group and group.type.accelerated:
-            reason = "it has accelerators, and their faults would reach the head"
+            reason = "it has accelerators, and their faults would end the head"
             fix = "put the head on a group without accelerators"
             yield Violation(f"{key}.instance_group", reason, "groups without accelerators", fix)
 
@@ -258,7 +258,7 @@ def head_beside_accelerators(environment: Environment) -> Iterator[Violation]:
 def head_on_one_node(environment: Environment) -> Iterator[Violation]:
     """Warn of a head on a group of one CPU node.
 
-    Why: HyperPod replaces no CPU node by itself, so that its loss needs a person.
+    Why: HyperPod does not replace CPU nodes automatically: after a loss a person must act.
     Source: AWS docs, sagemaker-hyperpod-eks-prerequisites.
     Example: hyperpod.instance_groups.0.count: 1
     """
@@ -266,7 +266,7 @@ def head_on_one_node(environment: Environment) -> Iterator[Violation]:
     for key, head in heads(environment):
         group = known.get(head.instance_group)
         if group and group.count == 1 and not group.type.accelerated:
-            reason = "it has one node, which HyperPod does not replace by itself"
+            reason = "it has one node, which HyperPod does not replace automatically"
             yield Violation(
-                f"{key}.instance_group", reason, "groups of two and more nodes", f"raise the count of {group.name}"
+                f"{key}.instance_group", reason, "groups of two or more nodes", f"raise the count of {group.name}"
             )

@@ -1,4 +1,4 @@
-"""How a rule is written."""
+"""The classes and decorators that rules are written with."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,10 +13,10 @@ from config.findings import Finding, Severity, in_words, named, value_at
 
 @dataclass(frozen=True)
 class Violation:
-    """One breach of a rule: the key, why its value cannot be, what can, and what to do.
+    """One breach of a rule: the key, the reason, what is allowed, and how to fix it.
 
-    `value` says what stands at the key where the value itself would say too little; `file` and `line` are for what
-    stands in another file than the environment's.
+    `value` describes the value at the key if the value alone would say too little; `file` and `line` are set if it is
+    in another file than the environment's.
     """
 
     key: str
@@ -33,7 +33,7 @@ Check = Callable[..., Iterator[Violation]]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `ops explain` says of a rule; `example` is lines `KEY: VALUE` that break it."""
+    """The text of `ops explain` about a rule; `example` is lines `KEY: VALUE` that break the rule."""
 
     what: str
     why: str
@@ -43,9 +43,9 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, by the id that findings and docs show.
+    """A rule with the id that findings and docs show.
 
-    The docstring of its check explains it: what it demands, then the sections `Why:`, `Source:` and `Example:`.
+    The docstring of its check explains it: the requirement, then the sections `Why:`, `Source:` and `Example:`.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Rule:
     severity: Severity = Severity.ERROR
 
     def __call__(self, *environments: Any) -> Iterator[Finding]:
-        """Yield what it finds; keys are of the first environment."""
+        """Yield the findings; their keys are those of the first environment."""
         for each in self.check(*environments):
             value = each.value or in_words(value_at(each.key, environments[0]))
             yield Finding(
@@ -65,7 +65,7 @@ class Rule:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """What its docstring says."""
+        """The parts of the check's docstring."""
         what, *sections = re.split(r"^(Why|Source|Example):", cleandoc(self.check.__doc__ or ""), flags=re.MULTILINE)
         said = dict(zip(sections[::2], sections[1::2], strict=True))
         why, source = (" ".join(said.get(name, "").split()) for name in ("Why", "Source"))
@@ -73,10 +73,10 @@ class Rule:
 
 
 def error(id: str) -> Callable[[Check], Rule]:
-    """Decorate a check whose violation keeps the environment from being used."""
+    """Decorate a check whose violations are errors: the environment cannot be used."""
     return lambda check: Rule(id, check)
 
 
 def warning(id: str) -> Callable[[Check], Rule]:
-    """Decorate a check whose violation is worth a second look."""
+    """Decorate a check whose violations are warnings."""
     return lambda check: Rule(id, check, Severity.WARNING)

@@ -1,4 +1,4 @@
-"""Rules of secrets, which no environment file may hold: it is committed, and its values stand in templates."""
+"""Rules about secrets: environment files are committed, and templates contain their values."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from config.model import Environment
 from config.rules.parts import clusters
 from config.rules.rule import Violation, error, warning
 
-# What issuers document as the form of their secrets, each with what it is.
+# The forms of secrets that issuers document, each with the kind of secret.
 _FORMS: Final = tuple(
     (re.compile(pattern), what)
     for pattern, what in (
@@ -27,11 +27,11 @@ _FORMS: Final = tuple(
 _NAME: Final = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|(API|ACCESS|PRIVATE|SECRET|AUTH)_KEY)$"
 )
-_ALLOWED: Final = "values that everybody may read"
+_ALLOWED: Final = "values that everyone may read"
 
 
 def _variables(environment: Environment) -> Iterator[tuple[str, str, str, str | None]]:
-    """Each variable of `env`: key, name, value, and what its form says that it is."""
+    """Yield each variable of `env`: key, name, value, and the kind of secret that its form shows, if any."""
     for key, cluster in clusters(environment):
         for name, value in cluster.env.items():
             form = next((what for pattern, what in _FORMS if pattern.search(value)), None)
@@ -42,27 +42,27 @@ def _variables(environment: Environment) -> Iterator[tuple[str, str, str, str | 
 def no_secrets(environment: Environment) -> Iterator[Violation]:
     """Refuse values of `env` that have the form of a secret.
 
-    Why: the file is committed, and the value stands in templates, manifests and the pods' descriptions.
+    Why: the file is committed, and templates, manifests and descriptions of pods contain the value.
     Source: AWS, Hugging Face, GitHub, GitLab, Slack: forms of their keys and tokens; RFC 7519, RFC 7468.
     Example: ray.clusters.0.env: {HUB: hf_abcdefghijklmnopqrstuvwxyz}
     """
     for key, name, _, form in _variables(environment):
         if form:
-            reason = f"it has the form of {form}, and this file is no place for secrets"
+            reason = f"it has the form of {form}, and this file must not contain secrets"
             yield Violation(key, reason, _ALLOWED, f"revoke it if it was committed, and {_moved(name)}", HIDDEN)
 
 
 @warning("V74")
 def names_of_secrets(environment: Environment) -> Iterator[Violation]:
-    """Warn of variables of `env` whose name says that they are secret.
+    """Warn of variables of `env` whose name suggests a secret.
 
-    Why: the file is committed, and the value stands in templates, manifests and the pods' descriptions.
+    Why: the file is committed, and templates, manifests and descriptions of pods contain the value.
     Source: Kubernetes docs, secrets.
     Example: ray.clusters.0.env: {WANDB_API_KEY: "0123"}
     """
     for key, name, value, form in _variables(environment):
         if value and not form and _NAME.search(name.upper()):
-            reason = "its name says that it is secret, and this file is no place for secrets"
+            reason = "its name suggests a secret, and this file must not contain secrets"
             yield Violation(key, reason, _ALLOWED, _moved(name), HIDDEN)
 
 

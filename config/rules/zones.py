@@ -1,4 +1,4 @@
-"""Rules of zones: where nodes, file system and capacity are."""
+"""Rules about the zones of nodes, file system and capacity."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def zones_with_a_subnet(environment: Environment) -> Iterator[Violation]:
     zones = environment.network.node_zones
     for key, group in groups(environment):
         if zones and group.zone and group.zone not in zones:
-            reason, fix = "no subnet for nodes is in it", "choose one of them, or add the zone to the network"
+            reason, fix = "the network has no node subnet in it", "choose one of them, or add the zone to the network"
             yield Violation(f"{key}.zone", reason, ", ".join(zones), fix)
 
 
@@ -36,7 +36,7 @@ def zones_with_a_subnet(environment: Environment) -> Iterator[Violation]:
 def zone_of_a_training_plan(environment: Environment) -> Iterator[Violation]:
     """Require the zone of a training plan.
 
-    Why: a plan's capacity is in one zone, and no file here says which.
+    Why: a plan's capacity is in one zone, which the project cannot look up.
     Source: AWS docs, sagemaker-hyperpod-prerequisites; awslabs/agent-plugins, capacity-planning.md.
     Example: hyperpod.instance_groups.1.zone: (left out)
     """
@@ -51,7 +51,7 @@ def zone_of_a_training_plan(environment: Environment) -> Iterator[Violation]:
 def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
     """Require one zone for a RayCluster's worker groups with EFA.
 
-    Why: EFA does not cross zones; NCCL then falls back to TCP without a word.
+    Why: EFA does not cross zones; NCCL then silently falls back to TCP.
     Source: AWS docs, sagemaker-hyperpod-prerequisites.
     Example: hyperpod.instance_groups.1.zone: usw2-az2
     """
@@ -64,7 +64,7 @@ def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
         if len(set(places.values())) > 1:
             said = ", ".join(f"{name} in {zone}" for name, zone in places.items())
             reason = "EFA does not cross zones, and these groups have EFA"
-            fix = "give the instance groups one zone, or the worker groups RayClusters of their own"
+            fix = "put the instance groups into one zone, or the worker groups into separate RayClusters"
             yield Violation(f"{key}.workers", reason, "one zone", fix, said)
 
 
@@ -79,7 +79,7 @@ def file_system_in_another_zone(environment: Environment) -> Iterator[Violation]
     if not environment.fsx.efa:
         first = environment.network.node_zones[:1]
         for key, zone in _workers_elsewhere(environment):
-            reason = f"the file system is in {first[0]}, and traffic between zones is paid for"
+            reason = f"the file system is in {first[0]}, and traffic between zones costs money"
             yield Violation(key, reason, f"the file system's zone, {first[0]}", "change zone", repr(zone))
 
 
@@ -99,7 +99,7 @@ def efa_to_a_file_system_in_another_zone(environment: Environment) -> Iterator[V
 
 
 def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Instance groups of Ray's workers outside the file system's zone: key and zone."""
+    """Yield the instance groups of Ray's workers outside the file system's zone: key and zone."""
     if not _zones_are_known(environment):
         return
     used = {group.instance_group for _, group in workers(environment)}

@@ -156,4 +156,4 @@ def _tell(lines: Iterable[str], say: Print) -> None:
 
 def _confirm(question: str, yes: bool) -> None:
     if not yes and not typer.confirm(question):
-        raise RefusedError("not confirmed: nothing was changed")
+        raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")

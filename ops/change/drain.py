@@ -45,7 +45,9 @@ def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: f
             return
         if time.monotonic() >= deadline:
             names = ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
-            raise DrainTimeoutError(f"{node} still runs {names}")
+            raise DrainTimeoutError(
+                f"{node} still runs {names}. Fix: find out why they do not end, then run this command again"
+            )
         time.sleep(interval)
 
 

@@ -46,18 +46,21 @@ def plan(environment: Environment, clients: Clients) -> Plan:
     """Return the plan. Raises BuildError if a rebuild is not allowed, and UnreachableError."""
     repository = environment.image.repository
     if repository is None:
-        raise BuildError(f"image.uri is set to {environment.image.uri}: there is nothing to build")
+        raise BuildError(
+            f"image.uri is set to {environment.image.uri}: nothing is built. Fix: remove image.uri to build an image"
+        )
     with in_plain_words():
         last = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
         if last is None:
-            raise BuildError("there is no build Job to repeat: deploy the ray stack, which starts one")
+            raise BuildError("there is no build Job to repeat. Fix: deploy the ray stack, which starts one")
         name, tag = last.metadata.name, variables(last)["TAG"]
         _refuse_another_image(environment, tag)
         state, told = progress(clients.kubernetes, last, running="building")
         if state is State.WAITING:
             raise BuildError(
-                f"Job {IMAGE_BUILD_NAMESPACE}/{name}, created at {clock(last.metadata.creation_timestamp)}, has not "
-                f"ended ({'; '.join(told)}): `ops wait --env {environment.name}` shows its progress"
+                f"Job {IMAGE_BUILD_NAMESPACE}/{name}, created {clock(last.metadata.creation_timestamp)}, has not ended "
+                f"({'; '.join(told)}). "
+                f"Fix: `ops wait --env {environment.name}`"
             )
         if found := pushed(repository, tag, clients.ecr):
             return Plan(tag, None, f"the registry has the image: {found}")
@@ -77,7 +80,9 @@ def create(clients: Clients, job: Mapping[str, Any], *, dry_run: bool) -> None:
         except ApiException as error:
             if error.status != 409:
                 raise
-            raise BuildError(f"Job {job['metadata']['name']} was just started by another run") from error
+            raise BuildError(
+                f"Job {job['metadata']['name']} was just started by somebody else. Fix: `ops wait`"
+            ) from error
 
 
 def _untyped(api: kubernetes.client.ApiClient) -> kubernetes.client.CustomObjectsApi:
@@ -89,8 +94,8 @@ def _refuse_another_image(environment: Environment, deployed: str) -> None:
     tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
     if tag != deployed:
         raise BuildError(
-            f"the deployed build produces tag {deployed}, but this checkout's files produce {tag}: deploy the ray "
-            "stack, which builds the new tag"
+            f"the deployed build makes tag {deployed}, and this checkout's files make {tag}. "
+            "Fix: deploy the ray stack, which starts the build of that tag"
         )
 
 

@@ -63,7 +63,7 @@ class Follower:
                         return self._outcome(job, state, told, time.monotonic() - started)
                 text = "; ".join(told)
             except NoAnswerError as error:
-                text = f"no answer, retrying: {error}"
+                text = f"no answer, retrying: {error.what}"
             now = time.monotonic()
             said_at = now if lines else said_at
             if text != before or now - said_at >= _SILENCE:
@@ -71,8 +71,8 @@ class Follower:
                 before, said_at = text, now
             if now - started >= self.timeout:
                 raise BuildError(
-                    f"Job {name} has not ended after {elapsed(now - started)}: {text}. It continues: "
-                    f"`ops wait --env {self.environment.name}` shows its progress"
+                    f"Job {name} has not ended after {elapsed(now - started)}; it continues. "
+                    f"Fix: `ops wait --env {self.environment.name}`. Last seen: {text}"
                 )
             time.sleep(self.interval)
 

@@ -51,7 +51,8 @@ def _settled(
             return waiting
         if time.monotonic() >= deadline:
             still = f", {', '.join(ending)} still terminating" if ending else ""
-            raise WorkersNotLoweredError(f"{change} has {len(pods)} pods instead of {replicas}{still}")
+            reason = f"{change} has {len(pods)} pods instead of {replicas}{still}"
+            raise WorkersNotLoweredError(f"{reason}. Fix: find out why, then run this command again")
         time.sleep(interval)
 
 
@@ -86,4 +87,4 @@ def _patch(api: kubernetes.client.ApiClient, change: Replicas, replicas: int, po
     except ApiException as error:
         if error.status != 422:
             raise
-        raise WorkersNotLoweredError(f"{change} was changed by somebody else meanwhile") from error
+        raise WorkersNotLoweredError(f"{change} was changed meanwhile. Fix: run this command again") from error

@@ -54,7 +54,7 @@ def look(environment: Environment, api: kubernetes.client.ApiClient, name: str |
     """Plan the rollout of the RayCluster `name`; None means all. Raises RefusedError if one does not exist."""
     names = [cluster.name for cluster in environment.ray.clusters]
     if name is not None and name not in names:
-        raise RefusedError(f"{environment.name} has no RayCluster {name}; it has {', '.join(names)}")
+        raise RefusedError(f"{environment.name} has no RayCluster {name}. Allowed: {', '.join(names)}")
     return [_plan(api, environment.ray.namespace, each) for each in ([name] if name else names)]
 
 
@@ -64,7 +64,7 @@ def _plan(api: kubernetes.client.ApiClient, namespace: str, name: str) -> Rollou
     except ApiException as error:
         if error.status != 404:
             raise
-        raise RefusedError(f"RayCluster {namespace}/{name} does not exist: deploy the ray stack") from None
+        raise RefusedError(f"RayCluster {namespace}/{name} does not exist. Fix: deploy the ray stack") from None
     return Rollout(namespace, name, is_suspended(cluster), pods, outdated(cluster, pods))
 
 
@@ -73,8 +73,8 @@ def refuse_missing_image(environment: Environment, clients: Clients) -> None:
     item = image(environment, clients)
     if item.state is not State.READY:
         raise RefusedError(
-            f"the Ray image {item.name} is missing ({item.detail}): new pods could not start. Fix: wait for it with "
-            f"`ops wait --env {environment.name}`, or override with --force"
+            f"the Ray image {item.name} is not there ({item.detail}), and new pods could not start. "
+            f"Fix: `ops wait --env {environment.name}`, or override with `--force`"
         )
 
 
@@ -106,9 +106,8 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
         say(f"{made}: suspended")
         left = _until(lambda: _still_there(api, made) or _resume(api, made), say, deadline=deadline, interval=interval)
         if left:
-            raise RefusedError(
-                f"{made}: {left}. Fix: check that KubeRay's operator is running, then rerun this command"
-            )
+            fix = "Fix: check that KubeRay's operator runs, then run this command again"
+            raise RefusedError(f"{made} is not suspended yet. {fix}. Last seen: {left}")
     except BaseException:
         # Its pods are gone or terminating, and only a resume brings them back: say so whatever the reason.
         say(f"{made} may still be suspended (see `ops status`); rerun this command to resume it")
@@ -116,7 +115,9 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
     say(f"{made}: resumed")
     left = _until(lambda: _not_ready(api, made), say, deadline=deadline, interval=interval)
     if left:
-        raise RefusedError(f"{made}: {left}. The rollout needs no further command: `ops wait` shows its progress")
+        raise RefusedError(
+            f"{made} is not ready yet; it continues without this command. Fix: `ops wait`. Last seen: {left}"
+        )
     say(f"{made}: every pod is ready and has the current template")
 
 
@@ -137,7 +138,9 @@ def _remove(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, deadli
 
     if left := _until(ending, say, deadline=deadline, interval=interval):
         raise RefusedError(
-            f"{made}: {left}. Fix: rerun this command; if their node is lost, see docs/explain/recovery.md"
+            f"{made} still has such pods. Fix: run this command again, or see docs/explain/recovery.md if "
+            "their node is "
+            f"lost. Last seen: {left}"
         )
     say(f"{made}: no pod of a removed group is left")
 
@@ -180,7 +183,7 @@ def _until(missing: Callable[[], str], say: Say, *, deadline: float, interval: f
             with in_plain_words():
                 answer = missing()
         except NoAnswerError as error:
-            answer = f"no answer, retrying: {error}"
+            answer = f"no answer, retrying: {error.what}"
         if not answer or time.monotonic() >= deadline:
             return answer
         if answer != told:

@@ -45,11 +45,11 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     live = next((each for each in cluster["InstanceGroups"] if each["InstanceGroupName"] == group), None)
     if live is None:
-        raise RefusedError(f"the cluster has no instance group {group} yet: deploy the hyperpod stack")
+        raise RefusedError(f"the cluster has no instance group {group} yet. Fix: deploy the hyperpod stack")
     if wanted > live["TargetCount"]:
         raise RefusedError(
-            f"{group} has {live['TargetCount']} nodes, fewer than {wanted}. To add nodes, raise `count` in "
-            f"{shown(file_of(environment.name))} and deploy: `cdk deploy --all -c environment={environment.name}`"
+            f"{group} has {live['TargetCount']} nodes, and only a deployment adds nodes. Fix: raise its count in "
+            f"{shown(file_of(environment.name))} and run `cdk deploy --all -c environment={environment.name}`"
         )
     nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
     refuse_deep_checks(nodes)
@@ -67,7 +67,7 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     heads = [head for node in made.leaving for head in node.heads]
     if heads and not wanted:
         raise RefusedError(
-            f"{group} runs {', '.join(heads)}, and these heads could run nowhere else: delete the RayClusters first"
+            f"{group} runs {', '.join(heads)}, and a head could run nowhere else. Fix: delete the RayClusters first"
         )
     return made
 
@@ -76,10 +76,10 @@ def _refuse_what_the_environment_forbids(environment: Environment, group: str, w
     configured = next((each for each in environment.hyperpod.instance_groups if each.name == group), None)
     if configured is None:
         names = ", ".join(each.name for each in environment.hyperpod.instance_groups)
-        raise RefusedError(f"{environment.name} has no instance group {group}; it has {names}")
+        raise RefusedError(f"{environment.name} has no instance group {group}. Allowed: {names}")
     if wanted < (configured.min_count or 0):
         raise RefusedError(
-            f"{group} has min_count {configured.min_count}: first lower it in the environment and deploy"
+            f"{group} has min_count {configured.min_count}. Fix: lower min_count in the environment and deploy, first"
         )
 
 
@@ -90,10 +90,10 @@ def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceNotFound":
             raise
-        raise RefusedError(f"there is no HyperPod cluster {name}: deploy the hyperpod stack") from None
+        raise RefusedError(f"there is no HyperPod cluster {name}. Fix: deploy the hyperpod stack") from None
     if cluster["ClusterStatus"] != "InService":
         raise RefusedError(
-            f"HyperPod cluster {name} is {cluster['ClusterStatus']}: wait until it is InService (`ops wait`)"
+            f"HyperPod cluster {name} is {cluster['ClusterStatus']}. Allowed: InService. Fix: `ops wait`"
         )
     return cluster
 
@@ -104,8 +104,8 @@ def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
     if checked:
         groups = ", ".join(sorted({node["InstanceGroupName"] for node in checked}))
         raise RefusedError(
-            f"{len(checked)} nodes are in deep health checks ({groups}), and HyperPod accepts no change until they "
-            "pass: wait with `ops wait`"
+            f"{len(checked)} nodes are in deep health checks ({groups}), and HyperPod takes no change meanwhile. "
+            "Fix: wait until they have passed (`ops wait`)"
         )
 
 
@@ -115,11 +115,11 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
         try:
             found = jobs(namespace, name)
         except HeadUnreachableError as error:
-            raise RefusedError(f"{error}. Jobs may be running: override with --force") from error
+            raise RefusedError(f"running jobs are unknown (override with `--force`): {error}") from error
         if found:
             raise RefusedError(
-                f"RayCluster {namespace}/{name} runs {', '.join(found)}: wait until it ends, or stop it; "
-                "override with --force, which ends its workers"
+                f"on RayCluster {namespace}/{name} runs {', '.join(found)}. "
+                "Fix: wait for its end or stop it, or override with `--force`, which takes its workers away"
             )
 
 
@@ -155,7 +155,7 @@ def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: 
         for change in made.replicas:
             lower(change, clients.kubernetes, say, deadline=deadline, interval=interval)
     except (DrainTimeoutError, WorkersNotLoweredError) as error:
-        raise RefusedError(f"{error}. Fix: find out why, then rerun this command") from error
+        raise RefusedError(str(error)) from error
     for instances in _slices([node.instance for node in made.leaving]):
         _delete(clients.sagemaker, cluster, instances)
         say(f"BatchDeleteClusterNodes: {', '.join(instances)}")
@@ -171,7 +171,7 @@ def _delete(sagemaker: Any, cluster: str, instances: Sequence[str]) -> None:
     answer = sagemaker.batch_delete_cluster_nodes(ClusterName=cluster, NodeIds=list(instances))
     if failed := answer.get("Failed", []):
         reasons = "; ".join(f"{each['NodeId']}: {each['Code']}: {each['Message']}" for each in failed)
-        raise RefusedError(f"HyperPod refuses to delete {reasons}. Fix: solve this, then rerun this command")
+        raise RefusedError(f"HyperPod does not delete {reasons}. Fix: remove the cause, then run this command again")
 
 
 def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float) -> None:
@@ -182,9 +182,7 @@ def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, dead
             told = len(left)
             say(f"{told} of {len(leaving)} nodes are still shutting down")
         if time.monotonic() >= deadline:
-            raise RefusedError(
-                f"{told} nodes are still shutting down. They need no further command: `ops wait` shows their progress"
-            )
+            raise RefusedError(f"{told} nodes are still shutting down. They end without this command. Fix: `ops wait`")
         time.sleep(interval)
     say("the nodes are gone")
 

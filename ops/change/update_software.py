@@ -32,7 +32,8 @@ def look(environment: Environment, clients: Clients, groups: Sequence[str]) -> S
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     existing = [group["InstanceGroupName"] for group in cluster["InstanceGroups"]]
     if unknown := [name for name in groups if name not in existing]:
-        raise RefusedError(f"the cluster has no instance group {', '.join(unknown)}; it has {', '.join(existing)}")
+        allowed = ", ".join(existing)
+        raise RefusedError(f"the cluster has no instance group {', '.join(unknown)}. Allowed: {allowed}")
     chosen = tuple(groups) or tuple(existing)
     nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
     refuse_deep_checks(nodes)

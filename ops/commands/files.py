@@ -9,7 +9,7 @@ from rich.markup import escape
 
 import config
 from config import Environment
-from config.findings import Finding, Severity
+from config.findings import Finding, Severity, shown
 from config.rules import findings_beside
 from ops.cli import (
     EnvName,
@@ -73,7 +73,7 @@ def check(
         wrong += mistakes
     if pairs:
         said = "; ".join(" and ".join(pair) for pair in sorted(pairs))
-        fail(f"two environments in one account and region use the same name: {said}")
+        fail(f"two environments in one account and region use the same name: {said}. Fix: rename one of each pair")
     if wrong:
         raise typer.Exit(2)
 
@@ -159,6 +159,49 @@ def new_environment(
     _written(target, left)
 
 
+@app.command("migrate")
+def migrate(
+    env: OptionalEnv = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the differences and write nothing.")] = False,
+) -> None:
+    """Rewrite environment files of an earlier schema: show the difference, ask, write. Comments and order stay.
+
+    Nothing is written that `ops check` would refuse.
+
+    Exit codes:
+    - 0: done, or nothing to do
+    - 1: not confirmed
+    - 2: the file has errors that no migration corrects
+
+    Examples:
+    - `ops migrate --dry-run`
+    - `ops migrate --env dev --yes`
+    """
+    from ops.environment.migrate import plan as planned  # noqa: PLC0415
+
+    for name in [env] if env else config.available():
+        examined = config.examine(name)
+        if examined.document is None:
+            report(examined.errors)
+            raise typer.Exit(2)
+        migration = planned(examined.file, examined.document)
+        if migration is None:
+            say(f"{shown(examined.file)}: nothing to migrate")
+            continue
+        for line in migration.described():
+            say(line)
+        if migration.errors:
+            report(migration.errors)
+            fail(f"{shown(examined.file)} was not changed: it has other errors. Fix: correct them, then rerun")
+        if dry_run:
+            continue
+        if not yes and not typer.confirm(f"Write {shown(examined.file)}?"):
+            fail(f"{shown(examined.file)} was not changed: not confirmed. Fix: answer y, or give --yes", code=1)
+        migration.write()
+        say(f"{shown(examined.file)} written")
+
+
 @app.command("import")
 def import_cluster(
     file: Annotated[
@@ -213,7 +256,7 @@ def schema(
     for path in stale:
         say(f"{path} {'is stale' if check_only else 'written'}")
     if check_only and stale:
-        fail("run `ops schema` and commit what it writes", code=1)
+        fail("these files are stale. Fix: run `ops schema` and commit what it writes", code=1)
 
 
 @app.command("manifests")
@@ -251,7 +294,7 @@ def write_manifests(
         verb = "is stale" if check_only else "written" if path.exists() else "removed"
         say(f"{path} {verb}")
     if check_only and stale:
-        fail("manifests/ is stale: run `make manifests` and commit what it writes", code=1)
+        fail("manifests/ is stale. Fix: run `make manifests` and commit what it writes", code=1)
 
 
 @app.command("images")
@@ -277,7 +320,10 @@ def list_images(
     if not plain:
         show(images.table(environment))
     elif environment.image_registry is None:
-        fail(f"{env} has no image_registry: its images come from their publishers' registries")
+        fail(
+            f"{env} has no image_registry: it pulls each image from the registry that publishes it. "
+            "Fix: set image_registry"
+        )
     else:
         for source, target in images.copies(environment):
             typer.echo(f"{source}\t{target}")
@@ -337,7 +383,7 @@ def review(
     for pair in context or []:
         key, separator, value = pair.partition("=")
         if not key or not separator:
-            fail(f"--context {pair!r} must be KEY=VALUE")
+            fail(f"--context: {pair!r} is invalid. Allowed: KEY=VALUE")
         pairs[key] = value
     try:
         text = compare(base.resolve(), context=pairs, console=errors)

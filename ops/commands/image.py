@@ -59,7 +59,9 @@ def build(
 
     environment = load(env)
     if not environment.image.built:
-        fail(f"image.uri of {env} is {environment.image.uri}: there is nothing to build")
+        fail(
+            f"image.uri of {env} is {environment.image.uri}: there is nothing to build. Fix: remove image.uri to build"
+        )
     tell = say if output is Output.TEXT else _aside
     try:
         with connect(environment) as clients:
@@ -83,7 +85,7 @@ def build(
         fail(f"detached; a started build continues: `ops wait --env {env}` shows its progress", code=130)
     _end(output, job=job, tag=plan.tag, state=ended.state, detail=ended.detail, seconds=round(ended.seconds))
     if ended.state is State.FAILED:
-        fail(f"the build of tag {plan.tag} failed: {ended.detail}", code=3)
+        fail(f"the build of tag {plan.tag} failed: {ended.detail}. Fix: see the log above", code=3)
     tell(f"{ended.detail}, after {elapsed(ended.seconds)}")
 
 

@@ -65,7 +65,7 @@ def isolation_check(
     came = {outcome.connection: outcome for outcome in outcomes}
     show(_table(origins, lambda connection: f"{'✔' if came[connection].expected else '✘'} {came[connection].said}"))
     if wrong := checking.verdict(outcomes):
-        fail("; ".join(wrong), code=1)
+        fail(f"{env} is not isolated: {'; '.join(wrong)}. Fix: see docs/explain/isolation.md", code=1)
     console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as expected", highlight=False)
 
 

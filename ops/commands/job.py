@@ -88,14 +88,14 @@ def submit(
 
     environment = load(env)
     if direct and in_head:
-        fail("--direct and --in-head exclude each other: choose one")
+        fail("--direct and --in-head exclude each other. Fix: give one of them")
     try:
         wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [])
     except EntryError as error:
         fail(str(error))
     run = name or _named(wanted.title)
     if not _NAME.fullmatch(run):
-        fail(f"--name {run} is invalid. Allowed: 1 to 52 of a-z, 0-9 and -; a letter first, no dash last")
+        fail(f"--name: {run!r} is invalid. Allowed: a letter, then small letters, digits and dashes, at most 52 in all")
     with _talking(environment, f"`ops job logs {run} --env {env}`, `ops job stop {run} --env {env}`", direct) as runs:
         request = Request(
             name=run,

@@ -64,9 +64,12 @@ def wait(
         fail(f"interrupted; {again}", code=130)
     for item in items:
         if item.state is State.FAILED:
-            fail(f"{env} failed, waiting will not help: {item.kind} {item.name}: {item.detail}", code=3)
+            fail(
+                f"{env} failed, and waiting will not help: {item.kind} {item.name}: {item.detail}. Fix: remove the cause",
+                code=3,
+            )
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
-        fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}; {again}", code=1)
+        fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
     console.print(f"[bold green]{env} {enough}[/]", highlight=False)
 
@@ -234,7 +237,7 @@ def kuberay_crds(
     except ChartError as error:
         fail(str(error))
     if not taken:
-        fail("a deployment of the platform stack would fail on these CRDs (docs/operate/kuberay.md)", code=1)
+        fail("a deployment of the platform stack would fail on these CRDs. Fix: see docs/operate/kuberay.md", code=1)
 
 
 @contextmanager

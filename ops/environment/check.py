@@ -1,4 +1,4 @@
-"""`ops check`: what an environment will be, before anything is made, and what is worth a second look."""
+"""Draw the output of `ops check`: what an environment will contain and cost, and its warnings."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,13 +15,13 @@ from config.model import RayWorkers
 
 
 def plan(environment: Environment) -> Group:
-    """Draw nodes, Ray's pods, subnets, storage and cost per hour of the environment."""
+    """Draw nodes, Ray's pods, subnets, storage and the cost per hour of the environment."""
     parts = (_nodes, _ray, _subnets, _storage, _costs)
     return Group(*(line for part in parts for line in (part(environment), "")))
 
 
 def said(warnings: Iterable[Finding]) -> Iterator[Text]:
-    """Yield a line for each warning; last and dim those that the environment accepts with a reason."""
+    """Yield a line for each warning; accepted warnings come last, dim and with their reason."""
     for warning in sorted(warnings, key=lambda each: bool(each.accepted)):
         if warning.accepted:
             yield Text(f"accepted: {warning}: {warning.accepted}", style="dim")
@@ -44,7 +44,7 @@ def _nodes(environment: Environment) -> Group:
     system = environment.eks.system_nodes
     drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
     if existing := environment.eks.existing:
-        notes.append(f"in EKS cluster {existing.name}, which exists, with VPC CNI {existing.vpc_cni}")
+        notes.append(f"in the existing EKS cluster {existing.name} with VPC CNI {existing.vpc_cni}")
     return Group(drawn, *map(_note, dict.fromkeys(notes)))
 
 
@@ -80,10 +80,10 @@ def _subnets(environment: Environment) -> Group:
     if vpc := network.existing:
         for subnet in vpc.control_plane_subnets:
             drawn.add_row("EKS's own interfaces", subnet.zone, str(subnet.cidr))
-        return Group(drawn, _note(f"in {vpc.id} ({vpc.cidr}), which exists"))
+        return Group(drawn, _note(f"in the existing VPC {vpc.id} ({vpc.cidr})"))
     for n, zone in enumerate(network.zones[:2]):
         drawn.add_row("EKS's own interfaces", zone, str(network.control_plane_subnet(n)))
-    ways = {"one": "one NAT gateway", "one-per-zone": "a NAT gateway in each zone", "none": "no way to the internet"}
+    ways = {"one": "one NAT gateway", "one-per-zone": "a NAT gateway in each zone", "none": "no route to the internet"}
     return Group(drawn, _note(f"in a new VPC, {network.vpc_cidr}; {ways[network.nat_gateways]}"))
 
 
@@ -91,9 +91,9 @@ def _storage(environment: Environment) -> Group:
     fsx = environment.fsx
     drawn = _table("data and image", "", numbers=())
     if fsx.existing:
-        drawn.add_row("FSx for Lustre", f"{fsx.existing.id}, which exists")
+        drawn.add_row("FSx for Lustre", f"{fsx.existing.id} (existing)")
     else:
-        maker = "made for its claim" if fsx.dynamic else "new"
+        maker = "created for its claim" if fsx.dynamic else "new"
         throughput = fsx.throughput_mbps_per_tib * fsx.capacity_gib // 1024
         size = f"{fsx.capacity_gib:,} GiB, {throughput:,} MB/s{', EFA' if fsx.efa else ''}"
         drawn.add_row("FSx for Lustre", f"{maker}, {size}; claim {fsx.claim} at {fsx.mount_path}")
@@ -112,10 +112,10 @@ def _costs(environment: Environment) -> Group:
     drawn.add_section()
     total = sum(line.usd_per_hour or 0 for line in lines)
     unknown = any(line.usd_per_hour is None for line in lines)
-    drawn.add_row("together", f"{'more than ' if unknown else ''}{total:,.2f}", style="bold")
+    drawn.add_row("total", f"{'more than ' if unknown else ''}{total:,.2f}", style="bold")
     table = costs.prices()
     note = (
-        f"On-demand prices of {table['region']} as of {table['date']}; traffic and storage of logs and images not in it"
+        f"On-demand prices of {table['region']} as of {table['date']}; without traffic and storage of logs and images"
     )
     if environment.region != table["region"]:
         note += f"; {environment.region} has other prices"

@@ -1,7 +1,7 @@
-"""Reads the `cluster-config.json` of HyperPod's walkthroughs: the request of CreateCluster, or its groups alone.
+"""Read the `cluster-config.json` of HyperPod's walkthroughs: the request of CreateCluster, or only its groups.
 
-The EKS walkthrough writes the whole request, the Slurm one the list that `--instance-groups` takes. Both come out of
-a shell's here-document, so `${…}` may stand where a value was to be filled in, quoted or not.
+The EKS walkthrough writes the whole request, the Slurm walkthrough the list for `--instance-groups`. Both come from a
+shell's here-document, so the file may contain placeholders `${…}`, quoted or not, instead of values.
 """
 
 import json
@@ -17,24 +17,27 @@ from pydantic.alias_generators import to_pascal
 from config.facts.instance_types import catalogue
 from ops.environment.new import NewError
 
-# A text as a whole, so that nothing within one is taken for the others; a comma before a closing bracket; a
-# placeholder without quotes.
+# A text as a whole, so that its content does not match the others; a comma before a closing bracket; a placeholder
+# without quotes.
 _TOKENS: Final = re.compile(r'"(?:\\.|[^"\\])*"|(?P<comma>,)(?=\s*[}\]])|(?P<placeholder>\$\{\w+\})')
 _MADE_BY_STACKS: Final = {
-    "ExecutionRole": "the hyperpod stack makes the role",
+    "ExecutionRole": "the hyperpod stack creates the role",
     "LifeCycleConfig": "the project's own lifecycle_scripts/ are uploaded",
-    "Orchestrator": "the eks stack makes the cluster (or name yours under eks.existing)",
-    "VpcConfig": "the network stack makes the VPC (or name yours under network.existing)",
+    "Orchestrator": "the eks stack creates the cluster (or name yours under eks.existing)",
+    "VpcConfig": "the network stack creates the VPC (or name yours under network.existing)",
     "OverrideVpcConfig": "state the group's `zone` instead",
     "NodeProvisioningMode": "always Continuous",
-    "Tags": "the stacks tag what they make",
+    "Tags": "the stacks tag their resources",
 }
+
+_ALLOWED: Final = "Allowed: a request of CreateCluster, or its list of instance groups"
+_GIVE_THE_REQUEST: Final = "Fix: give the JSON that `aws sagemaker create-cluster` was given"
 
 _Number = int | Annotated[str, StringConstraints(pattern=r"^\$\{\w+\}$")]
 
 
 class _Shape(BaseModel):
-    """A structure of SageMaker's API as far as an environment takes it over; the rest is in `model_extra`."""
+    """A structure of SageMaker's API, as far as an environment uses it; the rest is in `model_extra`."""
 
     model_config = ConfigDict(alias_generator=to_pascal, extra="allow")
 
@@ -80,7 +83,7 @@ class _Request(_Shape):
 
 @dataclass(frozen=True)
 class Imported:
-    """What the file says, in the environment's terms, and what a person must know of it."""
+    """The content of the file as an environment states it, and notes for the person."""
 
     cluster_name: str | None
     node_recovery: str | None
@@ -89,19 +92,19 @@ class Imported:
 
 
 def read(file: Path) -> Imported:
-    """Return the file's content; NewError when it is not such a file."""
+    """Return the content of the file. Raises NewError if it is not such a file."""
     notes: list[str] = []
     try:
         text = file.read_text()
         document = json.loads(_TOKENS.sub(lambda match: _mended(match, text, notes), text))
         request = _Request.model_validate({"InstanceGroups": document} if isinstance(document, list) else document)
     except OSError as error:
-        raise NewError(f"{file}: {error.strerror}") from None
+        raise NewError(f"{file} cannot be read: {error.strerror}. {_GIVE_THE_REQUEST}") from None
     except ValidationError as error:
-        findings = (f"{file}: {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise NewError("\n".join(["not a request for a cluster, nor a list of instance groups:", *findings])) from None
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise NewError(f"{file} is invalid: {wrong}. {_ALLOWED}. {_GIVE_THE_REQUEST}") from None
     except (ValueError, RecursionError) as error:
-        raise NewError(f"{file}: not JSON: {error}") from None
+        raise NewError(f"{file} is not JSON: {error}. {_GIVE_THE_REQUEST}") from None
     notes += _left_out(request, "")
     for group in request.groups:
         notes += _left_out(group, f"{group.name}: ")
@@ -109,7 +112,7 @@ def read(file: Path) -> Imported:
 
 
 def put_into(document: dict[str, Any], imported: Imported) -> None:
-    """Replace the instance groups of an environment's document, and the RayCluster that runs on them."""
+    """Replace the instance groups of an environment's document, and adapt its RayCluster to them."""
     hyperpod = document["hyperpod"]
     hyperpod["cluster_name"] = imported.cluster_name or hyperpod["cluster_name"]
     hyperpod["node_recovery"] = imported.node_recovery or hyperpod["node_recovery"]
@@ -130,7 +133,7 @@ def put_into(document: dict[str, Any], imported: Imported) -> None:
 
 
 def _replica_limits(count: _Number) -> dict[str, _Number]:
-    """The walkthrough's limits: one worker at least, the group's nodes at most. A group may have none yet."""
+    """Return the walkthrough's limits: at least one worker, at most the group's nodes. It may have none yet."""
     if isinstance(count, str):
         return {"min_replicas": 1, "max_replicas": count}
     return {"min_replicas": min(1, count), "max_replicas": max(1, count)}
@@ -145,7 +148,7 @@ def _mended(match: re.Match[str], text: str, notes: list[str]) -> str:
 
 
 def _group(group: _Group) -> dict[str, Any]:
-    """The group in the environment's terms, without what the file does not say."""
+    """Return the group as an environment states it, without keys that the file lacks."""
     said = group.model_dump(exclude={"storage", "kubernetes", *(group.model_extra or {})}, exclude_none=True)
     for storage in group.storage:
         if storage.ebs and storage.ebs.size is not None and not storage.ebs.root_volume:

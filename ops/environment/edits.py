@@ -1,4 +1,4 @@
-"""Lines of an environment's file, for advice that can be typed: which line, what stands there, what should."""
+"""Find the lines of an environment file that a person should edit, with their values before and after."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 @dataclass(frozen=True)
 class Line:
-    """A value of the file: where it stands (counted from 1), its key, and what it should be."""
+    """A value of the file: its line (counted from 1), its key, and its values before and after."""
 
     file: Path
     number: int
@@ -22,9 +22,9 @@ class Line:
 
 
 def lower_counts(file: Path, group: str, count: int, replicas: dict[tuple[str, str], int]) -> list[Line]:
-    """The lines that keep the next deployment from raising again what was lowered.
+    """Return the lines to edit so that the next deployment does not raise lowered counts again.
 
-    `count` is the instance group's new one, `replicas` the new ones by RayCluster and worker group.
+    `count` is the instance group's new count; `replicas` maps RayCluster and worker group to the new replicas.
     """
     document = YAML().load(file)
     lines = []

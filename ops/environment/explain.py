@@ -1,4 +1,4 @@
-"""Explains rules: for `ops explain`, and as the page docs/reference/rules.md."""
+"""Explain rules: for `ops explain`, and as the page docs/reference/rules.md."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,13 +15,13 @@ _INTRODUCTION: Final = """# Rules
 Each finding of `ops check` ends with the id of its rule. Generated from `config/rules/` by `ops schema`;
 `ops explain V55` prints one.
 
-An error must be mended. A warning may stay with a reason: `accepted_warnings: {V56: as in the walkthrough}`. An example
-is a key and a value that break the rule where everything else keeps it.
+An error must be corrected. A warning can be accepted with a reason: `accepted_warnings: {V56: as in the walkthrough}`.
+An example is a key and a value that break the rule in an environment that otherwise keeps it.
 """
 
 
 class UnknownRuleError(Exception):
-    """No rule has the id; the message lists those there are."""
+    """No rule has the id; the message lists the known ids."""
 
 
 def explained(id: str) -> Iterator[str]:
@@ -43,11 +43,11 @@ def explained(id: str) -> Iterator[str]:
 
 
 def listed() -> Table:
-    """Draw all rules, a line each."""
+    """Draw a table of all rules."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("rule", "kind"):
         drawn.add_column(column, no_wrap=True)
-    drawn.add_column("what it demands", overflow="fold")
+    drawn.add_column("requirement", overflow="fold")
     for rule in ALL_RULES.values():
         drawn.add_row(rule.id, rule.severity.value, rule.explanation.what)
     return drawn

@@ -1,4 +1,4 @@
-"""The page docs/reference/flows.md: every connection that the NetworkPolicies allow, with its reason."""
+"""Generate the page docs/reference/flows.md: every connection that the NetworkPolicies allow, with its reason."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,10 +17,10 @@ from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 _INTRODUCTION: Final = """# Allowed connections
 
 Every connection that the NetworkPolicies allow, and why. Generated from `k8s_charts/shared/flows.py` by `ops schema`.
-All else is denied, in both directions. [docs/explain/isolation.md](../explain/isolation.md) has the same as a table
-of pods, which a test evaluates.
+All other connections are denied, in both directions. [docs/explain/isolation.md](../explain/isolation.md) shows them
+as a table of pods, which a test evaluates.
 
-A flow with a key is allowed only where [`aws_ray`](environment.md#aws_ray) switches it on.
+A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) enables it.
 """
 
 

@@ -1,4 +1,4 @@
-"""`ops new` and `ops import`: a new environment's file, commented, with physical names that no other one has."""
+"""Write the files of `ops new` and `ops import`: commented, with physical names that no other environment has."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class NewError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the environment lives; None leaves a named placeholder to fill."""
+    """The account, region and zones of the environment; None leaves a named placeholder to fill."""
 
     account: str | None = None
     region: str | None = None
@@ -57,7 +57,7 @@ def copy_of(example: str, name: str, place: Place, directory: Path = DIRECTORY) 
         raise NewError(f"--like: {example!r} is invalid: there is no such example. Allowed: {allowed}. Fix: {fix}")
     text = (EXAMPLES / f"{example}.yaml").read_text().partition("\n")[2]
     stated = _yaml().load(text)
-    # ARNs and registries name both, too.
+    # ARNs and registries contain both, too.
     for key, value in (("account", place.account), ("region", place.region)):
         text = text.replace(stated[key], value or stated[key])
     document: CommentedMap = _yaml().load(text)
@@ -77,31 +77,31 @@ def copy_of(example: str, name: str, place: Place, directory: Path = DIRECTORY) 
 
 
 def target(name: str, directory: Path = DIRECTORY) -> Path:
-    """Return the file of a new environment; NewError when the name is taken or not allowed."""
+    """Return the file of a new environment. Raises NewError if the name is in use or not allowed."""
     allowed = allowed_at(("name",))
     if allowed.shape and not re.match(str(allowed.shape.pattern), name):
         raise NewError(
-            f"name {name!r} is invalid: it is written in another way. Allowed: {allowed.text}. Fix: {allowed.shape.fix}"
+            f"name {name!r} is invalid: it has another form. Allowed: {allowed.text}. Fix: {allowed.shape.fix}"
         )
     file = directory / f"{name}.yaml"
     if file.exists():
-        raise NewError(f"{file} exists; choose another name, or edit it")
+        raise NewError(f"{file} exists already. Fix: choose another name, or edit the file")
     return file
 
 
 def write(document: CommentedMap, file: Path, title: str) -> list[str]:
-    """Write the document under a comment line; return the placeholders that are left, each once."""
+    """Write the document under a comment line; return the remaining placeholders, each once."""
     text = StringIO()
     _yaml().dump(document, text)
     body = text.getvalue().replace("--env NAME", f"--env {file.stem}")
-    # "x": an environment that somebody made meanwhile is not lost.
+    # "x": an environment that somebody created meanwhile is not overwritten.
     with file.open("x") as stream:
         stream.write(f"{_SCHEMA_LINE}# {title}\n{body}")
     return sorted(set(_PLACEHOLDER.findall(body)))
 
 
 def _free_block(directory: Path) -> str:
-    """A /16 that no other environment has (10.192.0.0/16 is the default): two VPCs can then be connected."""
+    """Return a /16 that no other environment has (10.192.0.0/16 is the default), so that VPCs can be connected."""
     taken = "\n".join(path.read_text(errors="replace") for path in directory.glob("*.yaml"))
     return next((block for block in (f"10.{n}.0.0/16" for n in range(193, 256)) if block not in taken), "${VPC_CIDR}")
 

@@ -1,4 +1,4 @@
-"""The environment file's keys as a JSON schema for editors; keys, rules and allowed connections as pages for people."""
+"""Generate the JSON schema of environment files for editors, and reference pages of keys, rules and connections."""
 
 import json
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ RULES: Final = _ROOT / "docs" / "reference" / "rules.md"
 FLOWS: Final = _ROOT / "docs" / "reference" / "flows.md"
 _INTRODUCTION: Final = """# The environment file
 
-One YAML file in `environments/` is all that most people edit. Generated from `config/model/` by `ops schema`.
+Most people edit only one YAML file in `environments/`. Generated from `config/model/` by `ops schema`.
 
-`ops new NAME` writes a new one, and `ops new NAME --like EXAMPLE` copies an example. `ops check --env NAME` says all
-that is wrong with one. Editors that read `environments/schema.json` complete its keys. Every key is listed; any other
-is refused. Keys in bold must be given.
-What values mean together is checked by [rules](rules.md), which `ops explain ID` explains.
+`ops new NAME` writes a new file, and `ops new NAME --like EXAMPLE` copies an example. `ops check --env NAME` lists all
+errors of a file, and `ops migrate` rewrites a file of an earlier schema. Editors that read `environments/schema.json`
+complete the keys. Every key is listed here; other keys are refused. Keys in bold are required.
+[Rules](rules.md) check values against each other; `ops explain ID` explains a rule.
 """
 
 _Schema = dict[str, Any]
@@ -29,7 +29,7 @@ _Schema = dict[str, Any]
 def json_schema() -> str:
     """Return the schema of an environment file."""
     schema = Environment.model_json_schema()
-    # The file's own name is the environment's.
+    # The name comes from the file's name.
     schema["required"].remove("name")
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=2) + "\n"
@@ -47,7 +47,7 @@ def stale() -> list[Path]:
 
 
 def write() -> list[Path]:
-    """Bring the files up to date; return those that were written."""
+    """Update the files; return those that were written."""
     changed = _stale()
     for path, text in changed.items():
         path.write_text(text)
@@ -55,7 +55,7 @@ def write() -> list[Path]:
 
 
 def _stale() -> dict[Path, str]:
-    """The text that each file which differs should have."""
+    """Return each file that differs, with the text that it should have."""
     files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 
@@ -69,7 +69,7 @@ def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterato
         required = key in schema.get("required", [])
         name = f"**`{key}`**" if required else f"`{key}`"
         default = "" if required else _default(field)
-        # pydantic leaves out a description that the model's own repeats.
+        # pydantic omits a description that repeats the model's own.
         meaning, kind = field.get("description", ""), _kind(field)
         if model := _model(field):
             here = f"{path}.{key}" if path else key
@@ -84,7 +84,7 @@ def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterato
 
 
 def _plain(field: _Schema) -> _Schema:
-    """The field's schema without the alternative `null`, which an absent key stands for."""
+    """Return the field's schema without the alternative `null`, which means an absent key."""
     alternatives = [option for option in field.get("anyOf", []) if option.get("type") != "null"]
     return alternatives[0] if alternatives else field
 
@@ -118,7 +118,7 @@ def _bounds(plain: _Schema) -> str:
     most = plain.get("maximum")
     if least is not None and most is not None:
         return f", {least:,} to {most:,}"
-    return f", {least:,} and more" if least is not None else ""
+    return f", {least:,} or more" if least is not None else ""
 
 
 def _default(field: _Schema) -> str:

@@ -119,7 +119,8 @@ class Prober:
                     found += [_outcome(connection, codes[connection.container]) for connection in origin.connections]
             if waiting and time.monotonic() >= deadline:
                 raise ProbeError(
-                    f"no result after {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}"
+                    f"not tried in {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}. "
+                    "Fix: remove the reason, or raise --timeout"
                 )
             if waiting:
                 time.sleep(self.interval)
@@ -172,8 +173,8 @@ def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[st
         ready = [Head(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
         if not ready:
             raise ProbeError(
-                f"RayCluster {namespace}/{cluster.name} has no ready head: without a listener, every port is closed "
-                f"and the check proves nothing. Fix: see `ops status --env {environment.name}`"
+                f"RayCluster {namespace}/{cluster.name} has no ready head, so its ports are closed to everyone. "
+                f"Fix: see `ops status --env {environment.name}`"
             )
         found[cluster.name] = ready[0]
     return found
@@ -227,5 +228,8 @@ def _exit_codes(pod: Any) -> Mapping[str, int]:
 
 def _outcome(connection: Connection, code: int) -> Outcome:
     if code not in _SAID:
-        raise ProbeError(f"the probe {connection.container} of {connection.origin} ended with exit code {code}")
+        raise ProbeError(
+            f"the probe {connection.container} of {connection.origin} ended with code {code}. "
+            "Fix: run this command again"
+        )
     return Outcome(connection, code)

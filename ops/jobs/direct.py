@@ -28,7 +28,7 @@ def head_of(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> 
     """Return the name of a RayCluster's head pod. Raises RunError if no head is running."""
     found = heads(core, namespace, cluster)
     if not found:
-        raise RunError(f"RayCluster {cluster} has no running head; `ops status` shows why")
+        raise RunError(f"RayCluster {cluster} has no running head. Fix: see `ops status` for the reason")
     return found[0]
 
 
@@ -42,7 +42,7 @@ def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster:
 def submit(head: Head, request: Request) -> None:
     """Submit a job under the run's name. Raises RunError, HeadUnreachableError and RayApiError."""
     if any(job.get("submission_id") == request.name for job in head.jobs()):
-        raise RunError(f"the run name {request.name} is in use: Ray has a job with this name")
+        raise RunError(f"Ray already has a job named {request.name}. Fix: choose another with --name")
     runtime_env: dict[str, Any] = {"env_vars": _variables(request)}
     if request.package:
         head.upload(request.package.name, request.package.content)
@@ -106,7 +106,9 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
         return int(status["details"]["causes"][0]["message"])
     if status.get("status") != "Success":
         message = str(status.get("message") or "the connection ended")
-        raise RunError(f"the head {namespace}/{pod} cannot run the job: {said_of(message) or message}")
+        raise RunError(
+            f"the head {namespace}/{pod} does not run it: {said_of(message) or message}. Fix: see `ops status`"
+        )
     return 0
 
 

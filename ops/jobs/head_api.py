@@ -18,6 +18,7 @@ _DASHBOARD: Final = 8265
 _UPLOAD_SECONDS: Final = 300
 # Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
 _HEADERS: Final = {"Content-Type": "application/json", "Connection": "close", "User-Agent": "ray-on-hyperpod"}
+_CHECK: Final = "Fix: see `ops status` for the reason"
 
 ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
 """Values of Ray's JobStatus for an ended job; RayJob's jobStatus uses the same values."""
@@ -107,7 +108,7 @@ class Head:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise HeadUnreachableError(f"the head {self.name} answers {text[:100]!r}") from error
+            raise HeadUnreachableError(f"the head {self.name} answers {text[:100]!r}. {_CHECK}") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None, seconds: float = REQUEST_TIMEOUT[1]) -> bytes:
         with self._forwarded("say which jobs run", HTTPException) as forwarded:
@@ -133,7 +134,8 @@ class Head:
         except (ApiException, OSError, failure) as error:
             # The kubelet sends its error on a separate channel before the connection ends.
             said = forward.error(_DASHBOARD) if forward else None
-            raise HeadUnreachableError(f"the head {self.name} does not {what}: {_reason(said or error)}") from error
+            reason = _reason(said or error)
+            raise HeadUnreachableError(f"the head {self.name} does not {what}: {reason}. {_CHECK}") from error
 
 
 def _reason(error: Exception | str) -> str:

@@ -66,13 +66,15 @@ def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: S
         EntryError: The file or the folder does not exist, or the package is too large.
     """
     if folder is not None and not folder.is_dir():
-        raise EntryError(f"--working-dir {folder}: there is no such folder")
+        raise EntryError(
+            f"--working-dir: {str(folder)!r} is invalid: there is no such folder. Fix: name an existing folder"
+        )
     if job is None:
         return _of_command(words, folder, exclude)
     script = _script(job)
     inside = (folder or script.parent).resolve()
     if not script.is_relative_to(inside):
-        raise EntryError(f"{job} is not in --working-dir {folder}: the job would not find it")
+        raise EntryError(f"{job} is not in --working-dir {folder}. Fix: choose a --working-dir that contains it")
     command = shlex.join(["python", script.relative_to(inside).as_posix(), *words])
     return Entry(command, script.stem, pack(inside, exclude, wanted=script))
 
@@ -97,7 +99,7 @@ def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Pa
             if buffer.tell() > LARGEST:
                 raise _too_large(folder, largest[1])
     if wanted:
-        raise EntryError(f"--exclude matches {wanted.name} itself")
+        raise EntryError(f"--exclude leaves {wanted.name} itself out. Fix: narrow the pattern")
     content = buffer.getvalue()
     return Package(f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:16]}.zip", content)
 
@@ -111,12 +113,14 @@ def _too_large(folder: Path, largest: str) -> EntryError:
 
 def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
     if not words:
-        raise EntryError("nothing to submit: give a Python file, or a command after `--`")
+        raise EntryError("nothing to submit. Allowed: a Python file, or a command after `--`")
     for word in words:
         path = Path(word)
         if path.suffix == ".py" and not path.is_absolute() and not (folder and (folder / path).is_file()):
             where = f"in {folder}" if folder else "in a job without --working-dir"
-            raise EntryError(f"{word}: there is no such file {where}")
+            raise EntryError(
+                f"{word}: there is no such file {where}. Fix: give --working-dir, or an absolute path on the nodes"
+            )
     package = pack(folder.resolve(), exclude) if folder else None
     return Entry(shlex.join(words), Path(words[0]).name, package)
 

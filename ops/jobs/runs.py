@@ -82,11 +82,12 @@ class Runs:
         )
         names = sorted(item["metadata"]["name"] for item in listed["items"])
         if not names:
-            raise RunError(f"there is no RayCluster in namespace {self._namespace}: deploy the ray stack")
+            raise RunError(f"there is no RayCluster in namespace {self._namespace}. Fix: deploy the ray stack")
         if wanted is None and len(names) > 1:
-            raise RunError(f"there are several RayClusters. Fix: choose one with --cluster {' | '.join(names)}")
+            raise RunError(f"there are several RayClusters. Allowed: {', '.join(names)}. Fix: --cluster NAME")
         if wanted is not None and wanted not in names:
-            raise RunError(f"namespace {self._namespace} has no RayCluster {wanted}. Allowed: {', '.join(names)}")
+            allowed = ", ".join(names)
+            raise RunError(f"there is no RayCluster {wanted} in namespace {self._namespace}. Allowed: {allowed}")
         return wanted or names[0]
 
     def create(self, request: Request, *, again: bool) -> None:
@@ -97,7 +98,7 @@ class Runs:
             made = self._batch.create_namespaced_job(self._namespace, job, _request_timeout=REQUEST_TIMEOUT)
         except ApiException as error:
             if error.status == 409:
-                raise RunError(f"the run name {request.name} is in use: choose another with --name") from error
+                raise RunError(f"the run name {request.name} is in use. Fix: choose another with --name") from error
             raise
         if request.package:
             try:
@@ -115,7 +116,7 @@ class Runs:
                 raise
             job = None
         if job is None or (job.metadata.labels or {}).get(RUN_LABEL) != name:
-            raise RunError(f"namespace {self._namespace} has no run {name}; `ops job list` shows its runs")
+            raise RunError(f"there is no run {name} in namespace {self._namespace}. Fix: see `ops job list`")
         return _run(job, self._state(name))
 
     def all(self) -> list[Run]:
@@ -131,7 +132,7 @@ class Runs:
     def stop(self, name: str) -> None:
         """Request the stop of a run; its supervisor stops the job on Ray. Raises RunError."""
         if self.get(name).finished:
-            raise RunError(f"the run {name} has already ended")
+            raise RunError(f"the run {name} has ended. Allowed: runs that have not ended")
         body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
         self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
 
@@ -164,9 +165,12 @@ class Runs:
         except RunError:
             return 1
         if not run.finished:
-            raise RunError(f"the run {name} is in use ({run.phase}): `ops job logs {name}` shows it")
+            raise RunError(
+                f"the run {name} is in use ({run.phase}). "
+                f"Fix: choose another --name, or follow it with `ops job logs {name}`"
+            )
         if not again:
-            raise RunError(f"the run {name} has ended ({run.phase}): resume it with --again, or choose another --name")
+            raise RunError(f"the run {name} has ended ({run.phase}). Fix: --again resumes it, or choose another --name")
         self.delete(name)
         return int(run.state.get("attempt", 0)) + 1
 
@@ -178,7 +182,7 @@ class Runs:
         except ApiException as error:
             if error.status == 404:
                 raise RunError(
-                    "the environment has no job supervisor: deploy the ray stack, or use --direct"
+                    "the environment has no job supervisor. Fix: deploy the ray stack, or use --direct"
                 ) from error
             raise
         spec: dict[str, Any] = self._api.sanitize_for_serialization(template.spec.job_template.spec)

@@ -79,7 +79,7 @@ def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
     except NoAnswerError as error:
         if not before:
             raise
-        return before, f"no answer, retrying: {error}"
+        return before, f"no answer, retrying: {error.what}"
 
 
 def _line(item: Item) -> str:

@@ -46,7 +46,7 @@ def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
                 _check_out(chart, fetched, mirror)
             found = charts_lock.digest(chart, fetched)
             if found != chart.digest:
-                message = f"the download has digest {found}, but the lock says {chart.digest}: rejected"
+                message = f"the fetched chart is {found}. Allowed: {chart.digest}. Fix: fetch it elsewhere (--mirror)"
                 raise ChartError(chart.name, message) from None
             _replace(fetched, cached / chart.file_name)
         return f"{chart.name} {chart.version}: fetched and verified{_dropped(chart)}"
@@ -92,7 +92,9 @@ def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
                 env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
             )
     except FileNotFoundError:
-        raise ChartError(chart.name, "git is needed to fetch this chart and is not installed") from None
+        raise ChartError(
+            chart.name, "git is not installed, and fetching this chart needs it. Fix: install git"
+        ) from None
     except subprocess.TimeoutExpired:
         raise ChartError(chart.name, _unreachable(url, "no answer in time")) from None
     except subprocess.CalledProcessError as error:
@@ -102,7 +104,7 @@ def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
 
 def _unreachable(url: str, reason: str) -> str:
     host = urlsplit(url).netloc or url
-    return f"cannot fetch it from {host} ({url}): {reason}. Fix: give a mirror with --mirror, or retry with a network"
+    return f"cannot fetch it from {host} ({url}): {reason}. Fix: connect to the network, or give --mirror"
 
 
 def _mirrored(url: str, mirror: str | None) -> str:

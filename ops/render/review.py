@@ -68,7 +68,7 @@ def review(
 
 def _require_set_up(checkout: Path) -> None:
     if not available(checkout / ENVIRONMENTS):
-        raise ReviewError(f"{checkout} is not a checkout of the project: it has no environments/")
+        raise ReviewError(f"{checkout} has no environments/. Allowed: a checkout of this project")
     if not cli(checkout).is_file():
         raise ReviewError(f"{checkout} has no CDK CLI. Fix: run `./setup.sh runtime` there")
 

@@ -46,5 +46,6 @@ def _cdk(checkout: Path, *arguments: str) -> str:
     argv = [str(NODE), str(cli(checkout)), *arguments, "--no-color", "--no-notices"]
     result = subprocess.run(argv, cwd=checkout, env=env, text=True, capture_output=True, check=False)
     if result.returncode:
-        raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed:\n{(result.stdout + result.stderr)[-3000:]}")
+        output = (result.stdout + result.stderr)[-3000:]
+        raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed. Fix: the cause that it names last:\n{output}")
     return result.stdout + (result.stderr if arguments[0] == "diff" else "")

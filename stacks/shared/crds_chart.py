@@ -20,6 +20,8 @@ def write_crds_chart(name: str, chart: Path, directory: Path) -> Path:
     """
     definitions = {file.name: file.read_bytes() for file in sorted((chart / "crds").glob("*.yaml"))}
     if not definitions:
-        raise ChartError(name, f"{chart / 'crds'} holds no custom resource definition")
+        raise ChartError(
+            name, f"{chart / 'crds'} holds no custom resource definition. Allowed: charts with definitions there"
+        )
     version = str(YAML(typ="safe", pure=True).load((chart / "Chart.yaml").read_text())["version"])
     return write_files_chart(directory, f"{name}-crds", version=version, files=definitions, template="crds.yaml")

@@ -45,9 +45,7 @@ def _chart(scope: Construct, name: str, version: str | None, directory: Path) ->
     if source is None:
         return charts_lock.unpack(name, directory, version)
     if source != STAND_IN:
-        raise ChartError(
-            name, f"context {CONTEXT_KEY}={source!r} is invalid. Allowed: {STAND_IN}, or no context {CONTEXT_KEY}"
-        )
+        raise ChartError(name, f"context {CONTEXT_KEY}={source!r} is invalid. Allowed: {STAND_IN}, or no such context")
     _refuse_outside_rehearsals(cdk.Stack.of(scope))
     return _stand_in(scope, name, version)
 
@@ -55,15 +53,16 @@ def _chart(scope: Construct, name: str, version: str | None, directory: Path) ->
 def _stand_in(scope: Construct, name: str, version: str | None) -> Path:
     directory = scope.node.try_get_context(STAND_IN_DIRECTORY_KEY)
     if not directory:
-        raise ChartError(name, f"context {CONTEXT_KEY}={STAND_IN} needs {STAND_IN_DIRECTORY_KEY}=DIRECTORY")
+        raise ChartError(
+            name, f"context {CONTEXT_KEY}={STAND_IN} needs a folder. Fix: -c {STAND_IN_DIRECTORY_KEY}=DIRECTORY"
+        )
     chart = Path(directory) / name
     if not (chart / "Chart.yaml").is_file():
-        raise ChartError(name, f"no stand-in at {chart}. Fix: python -m rehearsal.stand_ins {directory}")
+        raise ChartError(name, f"no stand-in at {chart}. Fix: `python -m rehearsal.stand_ins {directory}`")
     found = YAML(typ="safe", pure=True).load(chart / "Chart.yaml")["version"]
     if version not in (None, found):
-        raise ChartError(
-            name, f"the stand-in at {chart} has version {found}, not {version}: this version cannot be rehearsed"
-        )
+        message = f"the stand-in at {chart} is of version {found}, and no rehearsal has {version}. Allowed: {found}"
+        raise ChartError(name, message)
     return chart
 
 

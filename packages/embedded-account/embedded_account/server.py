@@ -150,7 +150,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         keys = RunKeys.of(os.environ)
     except KeyError as error:
-        print(f"the embedded account could not start: {error.args[0]} is not set", file=sys.stderr)
+        print(
+            f"the embedded account could not start: {error.args[0]} is not set. Fix: start it with `make rehearse`",
+            file=sys.stderr,
+        )
         return 1
     (arguments.directory / "logs").mkdir(parents=True, exist_ok=True)
     logging.basicConfig(
@@ -223,4 +226,6 @@ def _require_free(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise OSError(f"port {port} of 127.0.0.1 cannot be used: {error.strerror}") from error
+            raise OSError(
+                f"port {port} of 127.0.0.1 cannot be used: {error.strerror}. Fix: choose another with --port"
+            ) from error

@@ -311,7 +311,7 @@ def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: R
     ray = Head(ann.core, NAMESPACE, pod_of_ray)
     wait_until(lambda: _answers(ray), "Ray")
     direct.submit(ray, request("direct"))
-    with pytest.raises(RunError, match="the run name direct is in use"):
+    with pytest.raises(RunError, match="Ray already has a job named direct"):
         direct.submit(ray, request("direct"))
     shown = io.StringIO()
     assert direct.follow(ray, "direct", Console(file=shown)) == 4

@@ -20,7 +20,7 @@ def test_a_chart_that_is_not_cached_names_the_command_that_fetches_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path / "empty"))
-    with pytest.raises(ChartError, match=r"kuberay-operator: .* run `ops charts fetch`"):
+    with pytest.raises(ChartError, match=r"kuberay-operator: .* Fix: `ops charts fetch`"):
         chart_asset(stack(tmp_path), "kuberay-operator")
 
 
@@ -48,12 +48,12 @@ def test_a_stand_in_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kuberay-operator").mkdir()
     (tmp_path / "kuberay-operator" / "Chart.yaml").write_text("name: kuberay-operator\nversion: 1.2.0\n")
     where = stack(tmp_path, charts="stand-in", stand_in_charts=str(tmp_path))
-    with pytest.raises(ChartError, match=r"has version 1\.2\.0, not 1\.4\.2"):
+    with pytest.raises(ChartError, match=r"is of version 1\.2\.0, and no rehearsal has 1\.4\.2"):
         chart_asset(where, "kuberay-operator", version="1.4.2")
 
 
 def test_stand_ins_need_their_directory(tmp_path: Path) -> None:
-    with pytest.raises(ChartError, match="needs stand-in-charts=DIRECTORY"):
+    with pytest.raises(ChartError, match=r"needs a folder\. Fix: -c stand-in-charts=DIRECTORY"):
         chart_asset(stack(tmp_path, charts="stand-in"), "kuberay-operator")
 
 

@@ -45,7 +45,7 @@ def test_a_missing_key_is_named_with_its_path(dev: Any) -> None:
 
 def test_an_unknown_key_is_refused(dev: Any) -> None:
     dev.document["fsx"]["capacity"] = 1200
-    assert "fsx.capacity: key 'capacity' is invalid: there is no such key here. " in dev.refusal()
+    assert "fsx.capacity: key 'capacity' is invalid: the key is unknown here. " in dev.refusal()
 
 
 def test_a_number_in_quotes_is_not_a_number(dev: Any) -> None:
@@ -64,7 +64,8 @@ def test_a_version_without_quotes_is_not_a_text(dev: Any) -> None:
 def test_a_kubernetes_version_that_hyperpod_refuses_is_refused(dev: Any) -> None:
     dev.document["eks"]["version"] = "1.36"
     assert (
-        "eks.version: '1.36' is invalid: HyperPod does not list it. Allowed: 1.30, 1.31, 1.32, 1.33, " in dev.refusal()
+        "eks.version: '1.36' is invalid: HyperPod does not support it. Allowed: 1.30, 1.31, 1.32, 1.33, "
+        in dev.refusal()
     )
 
 
@@ -96,7 +97,7 @@ def test_an_unknown_instance_type_names_the_known_ones(dev: Any) -> None:
 
 def test_an_ec2_name_of_a_type_is_told_from_hyperpod_s(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "p5.48xlarge"
-    assert "instance_type: 'p5.48xlarge' is invalid: it is EC2's name. " in dev.refusal()
+    assert "instance_type: 'p5.48xlarge' is invalid: it is an EC2 type. " in dev.refusal()
     assert "Fix: write ml.p5.48xlarge." in dev.refusal()
 
 
@@ -154,7 +155,7 @@ def test_a_missing_file_lists_the_existing_environments() -> None:
     [
         ("", "yaml:1: the file is invalid: it is empty"),
         ("- a\n- b\n", "yaml:1: the document is invalid: it is a list"),
-        ("region: a\nregion: b\n", "yaml:2 region: key 'region' is invalid: line 1 has it already"),
+        ("region: a\nregion: b\n", "yaml:2 region: key 'region' is invalid: line 1 has the same key"),
         ("region:\n\t- a\n", "yaml:2: the indentation is invalid: a tab"),
         ("region: [a\n", "yaml:2: the syntax is invalid"),
         ("region: 2024-01-01\n", "yaml:1 region: 2024-01-01 is invalid: it is a date"),

@@ -37,14 +37,14 @@ def refusal(directory: Path, content: str | bytes) -> list[str]:
         ("12:30:45", "it is a number of base 60 to some readers of YAML", "write its digits, or "),
         ("2024-01-01", "it is a date to some readers of YAML", ""),
         (".inf", "no key takes such a number", "write another number, or "),
-        ("True", "some readers of YAML know only the spelling in small letters", "write it in small letters, or "),
+        ("True", "some readers of YAML know only the spelling in lowercase", "write it in lowercase, or "),
         ("012345678901", "it is octal to some readers of YAML", "write the number without leading zeros, or "),
     ],
 )
 def test_an_ambiguous_value_is_refused_with_its_line_and_key(tmp_path: Path, value: str, reason: str, fix: str) -> None:
     [said] = refusal(tmp_path, f"project: a\nregion: {value}\n")
     allowed = "values that every reader of YAML reads alike"
-    end = f"Allowed: {allowed}. Fix: {fix}put it in quotes where text is meant."
+    end = f"Allowed: {allowed}. Fix: {fix}put it in quotes if text is meant."
     assert said == f"2 region: {value} is invalid: {reason}. {end}"
     assert read(_file(tmp_path, f"region: '{value}'\n")).values == {"region": value}
 
@@ -56,14 +56,14 @@ def test_an_ambiguous_value_is_refused_with_its_line_and_key(tmp_path: Path, val
         ("# only a comment\n", "1: the file is invalid: it is empty"),
         ("---\n", "1: the document is invalid: it is a single value"),
         ("- a\n- b\n", "1: the document is invalid: it is a list. Allowed: a YAML mapping"),
-        ("region: a\nregion: b\n", "2 region: key 'region' is invalid: line 1 has it already"),
+        ("region: a\nregion: b\n", "2 region: key 'region' is invalid: line 1 has the same key"),
         ("network:\n\tzones: []\n", "2: the indentation is invalid: a tab cannot indent YAML"),
         ("network: {zones: [a\n", "2: the syntax is invalid: not YAML: did not find expected ',' or ']'"),
         ("a: &x 1\n", "1 a: anchor &x is invalid: it hides"),
         ("a: 1\nb: *x\n", "2 b: an alias (*) is invalid: it hides"),
         ("a: !!set {b}\n", "1 a: tag tag:yaml.org,2002:set is invalid: "),
         ("a: !!python/object/apply:os.system [ls]\n", "1 a: tag tag:yaml.org,2002:python/object/apply:os.system is"),
-        ("%YAML 1.1\n---\na: b\n", "1: a directive is invalid: not every reader heeds it"),
+        ("%YAML 1.1\n---\na: b\n", "1: a directive is invalid: not every reader obeys it"),
         ("a: 1\n---\nb: 2\n", "2: a second document is invalid: only one is read"),
         ("a: b: c\n", "1: the syntax is invalid: not YAML: mapping values are not allowed in this context"),
         ("a: 'b\n", "2: the syntax is invalid: not YAML: found unexpected end of stream"),
@@ -75,7 +75,7 @@ def test_an_ambiguous_value_is_refused_with_its_line_and_key(tmp_path: Path, val
         ("a: " + "[" * 100 + "]" * 100, "1 a.0.0."),
         ("- " * 50_000, "1 0.0."),
         ("a: " + "{a: " * 40_000, "1 a.a."),
-        ("a" * (MAX_BYTES + 1), "a file of 262,145 bytes is invalid: no environment needs so many"),
+        ("a" * (MAX_BYTES + 1), "a file of 262,145 bytes is invalid: no environment file needs so many"),
     ],
 )
 def test_anything_but_one_plain_document_is_refused_with_its_line(
@@ -143,11 +143,11 @@ def test_plain_values_are_read_as_they_are(tmp_path: Path) -> None:
         (("compression: LZ4", "compression: lz4"), "Allowed: LZ4, NONE. Fix: did you mean 'LZ4'?"),
         (("203.0.113.0/24", "203.0.113.7/24"), "its address has digits after the /24. "),
         (("203.0.113.0/24", "203.0.113.7/24"), "Fix: write 203.0.113.0/24."),
-        (("203.0.113.0/24", "office"), "'office' is invalid: it is no address block. "),
+        (("203.0.113.0/24", "office"), "'office' is invalid: it is not an address block. "),
         (("claim: fsx-claim", "clam: fsx-claim"), "Fix: did you mean 'claim'?"),
         (
             ("clusters:\n", "clusters: []\n  x:\n"),
-            "ray.clusters: [] is invalid: it has 0 items. Allowed: 1 items and more. ",
+            "ray.clusters: [] is invalid: it has 0 items. Allowed: 1 items or more. ",
         ),
         (("node_recovery: Automatic", "node_recovery: Manual"), "'Manual' is invalid: it is not one of the values. "),
         (
@@ -155,7 +155,10 @@ def test_plain_values_are_read_as_they_are(tmp_path: Path) -> None:
             "it is the name of a zone. Allowed: the code of an AWS region, such as",
         ),
         (("role/PlatformAdmin", "user/me"), "it is the ARN of a user. Allowed: the ARN of an IAM role, such as "),
-        (('"111122223333"', '"1111-2222-3333"'), "it has hyphens, as the console shows it. Allowed: an AWS account id"),
+        (
+            ('"111122223333"', '"1111-2222-3333"'),
+            "it has the hyphens that the console shows. Allowed: an AWS account id",
+        ),
         (
             ("name: worker-group-1", "name: worker_group_1"),
             "Allowed: a name of 1 to 63 letters, digits and inner hyphens",
@@ -170,7 +173,7 @@ def test_plain_values_are_read_as_they_are(tmp_path: Path) -> None:
                 "instance_type: ml.m5.2xlarge\n      type_facts: {vcpus: 8, memory_gib: 32, threads_per_core: [1], "
                 "pod_cap: 9, ips_per_node: 9, accelerators: 1}\n",
             ),
-            "it has accelerators alone. Allowed: accelerators together with accelerator_resource. Fix: give both or",
+            "it has only accelerators. Allowed: accelerators together with accelerator_resource. Fix: give both or",
         ),
         (
             ("region: us-west-2\n", "region: us-west-2\nzones: [usw2-az1]\n"),
@@ -196,9 +199,7 @@ def test_a_variable_s_value_is_never_shown(tmp_path: Path, value: str) -> None:
 def test_a_name_of_a_ray_cluster_that_is_too_long_is_one_finding(tmp_path: Path) -> None:
     """Pydantic would also report the list as empty, because the invalid item is its only one."""
     [said] = refusal(tmp_path, DEV.replace("- name: rayml", f"- name: {'r' * 33}"))
-    assert (
-        f"name: '{'r' * 33}' is invalid: it is written in another way. Allowed: a name of 1 to 32 small letters" in said
-    )
+    assert f"name: '{'r' * 33}' is invalid: it has another form. Allowed: a name of 1 to 32 lowercase letters" in said
 
 
 def _file(directory: Path, text: str) -> Path:

@@ -96,7 +96,7 @@ def test_a_value_of_another_kind_is_refused(name: str, place: Place, tmp_path: P
     value = value_at(name, place)
     kind = "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a scalar"
     finding = refused(changed(name, place, MISTAKES[kind]), place, tmp_path)
-    assert re.match(r"it is (text|a list|a mapping)|it is no address block|it is not one", finding.reason)
+    assert re.match(r"it is (text|a list|a mapping)|it is not an address block|it is not one", finding.reason)
 
 
 @each([(name, place) for name, place in PLACES if isinstance(value_at(name, place), dict)])

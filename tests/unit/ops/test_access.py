@@ -40,25 +40,26 @@ def refusal(*arguments: str) -> str:
                 )
             ),
             "AWS does not accept the credentials (ExpiredToken: The security token included in the request is "
-            "expired): log in again",
+            "expired). Fix: log in again",
         ),
         (
             lambda apis: apis.aws.update(
                 DescribeEksCluster=aws_error("ResourceNotFoundException", "No cluster found for name: rayhp-dev.", 404)
             ),
-            "there is no EKS cluster yet (No cluster found for name: rayhp-dev): deploy the eks stack",
+            "there is no EKS cluster yet (No cluster found for name: rayhp-dev). Fix: deploy the eks stack",
         ),
         (
             lambda apis: apis.aws.update(
                 DescribeEksCluster={"cluster": {"name": "rayhp-dev", "status": "CREATING", "certificateAuthority": {}}}
             ),
-            "EKS cluster rayhp-dev is CREATING and has no endpoint yet",
+            "EKS cluster rayhp-dev is CREATING and has no endpoint yet. Fix: wait for the deployment of the eks stack",
         ),
         (
             lambda apis: apis.aws.update(
                 DescribeCluster=aws_error("AccessDeniedException", "not authorized to perform: [sagemaker:x]")
             ),
-            "AWS refuses DescribeCluster (AccessDeniedException): not authorized to perform: [sagemaker:x]",
+            "AWS refuses DescribeCluster (AccessDeniedException): not authorized to perform: [sagemaker:x]. "
+            "Fix: use credentials that may do this, or correct what AWS names",
         ),
         (
             lambda apis: apis.refuse(401, "Unauthorized"),
@@ -72,7 +73,8 @@ def refusal(*arguments: str) -> str:
         ),
         (
             lambda apis: apis.refuse(500, "etcdserver: leader changed"),
-            "the Kubernetes API answers 500 Internal Server Error: etcdserver: leader changed",
+            "the Kubernetes API answers 500 Internal Server Error: etcdserver: leader changed. "
+            "Fix: run the command again",
         ),
     ],
     ids=["other account", "expired", "no EKS cluster", "EKS creating", "denied", "401", "403", "500"],
@@ -88,12 +90,14 @@ def test_a_wait_ends_without_access(apis: Apis) -> None:
 
 
 def test_without_credentials_it_says_so(no_aws: pytest.MonkeyPatch) -> None:
-    assert refusal("status", "--env", "dev") == "there are no AWS credentials: log in, or set AWS_PROFILE"
+    assert refusal("status", "--env", "dev") == "there are no AWS credentials. Fix: log in, or set AWS_PROFILE"
 
 
 def test_an_unknown_profile_is_named(no_aws: pytest.MonkeyPatch) -> None:
     no_aws.setenv("AWS_PROFILE", "nobody")
-    assert refusal("status", "--env", "dev").endswith("The config profile (nobody) could not be found")
+    assert refusal("status", "--env", "dev").startswith(
+        "the AWS credentials cannot be used: The config profile (nobody) could not be found. Fix: "
+    )
 
 
 def test_an_aws_endpoint_that_does_not_answer_is_named(
@@ -102,7 +106,10 @@ def test_an_aws_endpoint_that_does_not_answer_is_named(
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     message = refusal("status", "--env", "dev")
-    assert message == 'AWS does not answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/"'
+    expected = (
+        'AWS does not answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/". Fix: check the network'
+    )
+    assert message.startswith(expected)
 
 
 def test_a_kubernetes_endpoint_that_does_not_answer_leads_to_the_allow_list(apis: Apis) -> None:

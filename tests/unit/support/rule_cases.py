@@ -3,6 +3,7 @@
 A change maps keys (`hyperpod.instance_groups.1.count`) to values; GONE removes a key.
 """
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -69,6 +70,23 @@ class Case:
 
     breaks: Change
     keeps: Change = field(default_factory=dict)
+
+
+def changed(document: Any, change: Change) -> Any:
+    """Return a copy of the document with the change."""
+    document = copy.deepcopy(document)
+    for key, value in change.items():
+        *way, last = key.split(".")
+        place = document
+        for part in way:
+            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
+        if isinstance(place, list):
+            place[int(last) :] = [copy.deepcopy(value), *place[int(last) + 1 :]]
+        elif value is GONE:
+            place.pop(last, None)
+        else:
+            place[last] = copy.deepcopy(value)
+    return document
 
 
 # Invented secrets in the forms that their issuers document.

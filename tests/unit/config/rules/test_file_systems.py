@@ -40,19 +40,19 @@ def test_settings_that_fsx_and_the_driver_accept_give_no_finding(fsx: dict[str, 
     [
         (
             {"capacity_gib": 1300},
-            "fsx.capacity_gib: 1300 is invalid: FSx has no such size [V9]",
+            "fsx.capacity_gib: 1300 is invalid: FSx does not offer this size [V9]",
         ),
         (
             {"capacity_gib": 0},
-            "fsx.capacity_gib: 0 is invalid: FSx has no such size [V9]",
+            "fsx.capacity_gib: 0 is invalid: FSx does not offer this size [V9]",
         ),
         (
             {"throughput_mbps_per_tib": 200},
-            "fsx.throughput_mbps_per_tib: 200 is invalid: FSx has no such throughput [V9]",
+            "fsx.throughput_mbps_per_tib: 200 is invalid: FSx does not offer this throughput [V9]",
         ),
         (
             {"provisioning": "dynamic", "reclaim_policy": "Recycle"},
-            "fsx.reclaim_policy: 'Recycle' is invalid: no CSI driver knows it [V19]",
+            "fsx.reclaim_policy: 'Recycle' is invalid: CSI drivers do not support it [V19]",
         ),
         (
             {"reclaim_policy": "Retain"},
@@ -60,21 +60,21 @@ def test_settings_that_fsx_and_the_driver_accept_give_no_finding(fsx: dict[str, 
         ),
         (
             {"provisioning": "dynamic", "data_repositories": LINKED},
-            "fsx.data_repositories: a list of 1 is invalid: the CSI driver makes no associations [V48]",
+            "fsx.data_repositories: a list of 1 is invalid: the CSI driver creates no associations [V48]",
         ),
         (
             {"provisioning": "dynamic", "existing": EXISTING},
-            "fsx.existing: a mapping is invalid: provisioning is dynamic, which makes a file system [V48]",
+            "fsx.existing: a mapping is invalid: provisioning is dynamic, which creates a file system [V48]",
         ),
         (
             {"existing": EXISTING, "data_repositories": LINKED},
             "fsx.data_repositories: a list of 1 is invalid: it describes a new file system, "
-            "and fsx.existing uses one as it is [V48]",
+            "and fsx.existing uses an existing one unchanged [V48]",
         ),
         (
             {"existing": EXISTING, "compression": "LZ4"},
             "fsx.compression: 'LZ4' is invalid: it describes a new file system, "
-            "and fsx.existing uses one as it is [V48]",
+            "and fsx.existing uses an existing one unchanged [V48]",
         ),
     ],
 )
@@ -90,14 +90,14 @@ def test_efa_needs_whole_servers(throughput: int, step: int) -> None:
 
     assert errors(step) == errors(2 * step) == []
     reason = f"with efa a server at {throughput} MB/s per TiB holds {step} GiB"
-    refusal = f"2400 is invalid: {reason}. Allowed: multiples of {step}. Fix: write {step}, or take efa out."
+    refusal = f"2400 is invalid: {reason}. Allowed: multiples of {step}. Fix: write {step}, or remove efa."
     assert errors(2400) == [f"fsx.capacity_gib: {refusal} [V47]"]
 
 
 def test_efa_that_no_node_has_is_a_warning() -> None:
     efa = {"efa": True, "throughput_mbps_per_tib": 1000, "capacity_gib": 4800}
     [line] = [line for line in said("small", **efa) if "V60" in line]
-    assert "fsx.efa: true is risky: no instance group has EFA interfaces, and all nodes use TCP. " in line
+    assert "fsx.efa: true is risky: no instance group has EFA interfaces, so all nodes use TCP. " in line
     assert said("dev", **efa) == []
 
 
@@ -110,4 +110,4 @@ def test_dynamic_file_system_of_a_protected_environment_is_retained() -> None:
 def test_existing_file_system_needs_the_vpc_that_it_is_in() -> None:
     environment = load("small").model_copy(update={"fsx": Fsx(existing=EXISTING)})
     [line] = [str(finding) for finding in findings(environment) if finding.severity is Severity.ERROR]
-    assert line.startswith("network.existing: (missing) is invalid: an existing file system is in a VPC that exists. ")
+    assert line.startswith("network.existing: (missing) is invalid: an existing file system is in an existing VPC. ")

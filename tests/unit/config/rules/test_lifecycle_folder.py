@@ -42,7 +42,7 @@ def test_the_entry_point_must_be_there(folder: Path) -> None:
 )
 def test_a_script_that_is_called_must_be_there(folder: Path, call: str) -> None:
     (folder / "main.sh").write_text(f"{START}{call}\n")
-    assert said() == ["main.sh calls other.sh, which is not there"]
+    assert said() == ["main.sh calls other.sh, which does not exist"]
     (folder / "other.sh").write_text(START)
     assert said() == []
 
@@ -68,4 +68,4 @@ def test_a_link_out_of_the_project_is_refused(folder: Path, tmp_path_factory: py
         script.rename(elsewhere / script.name)
     folder.rmdir()
     folder.symlink_to(elsewhere)
-    assert said() == ["it is no folder of the project"]
+    assert said() == ["it is not a folder of the project"]

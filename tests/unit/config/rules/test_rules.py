@@ -19,26 +19,9 @@ from config.rules import ALL_RULES, RULES, findings
 from config.rules.across_environments import PAIR_RULES
 from config.rules.rule import Rule
 from tests.unit.support.findings import assert_whole, line_of, write
-from tests.unit.support.rule_cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, Change
+from tests.unit.support.rule_cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, changed
 
 EACH_CASE = [pytest.param(id, case, id=f"{id}-{n}") for id, cases in CASES.items() for n, case in enumerate(cases)]
-
-
-def changed(document: Any, change: Change) -> Any:
-    """Return a copy of the document with the change."""
-    document = copy.deepcopy(document)
-    for key, value in change.items():
-        *way, last = key.split(".")
-        place = document
-        for part in way:
-            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
-        if isinstance(place, list):
-            place[int(last) :] = [copy.deepcopy(value), *place[int(last) + 1 :]]
-        elif value is GONE:
-            place.pop(last, None)
-        else:
-            place[last] = copy.deepcopy(value)
-    return document
 
 
 def given(document: Any) -> Counter[str]:
@@ -152,7 +135,7 @@ def test_an_accepted_warning_that_is_not_given_is_a_warning(dev: Any) -> None:
     [said] = [each for each in findings(environment(dev | {"accepted_warnings": {"V15": "x"}})) if not each.rule]
     assert said.severity is Severity.WARNING
     assert said.key == "accepted_warnings.V15"
-    assert "the warning is not given any more" in str(said)
+    assert "the rule no longer warns" in str(said)
     assert_whole(replace(said, file=Path("x"), line=1))
 
 
@@ -200,6 +183,6 @@ def test_findings_of_rules_are_reported_beside_values_of_a_wrong_type(dev: Any, 
         "region: 7 is invalid: it is a whole number",
         "hyperpod.instance_groups.1 (worker-group-1).count: 'four' is invalid: it is text",
         "kuberay: [] is invalid: it is a list",
-        "hyperpod.instance_groups.1 (worker-group-1).volume_gib: 0 is invalid: SageMaker takes no such size",
-        "fsx.capacity_gib: 1300 is invalid: FSx has no such size",
+        "hyperpod.instance_groups.1 (worker-group-1).volume_gib: 0 is invalid: SageMaker does not accept this size",
+        "fsx.capacity_gib: 1300 is invalid: FSx does not offer this size",
     ]

@@ -33,13 +33,13 @@ def test_committed_environments_share_nothing(environment: Environment) -> None:
     [
         (
             {"hyperpod": {"cluster_name": "ml-cluster"}},
-            "hyperpod.cluster_name: 'ml-cluster' is invalid: environment 'dev' uses it already in this "
-            "account and region, and SageMaker knows one cluster of a name. "
+            "hyperpod.cluster_name: 'ml-cluster' is invalid: environment 'dev' already uses it in this "
+            "account and region, and SageMaker has one cluster of a name. "
             "Allowed: a name that no other environment has. Fix: choose another name. [V64]",
         ),
         (
             {"image": {"repository": "aws-ray-custom"}},
-            "image.repository: 'aws-ray-custom' is invalid: environment 'dev' uses it already in this "
+            "image.repository: 'aws-ray-custom' is invalid: environment 'dev' already uses it in this "
             "account and region, and each storage stack makes its own repository. "
             "Allowed: a name that no other environment has. Fix: choose another name. [V64]",
         ),

@@ -112,4 +112,4 @@ def test_a_chart_that_is_not_cached_names_the_command_that_fetches_it(
     monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path))
     result = run()
     assert result.exit_code == 2
-    assert "run `ops charts fetch`" in result.stderr
+    assert "Fix: `ops charts fetch`" in result.stderr

@@ -139,14 +139,14 @@ def test_without_confirmation_nothing_is_changed(changed: Apis) -> None:
 def test_an_unknown_ray_cluster_is_refused_with_the_existing_ones(changed: Apis) -> None:
     result = run("nobody", "--yes")
     assert result.exit_code == 1
-    assert "dev has no RayCluster nobody; it has rayml" in result.stderr
+    assert "dev has no RayCluster nobody. Allowed: rayml" in result.stderr
 
 
 def test_a_ray_cluster_that_is_not_deployed_is_refused_with_advice(apis: Apis) -> None:
     del apis.kubernetes[RAY_CLUSTER]
     result = run("rayml")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml does not exist: deploy the ray stack" in result.stderr
+    assert "RayCluster ray/rayml does not exist. Fix: deploy the ray stack" in result.stderr
 
 
 def test_a_running_job_is_named_and_nothing_is_changed(changed: Apis) -> None:
@@ -229,8 +229,8 @@ def test_pods_that_do_not_end_in_time_are_counted_and_it_is_not_resumed(changed:
     changed.kubernetes[PODS] = listed(OLD, NO_HEAD, ENDING)
     result = run("rayml", "--yes", "--timeout", "0")
     assert result.exit_code == 1
-    told = "RayCluster ray/rayml: 1 pod still terminating. Fix: check that KubeRay's operator is running"
-    assert told in result.stderr
+    assert "RayCluster ray/rayml is not suspended yet. Fix: check that KubeRay's operator runs" in result.stderr
+    assert "Last seen: 1 pod still terminating" in result.stderr
     assert changed.changes == [SUSPEND]
 
 

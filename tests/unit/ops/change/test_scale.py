@@ -280,7 +280,7 @@ def test_a_cluster_that_is_being_changed_is_left_alone(running: Apis, command: t
     running.aws["DescribeCluster"] = running.aws["DescribeCluster"][0] | {"ClusterStatus": "Updating"}
     result = run(*command, "--yes", "--force")
     assert result.exit_code == 1
-    assert "HyperPod cluster ml-cluster is Updating: wait until it is InService" in result.stderr
+    assert "HyperPod cluster ml-cluster is Updating. Allowed: InService. Fix: `ops wait`" in result.stderr
 
 
 def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> None:
@@ -313,7 +313,7 @@ def test_a_software_update_is_refused_while_a_ray_job_runs_on_its_nodes(running:
 def test_a_software_update_of_an_unknown_group_names_the_existing_ones(running: Apis) -> None:
     result = run("update-software", "--group", "nobody", "--yes")
     assert result.exit_code == 1
-    assert "no instance group nobody; it has head-group, worker-group-1" in result.stderr
+    assert "no instance group nobody. Allowed: head-group, worker-group-1" in result.stderr
 
 
 @pytest.fixture

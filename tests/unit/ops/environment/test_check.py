@@ -53,7 +53,7 @@ def test_check_shows_what_dev_will_be() -> None:
 
 def test_numbers_are_aligned() -> None:
     lines = run("check", "--env", "dev").stdout.splitlines()
-    rows = [line for line in lines if line.startswith(("head-group: ", "worker-group-1: ", "together"))]
+    rows = [line for line in lines if line.startswith(("head-group: ", "worker-group-1: ", "total"))]
     assert len({len(row.rstrip()) for row in rows}) == 1
 
 
@@ -122,7 +122,7 @@ def test_check_does_not_load_the_aws_sdk() -> None:
 
 def test_existing_resources_cost_nothing_and_are_named() -> None:
     output = run("check", "--env", "existing-eks").stdout
-    assert "vpc-0e5c1a7f93d24b680 (10.216.0.0/16), which exists" in output
+    assert "in the existing VPC vpc-0e5c1a7f93d24b680 (10.216.0.0/16)" in output
     assert "EKS control plane" not in output
     assert "NAT gateways" not in output
 
@@ -140,10 +140,11 @@ def test_a_copied_environment_names_the_pair_on_stderr(environments: Path) -> No
     result = run("check", "--env", "one")
     assert result.exit_code == 2
     lines = result.stderr.splitlines()
-    shared = "hyperpod.cluster_name: 'ml-cluster-small' is invalid: environment 'two' uses it already"
+    shared = "hyperpod.cluster_name: 'ml-cluster-small' is invalid: environment 'two' already uses it"
     line = line_of(environments / "one.yaml", ("hyperpod", "cluster_name"))
-    assert [said for said in lines if f"one.yaml:{line} {shared}" in said]
-    assert lines[-1] == "error: two environments in one account and region use the same name: one and two"
+    assert [each for each in lines if f"one.yaml:{line} {shared}" in each]
+    said = "error: two environments in one account and region use the same name: one and two. "
+    assert lines[-1] == f"{said}Fix: rename one of each pair"
     assert run("check").stderr.splitlines()[-1] == lines[-1]
 
 
@@ -238,7 +239,7 @@ def test_nothing_is_cut_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, wi
 def test_explain_says_what_why_source_and_example() -> None:
     for id in ("V55", "v55"):
         lines = run("explain", id).stdout.splitlines()
-        assert lines[0] == "V55 (error): Require a place for each head beside workers that take whole nodes."
+        assert lines[0] == "V55 (error): Require room for each head beside workers that use whole nodes."
         assert [line.partition(":")[0] for line in lines[1:]] == ["Why", "Source", "Breaks it"]
     assert run("explain", "V56").stdout.splitlines()[-1] == "To accept it: accepted_warnings: {V56: REASON}"
 

@@ -93,7 +93,7 @@ def test_an_existing_environment_is_not_overwritten(environments: Path) -> None:
     (environments / "trial.yaml").write_text("mine")
     result = run("new", "trial")
     assert result.exit_code == 2
-    assert "exists; choose another name" in result.stderr
+    assert "exists already. Fix: choose another name" in result.stderr
     assert (environments / "trial.yaml").read_text() == "mine"
 
 
@@ -165,8 +165,8 @@ def test_the_walkthroughs_file_gives_the_groups_of_dev(environments: Path, walkt
 def test_an_import_says_what_it_tolerates_and_leaves_out(environments: Path, walkthrough: Path) -> None:
     warnings = run("import", str(walkthrough), "--name", "mine").stderr
     assert "line 11: a comma before a closing bracket is not JSON; ignored" in warnings
-    assert "VpcConfig left out: the network stack makes the VPC" in warnings
-    assert "head-group: ExecutionRole left out: the hyperpod stack makes the role" in warnings
+    assert "VpcConfig left out: the network stack creates the VPC" in warnings
+    assert "head-group: ExecutionRole left out: the hyperpod stack creates the role" in warnings
 
 
 def test_a_comma_or_placeholder_within_a_text_is_left_alone(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
         ("", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("\x80", "not JSON"),
-        ('"text"', "not a request for a cluster"),
+        ('"text"', "Allowed: a request of CreateCluster, or its list of instance groups"),
         ("[]", "InstanceGroups"),
         ('{"InstanceGroups": 3}', "InstanceGroups: Input should be a valid list"),
         ('[{"InstanceGroupName": "g"}]', "InstanceGroups.0.InstanceType: Field required"),

@@ -175,23 +175,31 @@ def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({RAY_CLUSTERS: {"items": []}}, (), "there is no RayCluster in namespace ray: deploy the ray stack"),
+        ({RAY_CLUSTERS: {"items": []}}, (), "there is no RayCluster in namespace ray. Fix: deploy the ray stack"),
         (
             {RAY_CLUSTERS: {"items": [{"metadata": {"name": name}} for name in ("b", "a")]}},
             (),
-            "there are several RayClusters. Fix: choose one with --cluster a | b",
+            "there are several RayClusters. Allowed: a, b. Fix: --cluster NAME",
         ),
-        ({}, ("--cluster", "other"), "namespace ray has no RayCluster other. Allowed: rayml"),
-        ({TEMPLATE: (404, {})}, (), "the environment has no job supervisor: deploy the ray stack, or use --direct"),
-        ({f"{JOBS}/train": a_run("train")}, (), "the run train is in use (starting): `ops job logs train` shows it"),
+        ({}, ("--cluster", "other"), "there is no RayCluster other in namespace ray. Allowed: rayml"),
+        (
+            {TEMPLATE: (404, {})},
+            (),
+            "the environment has no job supervisor. Fix: deploy the ray stack, or use --direct",
+        ),
+        (
+            {f"{JOBS}/train": a_run("train")},
+            (),
+            "the run train is in use (starting). Fix: choose another --name, or follow it with `ops job logs train`",
+        ),
         (
             {f"{JOBS}/train": a_run("train", condition="Failed")},
             (),
-            "the run train has ended (failed): resume it with --again, or choose another --name",
+            "the run train has ended (failed). Fix: --again resumes it, or choose another --name",
         ),
-        ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use: choose another with --name"),
-        ({}, ("--in-head",), "RayCluster rayml has no running head; `ops status` shows why"),
-        ({}, ("--direct",), "RayCluster rayml has no running head; `ops status` shows why"),
+        ({f"POST {JOBS}": (409, {})}, (), "the run name train is in use. Fix: choose another with --name"),
+        ({}, ("--in-head",), "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
+        ({}, ("--direct",), "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
     ],
 )
 def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
@@ -210,7 +218,7 @@ def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
             "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
         ),
         (("--name", "Train", "--", "true"), "--name Train is invalid. Allowed: 1 to 52 of a-z, 0-9 and -"),
-        (("--direct", "--in-head", "--", "true"), "--direct and --in-head exclude each other: choose one"),
+        (("--direct", "--in-head", "--", "true"), "--direct and --in-head exclude each other. Fix: give one of them"),
         (("--working-dir", "/nowhere", "--", "true"), "--working-dir /nowhere: there is no such folder"),
         (("--env", "nowhere", "--", "true"), "nowhere"),
     ],
@@ -224,7 +232,7 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
 
 def test_role_that_may_not_submit_is_told_the_key_that_must_list_it(cluster: Apis, script: Path) -> None:
     cluster.refuse(403, "rayclusters is forbidden")
-    assert "list your IAM role under access.submitters" in refused("submit", str(script), code=2)
+    assert "an IAM role that is under access.submitters" in refused("submit", str(script), code=2)
 
 
 def test_ctrl_c_detaches_and_says_how_to_return(cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +294,7 @@ def test_unknown_run_is_reported(cluster: Apis, command: str) -> None:
 
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
-    assert refused("stop", "train", code=1) == "the run train has already ended"
+    assert refused("stop", "train", code=1) == "the run train has ended. Allowed: runs that have not ended"
 
 
 def test_a_misspelt_job_gets_a_suggestion_among_the_jobs_only() -> None:

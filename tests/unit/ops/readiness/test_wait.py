@@ -143,7 +143,7 @@ def test_wait_exits_with_1_at_the_timeout_and_says_how_to_resume(apis: Apis) -> 
     result = run("wait", "--env", "dev", "--timeout", "0")
     assert result.exit_code == 1
     missing = "Ray image aws-ray-custom"
-    message = f"error: dev is not ready after 0 minutes: {missing}; rerun `ops wait --env dev` to resume\n"
+    message = f"error: dev is not ready after 0 minutes: {missing}. Fix: rerun `ops wait --env dev` to resume\n"
     assert result.stderr == message
 
 

@@ -64,7 +64,9 @@ def test_an_altered_chart_is_refused(cache: Path, lock: Callable[..., None], mir
     result = fetch("--mirror", mirror.as_uri())
     assert result.exit_code == 2
     other = hashlib.sha256(b"something else").hexdigest()
-    says = f"kuberay-operator: the download has digest {other}, but the lock says {CHART.sha256}: rejected\n"
+    says = (
+        f"kuberay-operator: the fetched chart is {other}. Allowed: {CHART.sha256}. Fix: fetch it elsewhere (--mirror)\n"
+    )
     assert result.stderr.endswith(says)
     assert list(cache.iterdir()) == []
 
@@ -169,4 +171,6 @@ def test_without_git_it_says_so(
     monkeypatch.setenv("PATH", "")
     result = fetch("--mirror", base.as_uri())
     assert result.exit_code == 2
-    assert result.stderr.endswith("HyperPodHelmChart: git is needed to fetch this chart and is not installed\n")
+    assert result.stderr.endswith(
+        "HyperPodHelmChart: git is not installed, and fetching this chart needs it. Fix: install git\n"
+    )

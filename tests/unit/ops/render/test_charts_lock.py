@@ -122,9 +122,7 @@ def test_every_version_of_kuberay_that_can_be_chosen_is_locked_and_the_default_f
 
 
 def test_a_version_that_is_not_locked_names_those_that_are(publishers: Publishers) -> None:
-    with pytest.raises(
-        ChartError, match=r"alone 2\.0\.0: is not in the lock; there are: alone 1\.0\.0, folder 1\.0\.0"
-    ):
+    with pytest.raises(ChartError, match=r"alone 2\.0\.0: is not in the lock\. Allowed: alone 1\.0\.0, folder 1\.0\.0"):
         charts_lock.find("alone", "2.0.0")
 
 
@@ -190,8 +188,8 @@ def test_unpacking_twice_gives_the_same_files(cache: Path, tmp_path: Path, name:
     assert charts_lock.git_tree(first) == charts_lock.git_tree(second)
 
 
-def test_missing_chart_names_the_command_that_fetches_it(publishers: Publishers, tmp_path: Path) -> None:
-    with pytest.raises(ChartError, match=r"alone: .*does not exist; run `ops charts fetch`"):
+def test_missing_chart_names_the_command_that_brings_it(publishers: Publishers, tmp_path: Path) -> None:
+    with pytest.raises(ChartError, match=r"alone: .*does not exist\. Fix: `ops charts fetch`"):
         charts_lock.unpack("alone", tmp_path)
 
 
@@ -223,7 +221,7 @@ def test_a_mode_that_changed_is_an_altered_chart(cache: Path, publishers: Publis
 
 def test_other_content_from_the_host_is_refused(publishers: Publishers) -> None:
     publishers.path("alone").write_bytes(archive_of("other"))
-    with pytest.raises(ChartError, match=r"alone: the download has digest .*, but the lock says .*: rejected"):
+    with pytest.raises(ChartError, match=r"alone: the fetched chart is .*\. Allowed: "):
         list(charts.fetch(publishers.mirror))
     assert list(charts_lock.cache_directory().iterdir()) == []
 
@@ -231,7 +229,7 @@ def test_other_content_from_the_host_is_refused(publishers: Publishers) -> None:
 @pytest.mark.parametrize("gone", ["charts", "owner"])
 def test_unreachable_host_is_named(publishers: Publishers, gone: str) -> None:
     (publishers.root / gone).rename(publishers.root / "away")
-    with pytest.raises(ChartError, match=r"cannot fetch it from .*\. Fix: give a mirror with --mirror"):
+    with pytest.raises(ChartError, match=r"cannot fetch it from .*\. Fix: connect to the network, or give --mirror"):
         list(charts.fetch(publishers.mirror))
 
 
@@ -241,5 +239,5 @@ def test_a_host_that_does_not_exist_is_named(publishers: Publishers) -> None:
 
 
 def test_chart_that_is_not_locked_is_an_error(publishers: Publishers, tmp_path: Path) -> None:
-    with pytest.raises(ChartError, match=r"unknown: is not in the lock; there are: alone 1\.0\.0, folder 1\.0\.0"):
+    with pytest.raises(ChartError, match=r"unknown: is not in the lock\. Allowed: alone 1\.0\.0, folder 1\.0\.0"):
         charts_lock.unpack("unknown", tmp_path)

@@ -32,7 +32,7 @@ def test_check_names_stale_files_writes_nothing_and_exits_with_1(rendered: Path)
     result = run("--check")
     assert result.exit_code == 1
     assert result.stdout == f"{rendered / FILE} is stale\n"
-    assert result.stderr == "error: manifests/ is stale: run `make manifests` and commit what it writes\n"
+    assert result.stderr == "error: manifests/ is stale. Fix: run `make manifests` and commit what it writes\n"
     assert not (rendered / FILE).exists()
 
 

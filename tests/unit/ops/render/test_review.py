@@ -226,7 +226,8 @@ def test_a_checkout_that_does_not_synthesise_is_named_with_its_error(base: Check
     head.write("templates/dev/broken", "")
     result = run(base)
     assert result.exit_code == 2
-    assert f"`cdk synth` in {head.root} failed:\nConfigError: region: is missing" in result.stderr
+    assert f"`cdk synth` in {head.root} failed. Fix: the cause" in result.stderr
+    assert "that it names last:\nConfigError: region: is missing" in result.stderr
     assert "Traceback" not in result.output
 
 
@@ -236,7 +237,8 @@ def test_an_error_on_the_base_alone_names_the_base_and_prints_no_review(base: Ch
     base.write("templates/dev/broken", "")
     result = run(base)
     assert result.exit_code == 2
-    assert f"`cdk synth` in {base.root} failed:\nConfigError: region: is missing" in result.stderr
+    assert f"`cdk synth` in {base.root} failed. Fix: the cause" in result.stderr
+    assert "that it names last:\nConfigError: region: is missing" in result.stderr
     assert "head synthesised" in result.stderr
     assert "base synthesised" not in result.stderr
     assert result.stdout == ""
@@ -265,7 +267,7 @@ def test_a_checkout_that_was_not_set_up_is_named(base: Checkout, head: Checkout)
 def test_a_directory_that_is_no_checkout_is_refused(head: Checkout, tmp_path: Path) -> None:
     result = run(Checkout(tmp_path / "empty"))
     assert result.exit_code == 2
-    assert result.stderr == f"error: {tmp_path / 'empty'} is not a checkout of the project: it has no environments/\n"
+    assert result.stderr == f"error: {tmp_path / 'empty'} has no environments/. Allowed: a checkout of this project\n"
 
 
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -277,7 +279,7 @@ def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_a_context_without_a_value_is_refused(base: Checkout, head: Checkout) -> None:
     result = run(base, "-c", "charts")
     assert result.exit_code == 2
-    assert result.stderr == "error: --context 'charts' must be KEY=VALUE\n"
+    assert result.stderr == "error: --context: 'charts' is invalid. Allowed: KEY=VALUE\n"
 
 
 def test_a_long_review_is_cut_to_what_a_comment_holds(base: Checkout, head: Checkout) -> None:

@@ -27,6 +27,9 @@ _GARBAGE_COLLECTION: Final = "400"
 _LOOK_SECONDS: Final = 0.5
 
 
+_NETWORK: Final = "Fix: check the network and GOPROXY"
+
+
 class BinariesError(Exception):
     """A program could not be built; the message has its name, the reason and its log."""
 
@@ -55,7 +58,9 @@ class GoModule:
         text = (self.directory / "go.mod").read_text()
         found = re.search(rf"^(?:require )?\s*{re.escape(dependency)} (v\S+)$", text, re.MULTILINE)
         if not found:
-            raise BinariesError(f"{self.directory / 'go.mod'} does not require {dependency}")
+            raise BinariesError(
+                f"{self.directory / 'go.mod'} does not require {dependency}. Fix: `go get {dependency}` there"
+            )
         return found[1]
 
 
@@ -144,7 +149,9 @@ def run(*arguments: str, directory: Path) -> str:
         check=False,
     )
     if done.returncode:
-        raise BinariesError(f"`go {' '.join(arguments)}` failed in {directory}: {(done.stderr + done.stdout).strip()}")
+        raise BinariesError(
+            f"`go {' '.join(arguments)}` failed in {directory}: {(done.stderr + done.stdout).strip()}. {_NETWORK}"
+        )
     return done.stdout
 
 
