@@ -92,8 +92,8 @@ def test_liveness_probe_that_fails_restarts_the_program(namespace: Kubectl) -> N
     ("name", "container", "message"),
     [
         ("unknown-command", {"command": ["/bin/other"]}, "no /bin/other in the rehearsal. Allowed: /manager"),
-        ("unknown-port", {"readinessProbe": {"httpGet": {"port": 9}}}, "the program opens [8080, 8082] only"),
-        ("other-probe", {"livenessProbe": {"exec": {"command": ["true"]}}}, "httpGet probes only"),
+        ("unknown-port", {"readinessProbe": {"httpGet": {"port": 9}}}, "the program opens only [8080, 8082]"),
+        ("other-probe", {"livenessProbe": {"exec": {"command": ["true"]}}}, "only httpGet probes"),
     ],
 )
 def test_container_that_could_not_work_says_why(namespace: Kubectl, name: str, container: Object, message: str) -> None:
