@@ -46,8 +46,8 @@ class Account:
             identity = self.client("sts").get_caller_identity()
         if identity["Account"] != environment.account:
             raise UnreachableError(
-                f"the AWS credentials are of account {identity['Account']} ({identity['Arn']}). "
-                f"Allowed: {environment.account}, as in environment {environment.name}. Fix: log in to that account"
+                f"the AWS credentials belong to account {identity['Account']} ({identity['Arn']}), but environment "
+                f"{environment.name} is in {environment.account}. Fix: log in to that account, or set AWS_PROFILE"
             )
 
     def client(self, service: str) -> Any:

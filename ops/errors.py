@@ -64,7 +64,7 @@ def in_plain_words(access: str = "access.admins") -> Iterator[None]:
     except urllib3.exceptions.HTTPError as error:
         raise NoAnswerError(
             f"the Kubernetes API does not answer ({_innermost(error)}). "
-            "Allowed: addresses in the VPC, or in eks.public_access_cidrs of the environment"
+            "Fix: connect from the VPC, or add your address to eks.public_access_cidrs of the environment"
         ) from error
 
 
@@ -86,13 +86,13 @@ def _kubernetes_refusal(error: ApiException, access: str) -> UnreachableError:
     match error.status:
         case 401:
             return UnreachableError(
-                "the Kubernetes API does not know your IAM role (401). "
-                f"Fix: add the role to {access} of the environment, and deploy the eks stack"
+                "the Kubernetes API does not recognise your IAM role (401). "
+                f"Fix: list it under {access} of the environment, then deploy the eks stack"
             )
         case 403:
             return UnreachableError(
-                f"the Kubernetes API refuses the request (403): {_message(error)}. "
-                f"Fix: use an IAM role that is under {access} of the environment, or add yours"
+                f"the Kubernetes API refuses this request (403): {_message(error)}. "
+                f"Fix: list your IAM role under {access} of the environment, then deploy the eks stack"
             )
         case status:
             answer = f"the Kubernetes API answers {status} {error.reason}: {_message(error)}"

@@ -46,7 +46,7 @@ def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: f
         if time.monotonic() >= deadline:
             names = ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
             raise DrainTimeoutError(
-                f"{node} still runs {names}. Fix: find out why they do not end, then run this command again"
+                f"{node} still runs {names}. Fix: find out why they do not end, then rerun this command"
             )
         time.sleep(interval)
 

@@ -52,7 +52,7 @@ def _settled(
         if time.monotonic() >= deadline:
             still = f", {', '.join(ending)} still terminating" if ending else ""
             reason = f"{change} has {len(pods)} pods instead of {replicas}{still}"
-            raise WorkersNotLoweredError(f"{reason}. Fix: find out why, then run this command again")
+            raise WorkersNotLoweredError(f"{reason}. Fix: find out why, then rerun this command")
         time.sleep(interval)
 
 
@@ -87,4 +87,6 @@ def _patch(api: kubernetes.client.ApiClient, change: Replicas, replicas: int, po
     except ApiException as error:
         if error.status != 422:
             raise
-        raise WorkersNotLoweredError(f"{change} was changed meanwhile. Fix: run this command again") from error
+        raise WorkersNotLoweredError(
+            f"{change} was changed by somebody else meanwhile. Fix: rerun this command"
+        ) from error

@@ -73,7 +73,7 @@ def refuse_missing_image(environment: Environment, clients: Clients) -> None:
     item = image(environment, clients)
     if item.state is not State.READY:
         raise RefusedError(
-            f"the Ray image {item.name} is not there ({item.detail}), and new pods could not start. "
+            f"the Ray image {item.name} is missing ({item.detail}): new pods could not start. "
             f"Fix: `ops wait --env {environment.name}`, or override with `--force`"
         )
 
@@ -106,7 +106,7 @@ def carry_out(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, time
         say(f"{made}: suspended")
         left = _until(lambda: _still_there(api, made) or _resume(api, made), say, deadline=deadline, interval=interval)
         if left:
-            fix = "Fix: check that KubeRay's operator runs, then run this command again"
+            fix = "Fix: check that KubeRay's operator runs, then rerun this command"
             raise RefusedError(f"{made} is not suspended yet. {fix}. Last seen: {left}")
     except BaseException:
         # Its pods are gone or terminating, and only a resume brings them back: say so whatever the reason.
@@ -138,7 +138,7 @@ def _remove(made: Rollout, api: kubernetes.client.ApiClient, say: Say, *, deadli
 
     if left := _until(ending, say, deadline=deadline, interval=interval):
         raise RefusedError(
-            f"{made} still has such pods. Fix: run this command again, or see docs/explain/recovery.md if "
+            f"{made} still has such pods. Fix: rerun this command, or see docs/explain/recovery.md if "
             "their node is "
             f"lost. Last seen: {left}"
         )

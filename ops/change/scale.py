@@ -48,7 +48,7 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
         raise RefusedError(f"the cluster has no instance group {group} yet. Fix: deploy the hyperpod stack")
     if wanted > live["TargetCount"]:
         raise RefusedError(
-            f"{group} has {live['TargetCount']} nodes, and only a deployment adds nodes. Fix: raise its count in "
+            f"{group} has {live['TargetCount']} nodes, fewer than {wanted}. Fix: to add nodes, raise `count` in "
             f"{shown(file_of(environment.name))} and run `cdk deploy --all -c environment={environment.name}`"
         )
     nodes = list_nodes(clients.sagemaker, cluster["ClusterName"])
@@ -67,7 +67,7 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     heads = [head for node in made.leaving for head in node.heads]
     if heads and not wanted:
         raise RefusedError(
-            f"{group} runs {', '.join(heads)}, and a head could run nowhere else. Fix: delete the RayClusters first"
+            f"{group} runs {', '.join(heads)}, and these heads could run nowhere else. Fix: delete the RayClusters first"
         )
     return made
 
@@ -171,7 +171,7 @@ def _delete(sagemaker: Any, cluster: str, instances: Sequence[str]) -> None:
     answer = sagemaker.batch_delete_cluster_nodes(ClusterName=cluster, NodeIds=list(instances))
     if failed := answer.get("Failed", []):
         reasons = "; ".join(f"{each['NodeId']}: {each['Code']}: {each['Message']}" for each in failed)
-        raise RefusedError(f"HyperPod does not delete {reasons}. Fix: remove the cause, then run this command again")
+        raise RefusedError(f"HyperPod refuses to delete {reasons}. Fix: solve this, then rerun this command")
 
 
 def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float) -> None:

@@ -64,10 +64,8 @@ def wait(
         fail(f"interrupted; {again}", code=130)
     for item in items:
         if item.state is State.FAILED:
-            fail(
-                f"{env} failed, and waiting will not help: {item.kind} {item.name}: {item.detail}. Fix: remove the cause",
-                code=3,
-            )
+            cause = f"{item.kind} {item.name}: {item.detail}"
+            fail(f"{env} failed, waiting will not help: {cause}. Fix: remove the cause", code=3)
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
         fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"

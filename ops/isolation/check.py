@@ -229,7 +229,7 @@ def _exit_codes(pod: Any) -> Mapping[str, int]:
 def _outcome(connection: Connection, code: int) -> Outcome:
     if code not in _SAID:
         raise ProbeError(
-            f"the probe {connection.container} of {connection.origin} ended with code {code}. "
-            "Fix: run this command again"
+            f"the probe {connection.container} of {connection.origin} ended with exit code {code}. "
+            "Fix: rerun this command"
         )
     return Outcome(connection, code)

@@ -99,7 +99,7 @@ def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Pa
             if buffer.tell() > LARGEST:
                 raise _too_large(folder, largest[1])
     if wanted:
-        raise EntryError(f"--exclude leaves {wanted.name} itself out. Fix: narrow the pattern")
+        raise EntryError(f"--exclude matches {wanted.name} itself. Fix: narrow the pattern")
     content = buffer.getvalue()
     return Package(f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:16]}.zip", content)
 

@@ -104,7 +104,7 @@ def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
 
 def _unreachable(url: str, reason: str) -> str:
     host = urlsplit(url).netloc or url
-    return f"cannot fetch it from {host} ({url}): {reason}. Fix: connect to the network, or give --mirror"
+    return f"cannot fetch it from {host} ({url}): {reason}. Fix: give a mirror with --mirror, or retry with a network"
 
 
 def _mirrored(url: str, mirror: str | None) -> str:

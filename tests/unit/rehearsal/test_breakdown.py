@@ -85,7 +85,7 @@ def test_a_report_is_read_as_it_was_written_and_steps_that_ran_twice_are_added_u
 def test_a_report_has_the_processor_time_of_what_has_ended(tmp_path: Path) -> None:
     report.write(tmp_path, [], {})
     before = report.read(tmp_path / report.NAME).cpu
-    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-S", "-c", busy], check=True)
     report.write(tmp_path, [], {})
     assert report.read(tmp_path / report.NAME).cpu >= before + 0.2

@@ -90,7 +90,7 @@ def test_changes_are_those_since_the_branch_left_main_and_those_not_committed(
 
 def test_a_tier_is_a_folder_of_tests() -> None:
     folders = {path.name for path in (REPOSITORY / "tests").iterdir() if (path / "__init__.py").exists()}
-    assert folders - {"support"} == {*tiers.PROJECT_TIERS, "jobs"}
+    assert folders - {"messages", "support"} == {*tiers.PROJECT_TIERS, "jobs"}
 
 
 def test_paths_of_the_lists_exist() -> None:

@@ -239,7 +239,10 @@ def test_pods_that_are_not_ready_in_time_are_counted(changed: Apis) -> None:
     changed.kubernetes[RAY_CLUSTER] = [ray_cluster(), ray_cluster("suspended", suspend=True), ray_cluster("suspended")]
     result = run("rayml", "--yes", "--timeout", "0")
     assert result.exit_code == 1
-    assert "0 of 5 pods are ready. The rollout needs no further command: `ops wait`" in result.stderr
+    assert (
+        "is not ready yet; it continues without this command. Fix: `ops wait`. Last seen: 0 of 5 pods are ready"
+        in result.stderr
+    )
     assert changed.changes == [SUSPEND, RESUME]
 
 

@@ -246,8 +246,8 @@ def test_many_nodes_are_deleted_in_slices_that_the_api_takes(running: Apis, monk
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((WORKERS, "5"), "worker-group-1 has 4 nodes, fewer than 5. To add nodes, raise `count` in"),
-        (("nobody", "1"), "dev has no instance group nobody; it has head-group, worker-group-1"),
+        ((WORKERS, "5"), "worker-group-1 has 4 nodes, fewer than 5. Fix: to add nodes, raise `count` in"),
+        (("nobody", "1"), "dev has no instance group nobody. Allowed: head-group, worker-group-1"),
     ],
 )
 def test_requests_that_scale_cannot_fulfil_are_refused_with_advice(

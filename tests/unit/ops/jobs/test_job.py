@@ -217,9 +217,9 @@ def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
             ("nothing.py",),
             "job 'nothing.py' is invalid: there is no such Python file, here or in ray_jobs",
         ),
-        (("--name", "Train", "--", "true"), "--name Train is invalid. Allowed: 1 to 52 of a-z, 0-9 and -"),
+        (("--name", "Train", "--", "true"), "--name: 'Train' is invalid. Allowed: a letter, then small letters"),
         (("--direct", "--in-head", "--", "true"), "--direct and --in-head exclude each other. Fix: give one of them"),
-        (("--working-dir", "/nowhere", "--", "true"), "--working-dir /nowhere: there is no such folder"),
+        (("--working-dir", "/nowhere", "--", "true"), "--working-dir: '/nowhere' is invalid: there is no such folder"),
         (("--env", "nowhere", "--", "true"), "nowhere"),
     ],
 )
@@ -289,7 +289,7 @@ def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:
 
 @pytest.mark.parametrize("command", ["logs", "stop"])
 def test_unknown_run_is_reported(cluster: Apis, command: str) -> None:
-    assert "namespace ray has no run nothing" in refused(command, "nothing", code=1)
+    assert "there is no run nothing in namespace ray" in refused(command, "nothing", code=1)
 
 
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
