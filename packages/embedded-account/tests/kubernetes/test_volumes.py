@@ -111,8 +111,8 @@ def test_token_is_renewed_when_most_of_its_time_is_over(api: FakeApi, tmp_path: 
 @pytest.mark.parametrize(
     ("volume", "mount", "message"),
     [
-        ({"persistentVolumeClaim": {"claimName": "x"}}, {}, "and not persistentVolumeClaim"),
-        ({"hostPath": {"path": "/"}}, {}, "and not hostPath"),
+        ({"persistentVolumeClaim": {"claimName": "x"}}, {}, "persistentVolumeClaim is not supported"),
+        ({"hostPath": {"path": "/"}}, {}, "hostPath is not supported"),
         ({"emptyDir": {}}, {"subPath": "x"}, "subPath of a volume mount"),
         ({"configMap": {"name": "missing"}}, {}, "configmaps/missing not found"),
         ({"configMap": {"name": "code", "items": [{"key": "no", "path": "x"}]}}, {}, "no key no in configMap code"),
@@ -120,7 +120,7 @@ def test_token_is_renewed_when_most_of_its_time_is_over(api: FakeApi, tmp_path: 
         (
             {"projected": {"sources": [{"downwardAPI": {"items": [{"path": "x", "resourceFieldRef": {}}]}}]}},
             {},
-            "fieldRef only",
+            "only fieldRef in a downwardAPI volume",
         ),
     ],
 )
