@@ -67,7 +67,8 @@ def look(environment: Environment, clients: Clients, group: str, wanted: int) ->
     heads = [head for node in made.leaving for head in node.heads]
     if heads and not wanted:
         raise RefusedError(
-            f"{group} runs {', '.join(heads)}, and these heads could run nowhere else. Fix: delete the RayClusters first"
+            f"{group} runs {', '.join(heads)}, and these heads could run nowhere else. "
+            "Fix: delete the RayClusters first"
         )
     return made
 

@@ -68,7 +68,8 @@ def refusal(*arguments: str) -> str:
         ),
         (
             lambda apis: apis.refuse(403, 'nodes is forbidden: User "someone" cannot list resource "nodes"'),
-            'the Kubernetes API refuses this request (403): nodes is forbidden: User "someone" cannot list resource "nodes". '
+            "the Kubernetes API refuses this request (403): "
+            'nodes is forbidden: User "someone" cannot list resource "nodes". '
             "Fix: list your IAM role under access.admins of the environment, then deploy the eks stack",
         ),
         (

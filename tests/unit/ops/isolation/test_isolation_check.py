@@ -86,8 +86,8 @@ def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:
     done = check()
     assert (done.exit_code, made_and_deleted(apis)) == (1, (4, 4))
     assert (
-        "error: dev is not isolated: pod-elsewhere → rayml-head:8265 is open, but must be closed. Fix: see docs/explain/isolation.md\n"
-        in done.stderr
+        "error: dev is not isolated: pod-elsewhere → rayml-head:8265 is open, but must be closed. "
+        "Fix: see docs/explain/isolation.md\n" in done.stderr
     )
 
 

@@ -232,7 +232,7 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
 
 def test_role_that_may_not_submit_is_told_the_key_that_must_list_it(cluster: Apis, script: Path) -> None:
     cluster.refuse(403, "rayclusters is forbidden")
-    assert "an IAM role that is under access.submitters" in refused("submit", str(script), code=2)
+    assert "list your IAM role under access.submitters" in refused("submit", str(script), code=2)
 
 
 def test_ctrl_c_detaches_and_says_how_to_return(cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,5 +95,5 @@ def test_ops_check_live_without_access_ends_with_2_and_says_why(kubeflow: Apis) 
     done = CliRunner().invoke(app, ["check", "--env", "existing-eks", "--live"])
     assert done.exit_code == 2
     assert (
-        "error: existing-eks: the Kubernetes API refuses the request (403): you may not list namespaces" in done.stderr
+        "error: existing-eks: the Kubernetes API refuses this request (403): you may not list namespaces" in done.stderr
     )

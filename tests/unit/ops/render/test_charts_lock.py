@@ -229,7 +229,9 @@ def test_other_content_from_the_host_is_refused(publishers: Publishers) -> None:
 @pytest.mark.parametrize("gone", ["charts", "owner"])
 def test_unreachable_host_is_named(publishers: Publishers, gone: str) -> None:
     (publishers.root / gone).rename(publishers.root / "away")
-    with pytest.raises(ChartError, match=r"cannot fetch it from .*\. Fix: connect to the network, or give --mirror"):
+    with pytest.raises(
+        ChartError, match=r"cannot fetch it from .*\. Fix: give a mirror with --mirror, or retry with a network"
+    ):
         list(charts.fetch(publishers.mirror))
 
 
