@@ -42,5 +42,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--clock-scale", type=float, default=CLOCK_SCALE, help="simulated seconds in a second (%(default)s)"
     )
     parser.add_argument("--cache", type=Path, help=f"folder of the built programs ({default_cache()})")
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="for example: cdk deploy --all")
+    example = "for example: sh -c 'cdk bootstrap && cdk deploy --all'"
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help=example)
     return parser.parse_args(argv)
