@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Check environments before deploying; operate them afterwards. "
-    "Exit codes: 0 done, 1 refused, stale or not ready, 2 bad input or no access, 3 failed, 130 interrupted.",
+    "Exit codes: 0 done, 1 refused, not ready or out of date, 2 bad input or no access, 3 failed, 130 interrupted.",
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")

@@ -167,12 +167,12 @@ def migrate(
 ) -> None:
     """Rewrite environment files of an earlier schema: show the difference, ask, write. Comments and order stay.
 
-    Nothing is written that `ops check` would refuse.
+    It writes no file that `ops check` would refuse.
 
     Exit codes:
     - 0: done, or nothing to do
     - 1: not confirmed
-    - 2: the file has errors that no migration corrects
+    - 2: a file has other errors, and was not changed
 
     Examples:
     - `ops migrate --dry-run`

@@ -49,14 +49,14 @@ def submit(
     name: Annotated[str | None, typer.Option(help="Name of the run. Default: the file's name and the time.")] = None,
     cluster: Cluster = None,
     working_dir: Annotated[
-        Path | None, typer.Option(help="Folder to upload with the job. Default: the folder of JOB.")
+        Path | None, typer.Option(help="Folder to upload with the job. Default: the folder of JOB; none without JOB.")
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(help="Pattern of files not to upload, such as '*.parquet'. Repeatable.")
     ] = None,
     storage: Annotated[str | None, typer.Option(help="Folder or s3:// address for checkpoints (RUN_STORAGE).")] = None,
-    max_attempts: Annotated[int, typer.Option(min=1, help="Most submissions of the run, whatever the reason.")] = 100,
-    max_stalled: Annotated[int, typer.Option(min=1, help="Most failures in a row without a new checkpoint.")] = 5,
+    max_attempts: Annotated[int, typer.Option(min=1, help="Maximum number of attempts, whatever the reason.")] = 100,
+    max_stalled: Annotated[int, typer.Option(min=1, help="Maximum of failures in a row without a new checkpoint.")] = 5,
     again: Annotated[bool, typer.Option("--again", help="Resume an ended run of this name.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return at once; do not show the output.")] = False,
     direct: Annotated[
@@ -66,17 +66,17 @@ def submit(
         bool, typer.Option("--in-head", help="No supervisor: run `ray job submit` in the head pod.")
     ] = False,
 ) -> None:
-    """Submit JOB with the arguments after `--`, or the whole command after `--`, and show its output.
+    """Submit JOB with the arguments after `--` and show its output. Without JOB, submit the command after `--`.
 
     A supervisor in the cluster resubmits the job when the head or a node is
-    lost. It does not retry a failure of the job's own code. Ctrl-C detaches;
-    the job keeps running.
+    lost. It retries a failure of the job's own code only if the attempt wrote
+    a new checkpoint. Ctrl-C detaches; the job keeps running.
 
     Exit codes:
     - the job's own exit code; 0 with `--detach`
     - 1: refused, such as a run name in use
     - 2: bad input or no access
-    - 130: detached
+    - 130: detached, or the run was stopped
 
     Examples:
     - `ops job submit pytorch_ddp --env dev`
@@ -140,7 +140,7 @@ def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: D
     - the job's own exit code
     - 1: refused, such as an unknown run
     - 2: bad input or no access
-    - 130: detached
+    - 130: detached, or the run was stopped
 
     Example:
     - `ops job logs run-1 --env dev`

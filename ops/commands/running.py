@@ -112,8 +112,10 @@ def scale(
 ) -> None:
     """Lower an instance group to COUNT nodes: drain nodes, lower Ray's replicas, delete the nodes.
 
-    To add nodes, raise `count` in the environment and deploy. Rerun the
-    command to resume after an interruption.
+    Afterwards change the lines of the environment file that the command
+    prints; otherwise the next deployment adds the nodes again. To add nodes,
+    raise `count` in the environment and deploy. Rerun the command to resume
+    after an interruption.
 
     Exit codes:
     - 0: done

@@ -119,7 +119,7 @@ class Prober:
                     found += [_outcome(connection, codes[connection.container]) for connection in origin.connections]
             if waiting and time.monotonic() >= deadline:
                 raise ProbeError(
-                    f"not tried in {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}. "
+                    f"no result after {self.timeout:.0f} seconds: {'; '.join(self._waits(o, run) for o in waiting)}. "
                     "Fix: remove the reason, or raise --timeout"
                 )
             if waiting:

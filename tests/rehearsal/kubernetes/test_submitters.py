@@ -219,7 +219,7 @@ def test_name_in_use_is_one_message_and_nothing_is_submitted_twice(ann: Runs, ra
     ray.jobs["twice-1"].end("FAILED", 3)
     assert followed(ann, "twice")[0] == 3
     wait_until(lambda: ann.get("twice").finished, "the end of its Job")
-    with pytest.raises(RunError, match="resume it with --again"):
+    with pytest.raises(RunError, match="Fix: --again resumes it"):
         ann.create(request("twice"), again=False)
     ann.create(request("twice"), again=True)
     wait_until(lambda: "twice-2" in ray.jobs, "the next attempt")
@@ -338,7 +338,7 @@ def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: 
         partial(bob.pods, "works"),
         partial(bob.log, "rayml-head"),
     ):
-        with pytest.raises(UnreachableError, match=r"refuses this \(403\).*access\.submitters"), as_submitter():
+        with pytest.raises(UnreachableError, match=r"refuses this request \(403\).*access\.submitters"), as_submitter():
             attempt()
     assert not kubectl.get("-n", NAMESPACE, "jobs", "-l", f"{RUN_LABEL}=foreign")["items"]
     assert not [id for id in ray.submissions if id.startswith("foreign")]

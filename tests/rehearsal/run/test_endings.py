@@ -137,5 +137,5 @@ def test_a_program_that_does_not_start_is_named_with_its_log(endings: dict[str, 
 def test_an_interruption_ends_everything_and_says_what(endings: dict[str, Future[Ending]], name: str) -> None:
     ending = endings[name].result()
     assert ending.code == 130, ending.output
-    assert_one_clear_message(ending.output, r"(?m)^interrupted; ended: (.+, )?rehearsal\.account(, .+)?$")
+    assert_one_clear_message(ending.output, r"(?m)^interrupted; ended: (.+, )?embedded_account(, .+)?$")
     assert "still running" not in ending.output
