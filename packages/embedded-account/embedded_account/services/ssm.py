@@ -53,7 +53,9 @@ class ParameterResource(ResourceModel):
     def _put(self, declaration: Declaration, *, overwrite: bool) -> None:
         properties = declaration.properties
         if properties["Type"] not in ("String", "StringList"):
-            raise ResourceError(f"Type: {properties['Type']} is invalid. Allowed: String, StringList")
+            raise ResourceError(
+                f"Type: {properties['Type']} is invalid: CloudFormation cannot create it. Allowed: String, StringList"
+            )
         tags = [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
         self._backend.put_parameter(
             name=self.physical_resource_id,

@@ -235,7 +235,7 @@ class NodeGroups:
                 raise invalid_request(f"NodeCreationFailure: instances would not join the cluster: {why}")
 
     def _launch_template(self, cluster: Any, request: Mapping[str, Any]) -> launch_templates.LaunchTemplate:
-        """Return the request's launch template, or EKS's own; without security groups, nodes get the cluster's group."""
+        """Return the request's launch template or EKS's own; one without security groups gets the cluster's group."""
         cluster_group = cluster.resources_vpc_config["clusterSecurityGroupId"]
         if specification := request.get("launchTemplate"):
             template = launch_templates.read(self._account, specification, request)

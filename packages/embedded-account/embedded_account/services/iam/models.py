@@ -144,7 +144,7 @@ class RoleResource(ResourceModel):
 
 @cloudformation_model("AWS::IAM::Policy")
 class InlinePolicyResource(ResourceModel):
-    """One inline policy on one or more roles; the embedded account implements it only for roles."""
+    """One inline policy on one or more roles; no stack of the embedded account has IAM groups or users."""
 
     KNOWN = frozenset({"PolicyDocument", "PolicyName", "Roles"})
     MUTABLE = KNOWN
