@@ -286,7 +286,7 @@ def test_guard_names_the_file_system_that_the_driver_did_not_delete(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"fileSystemId": "fs-1"}, "the driver knows no parameter fileSystemId"),
+        ({"fileSystemId": "fs-1"}, "storage class parameter fileSystemId is invalid"),
         ({"perUnitStorageThroughput": "200"}, "Invalid PerUnitStorageThroughput 200"),
         ({"deploymentType": "SCRATCH_1"}, "PERSISTENT_2 only"),
         ({"subnetId": "subnet-01234567"}, "subnet-01234567"),
@@ -305,7 +305,7 @@ def test_driver_without_its_region_says_so(account: Account, deploy: Deploy, fsx
     cluster = deploy()
     cluster.deployment["spec"]["template"]["spec"]["containers"][0]["env"] = []
     driver_of(account, cluster).step()
-    assert "the driver's region is None" in cluster.events[0]
+    assert "the driver's AWS_REGION is None" in cluster.events[0]
 
 
 def test_efa_and_metadata_reach_the_request() -> None:

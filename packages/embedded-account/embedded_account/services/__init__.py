@@ -1,6 +1,6 @@
-"""AWS services beyond moto: resource models of CloudFormation, missing API routes, AWS's refusals.
+"""Extend moto's AWS services: CloudFormation resource models, missing API routes, and AWS's own errors.
 
-One module (or package) per service with `install(account)`.
+Each service is one module (or package) with `install(account)`.
 """
 
 from importlib import import_module
@@ -27,7 +27,7 @@ SERVICES = (
     "eks",
     "fsx.driver",
 )
-"""In the order of installation."""
+"""The services in the order of installation."""
 
 
 def install(account: "Account") -> None:

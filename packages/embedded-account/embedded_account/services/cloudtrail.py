@@ -1,4 +1,4 @@
-"""CloudTrail: LookupEvents, which the CDK CLI asks after a failed deployment and moto lacks."""
+"""Add CloudTrail's LookupEvents: the CDK CLI calls it after a failed deployment, and moto lacks it."""
 
 from typing import Any
 
@@ -8,7 +8,10 @@ from embedded_account.context import Account
 
 
 def install(_account: Account) -> None:
-    """Answer LookupEvents with no events: the embedded account keeps no trail (without this the CLI retries 30 s)."""
+    """Answer LookupEvents with an empty list: the embedded account keeps no trail.
+
+    Without an answer the CDK CLI retries for 30 seconds.
+    """
 
     def lookup_events(_response: Any) -> str:
         return '{"Events": []}'

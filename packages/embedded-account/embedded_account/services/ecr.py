@@ -1,4 +1,7 @@
-"""ECR: repositories with scanning, immutable tags and their exclusions, lifecycle policies, EmptyOnDelete."""
+"""The CloudFormation model of ECR repositories.
+
+It covers scanning, immutable tags and their exclusions, lifecycle policies and EmptyOnDelete.
+"""
 
 import json
 from typing import Any, Self
@@ -21,7 +24,7 @@ def install(account: Account) -> None:
 
 @cloudformation_model("AWS::ECR::Repository", name_property="RepositoryName")
 class RepositoryResource(ResourceModel):
-    """A repository; moto's model forgets policies and EmptyOnDelete."""
+    """A repository. It replaces moto's model, which ignores policies and EmptyOnDelete."""
 
     KNOWN = frozenset(
         [
@@ -53,7 +56,7 @@ class RepositoryResource(ResourceModel):
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
         properties = declaration.properties
-        # Repository names are lower case; CloudFormation lowers the names that it generates.
+        # Repository names are lower case; CloudFormation converts the names that it generates to lower case.
         resource = cls(declaration.account, properties.get("RepositoryName") or declaration.name.lower())
         encryption = properties.get("EncryptionConfiguration")
         resource._check_mutability(properties)
@@ -89,7 +92,7 @@ class RepositoryResource(ResourceModel):
         self._apply(properties)
 
     def remove(self) -> None:
-        """Delete the repository; with images in it ECR refuses unless EmptyOnDelete is set."""
+        """Delete the repository. ECR refuses to delete one that has images, unless EmptyOnDelete is set."""
         self._backend.delete_repository(self.physical_resource_id, force=self._empties)
 
     def attributes(self) -> dict[str, Any]:
@@ -117,7 +120,7 @@ def _tags(declaration: Declaration) -> list[dict[str, str]]:
 
 
 def _camel(properties: dict[str, Any]) -> dict[str, Any]:
-    """CloudFormation's spelling to the API's: ScanOnPush to scanOnPush, KmsKey to kmsKey."""
+    """Return the properties in the API's spelling: ScanOnPush becomes scanOnPush, KmsKey becomes kmsKey."""
     return {name[0].lower() + name[1:]: value for name, value in properties.items()}
 
 

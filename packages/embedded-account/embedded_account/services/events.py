@@ -1,6 +1,7 @@
-"""EventBridge: CloudFormation's model of rules, and events of AWS services that reach SNS topics.
+"""EventBridge: CloudFormation's model of rules, and the delivery of AWS services' events to SNS topics.
 
-moto delivers to logs, queues and buses; topics are added here, with the topic policy deciding as on AWS.
+moto delivers events only to log groups, queues and buses. This module adds SNS topics. As on AWS, the topic's policy
+decides whether EventBridge can publish.
 """
 
 import json
@@ -20,11 +21,11 @@ _deliver_elsewhere = MotoRule.send_to_targets
 
 
 def install(account: Account) -> None:
-    """Let the models act on this account, and rules deliver to its topics."""
+    """Let the model act on this account, and let rules deliver events to its topics."""
     serve(account)
 
     def send_to_targets(rule: Any, event: Mapping[str, Any], transform_input: bool = True) -> None:
-        """Take SNS topics from the targets that moto serves; it raises for them."""
+        """Publish to the rule's SNS topics and let moto deliver to its other targets; moto raises for topics."""
         topics = [target for target in rule.targets if target["Arn"].split(":")[2] == "sns"]
         others = [target for target in rule.targets if target not in topics]
         if rule.event_pattern.matches_event(event):
@@ -53,13 +54,13 @@ def emit(
 
 
 def _publish(account: Account, rule: Any, topic_arn: str, event: Mapping[str, Any]) -> None:
-    """Publish, or note a failed invocation: EventBridge tells nobody that a topic refused its event."""
+    """Publish the event and record the outcome in the journal: EventBridge does not report a refused event."""
     topic = sns_backends[account.account_id][account.region].topics.get(topic_arn)
     outcome = "delivered"
     if topic is None:
         outcome = "failed: no such topic"
     elif not _may_publish(json.loads(topic.policy)):
-        outcome = f"failed: the topic's policy does not let {_PRINCIPAL} publish"
+        outcome = f"failed: the topic's policy does not allow {_PRINCIPAL} to publish"
     else:
         topic.publish(json.dumps(event, default=str))
     account.journal.record("event", rule=rule.name, topic=topic_arn, outcome=outcome)

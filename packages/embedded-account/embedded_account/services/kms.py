@@ -17,7 +17,7 @@ def install(account: Account) -> None:
 
 @cloudformation_model("AWS::KMS::Key")
 class Key(ApiModel):
-    """A customer key. Deleting it schedules its deletion: it stays, unusable, for the pending window."""
+    """A customer managed key. Deleting it schedules the deletion: the key is unusable during the pending window."""
 
     SERVICE = "kms"
     MUTABLE = frozenset({"Description", "Enabled", "EnableKeyRotation", "KeyPolicy", "PendingWindowInDays", "Tags"})
@@ -72,7 +72,7 @@ def _kms_tags(properties: Properties) -> list[dict[str, str]]:
 
 @cloudformation_model("AWS::KMS::Alias")
 class Alias(ApiModel):
-    """A name for a key."""
+    """An alias of a key."""
 
     SERVICE = "kms"
     KNOWN = frozenset({"AliasName", "TargetKeyId"})

@@ -1,4 +1,7 @@
-"""CloudWatch Logs: log groups whose retention and key change with the template, which moto's model never does."""
+"""The CloudFormation model of log groups.
+
+A stack update changes the retention and the KMS key of a group; moto's own model changes neither.
+"""
 
 from typing import Any, Self
 
@@ -25,7 +28,7 @@ def install(account: Account) -> None:
 
 @cloudformation_model("AWS::Logs::LogGroup", name_property="LogGroupName")
 class LogGroupResource(ResourceModel):
-    """A log group; creating one that a service has made already fails, as on AWS."""
+    """A log group. As on AWS, creation fails if a service has already created a group of that name."""
 
     MUTABLE = frozenset({"KmsKeyId", "RetentionInDays", "Tags"})
     KNOWN = MUTABLE | {"LogGroupName"}
@@ -62,7 +65,7 @@ class LogGroupResource(ResourceModel):
         self._backend.delete_log_group(self.physical_resource_id)
 
     def attributes(self) -> dict[str, Any]:
-        # The attribute ends in ":*", the form that policies and flow logs take.
+        # The attribute ends in ":*", the form that policies and flow logs accept.
         return {"Arn": f"{self._backend.groups[self.physical_resource_id].arn}:*"}
 
 
@@ -71,5 +74,5 @@ def _retention(properties: dict[str, Any]) -> int | None:
     if days is None:
         return None
     if int(days) not in _RETENTION_DAYS:
-        raise ResourceError(f"RetentionInDays {days}: one of {sorted(_RETENTION_DAYS)} is allowed")
+        raise ResourceError(f"RetentionInDays: {days} is invalid. Allowed: {sorted(_RETENTION_DAYS)}")
     return int(days)

@@ -18,7 +18,7 @@ def install(account: Account) -> None:
 
 @cloudformation_model("AWS::S3::Bucket", name_property="BucketName")
 class Bucket(ApiModel):
-    """A bucket. Deleting one with objects, versions or delete markers in it fails with BucketNotEmpty."""
+    """A bucket. Deleting a bucket that holds objects, versions or delete markers fails with BucketNotEmpty."""
 
     SERVICE = "s3"
     MUTABLE = frozenset(
@@ -79,7 +79,9 @@ class Bucket(ApiModel):
 
     def _set_acl(self, acl: str | None) -> None:
         if acl not in (None, "Private"):
-            self.refuse(f"AccessControl {acl}: the embedded account has private buckets only")
+            self.refuse(
+                f"AccessControl: {acl} is invalid: the embedded account has private buckets only. Allowed: Private"
+            )
 
     def _set_encryption(self, encryption: Properties | None) -> None:
         if encryption is None:
@@ -178,7 +180,8 @@ _NOTIFICATIONS = {
     "QueueConfigurations": ("QueueConfigurations", "Queue", "QueueArn"),
     "TopicConfigurations": ("TopicConfigurations", "Topic", "TopicArn"),
 }
-"""CloudFormation's list of notifications: the API's list, CloudFormation's and the API's name of the target."""
+"""By CloudFormation's name of a list of notifications: the API's name of the list, CloudFormation's name of the
+target, and the API's name of the target."""
 
 
 def _notification(given: Properties, target: str, arn: str) -> dict[str, Any]:

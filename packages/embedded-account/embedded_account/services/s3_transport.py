@@ -1,7 +1,7 @@
-"""Bucket policies that demand TLS, on an account that speaks plain http.
+"""Make bucket policies that require TLS work in an account that is served over plain HTTP.
 
-moto's evaluation of bucket policies leaves conditions out: a statement that denies requests without TLS, as
-CDK's bootstrap and `enforce_ssl` write it, would deny every request.
+moto ignores the conditions of bucket policies. CDK's bootstrap and `enforce_ssl` write a statement that denies
+requests without TLS; moto would therefore deny every request.
 """
 
 import json
@@ -12,7 +12,7 @@ from moto.s3.models import FakeBucket
 
 
 def take_http_for_https() -> None:
-    """Let moto leave out statements that only concern requests without TLS: localhost stands for https here."""
+    """Make moto skip statements that concern only requests without TLS: HTTP on localhost counts as HTTPS here."""
     FakeBucket.get_permission = _permission
 
 

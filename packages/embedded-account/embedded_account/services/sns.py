@@ -1,4 +1,4 @@
-"""SNS: CloudFormation's models of topics, subscriptions and topic policies. Nothing is sent anywhere."""
+"""SNS: CloudFormation's models of topics, subscriptions and topic policies. No message leaves the account."""
 
 import json
 from typing import Any
@@ -54,7 +54,7 @@ class Topic(ApiModel):
 
 @cloudformation_model("AWS::SNS::Subscription")
 class Subscription(ApiModel):
-    """A subscription. On AWS one by e-mail waits for the reader's confirmation; here it has it at once."""
+    """A subscription. On AWS an e-mail subscription waits for confirmation; here it is confirmed at once."""
 
     SERVICE = "sns"
     MUTABLE = frozenset()
@@ -72,7 +72,7 @@ class Subscription(ApiModel):
 
 @cloudformation_model("AWS::SNS::TopicPolicy")
 class TopicPolicy(ApiModel):
-    """The policy of one or more topics; without it a topic has SNS's default policy: its owner only."""
+    """The policy of one or more topics. Without it a topic has SNS's default policy, which admits only the owner."""
 
     SERVICE = "sns"
     KNOWN = frozenset({"PolicyDocument", "Topics"})

@@ -1,4 +1,7 @@
-"""SSM: parameters with generated names, which moto refuses, and updates that keep a parameter's history."""
+"""The CloudFormation model of SSM parameters.
+
+A parameter's name can be generated, which moto refuses. An update keeps the parameter's history.
+"""
 
 from typing import Any, Self
 
@@ -21,7 +24,7 @@ def install(account: Account) -> None:
 
 @cloudformation_model("AWS::SSM::Parameter", name_property="Name")
 class ParameterResource(ResourceModel):
-    """A String or StringList parameter; CloudFormation cannot make a SecureString."""
+    """A String or StringList parameter; CloudFormation cannot create a SecureString."""
 
     MUTABLE = frozenset({"Description", "Tags", "Type", "Value"})
     KNOWN = MUTABLE | {"AllowedPattern", "DataType", "Name", "Tier"}
@@ -32,7 +35,7 @@ class ParameterResource(ResourceModel):
 
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
-        # CloudFormation's own pattern of generated parameter names.
+        # "CFN-" is the prefix of parameter names that CloudFormation generates.
         resource = cls(declaration.account, declaration.properties.get("Name") or f"CFN-{declaration.name}")
         resource._put(declaration, overwrite=False)
         return resource
@@ -50,7 +53,9 @@ class ParameterResource(ResourceModel):
     def _put(self, declaration: Declaration, *, overwrite: bool) -> None:
         properties = declaration.properties
         if properties["Type"] not in ("String", "StringList"):
-            raise ResourceError(f"Type {properties['Type']}: CloudFormation makes String and StringList only")
+            raise ResourceError(
+                f"Type: {properties['Type']} is invalid: CloudFormation cannot create it. Allowed: String, StringList"
+            )
         tags = [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
         self._backend.put_parameter(
             name=self.physical_resource_id,

@@ -1,6 +1,6 @@
-"""Step Functions: state machines really execute, which CDK's provider framework needs to wait.
+"""Run Step Functions state machines: CDK's provider framework needs their executions in order to wait.
 
-Wait states and the pauses between retries (how the framework polls) follow the account's clock.
+The framework polls with Wait states and with the pauses between retries. Both follow the account's clock.
 """
 
 import time
@@ -29,20 +29,26 @@ from embedded_account.services.shared.resource_model import (
 )
 
 _LEAST_PAUSE: Final = 0.1
-"""Real seconds: each try is an invocation, which a warm function answers in less."""
+"""The shortest pause between two tries, in real seconds.
+
+Each try invokes a function; a warm function answers in less time.
+"""
 
 _NO_LOGS: Final = {"Level": "OFF", "IncludeExecutionData": False, "Destinations": []}
 _NO_TRACES: Final = {"Enabled": False}
 
 _CALLS: Final = Config(parameter_validation=False, retries={"total_max_attempts": 1}, read_timeout=900)
-"""A state that invokes a function waits as long as a function may run."""
+"""The client settings of states that call services.
+
+The read timeout (seconds) is the longest time that a Lambda function can run.
+"""
 
 
 def install(account: Account) -> None:
-    """Use moto's executing backend everywhere, and let it accept executions without a name."""
+    """Use moto's executing backend everywhere, and make it accept executions without a name."""
     serve(account)
     default_user_config["stepfunctions"]["execute_state_machine"] = True
-    # moto's other modules look state machines up here, in the backend that does not execute.
+    # moto's other modules look up state machines here, by default in the backend that does not execute them.
     moto_models.stepfunctions_backends = stepfunctions_parser_backends
     _name_executions()
     _scale_waits(account)
@@ -51,7 +57,7 @@ def install(account: Account) -> None:
 
 
 def _name_executions() -> None:
-    """Replace StartExecution's missing name, which moto takes for the name None, by a random one."""
+    """Give a random name to executions that are started without one; moto would name them None."""
     start = StepFunctionsParserBackend.start_execution
 
     def start_execution(backend: Any, state_machine_arn: str, name: str | None = None, *rest: Any) -> Any:
@@ -61,7 +67,7 @@ def _name_executions() -> None:
 
 
 def _scale_waits(account: Account) -> None:
-    """Replace moto's Wait states, which take whole real seconds, by ones that follow the account's clock."""
+    """Make Wait states follow the account's clock; moto's own wait for real seconds."""
 
     def wait(_function: Any, env: Any, wait_seconds: float) -> None:
         deadline = time.monotonic() + wait_seconds / account.clock.scale
@@ -72,7 +78,10 @@ def _scale_waits(account: Account) -> None:
 
 
 def _scale_retries(account: Account) -> None:
-    """Replace the real seconds between two tries of a task by simulated ones, with a pause that spares the machine."""
+    """Make the pause between two tries of a task follow the account's clock.
+
+    A pause is never shorter than `_LEAST_PAUSE`, to limit the load on the machine.
+    """
 
     def sleep(seconds: float) -> None:
         time.sleep(max(_LEAST_PAUSE, seconds / account.clock.scale))
@@ -81,12 +90,15 @@ def _scale_retries(account: Account) -> None:
 
 
 def _call_with_roles(account: Account) -> None:
-    """Let states call services with a session of their machine's role; moto signs with a key that nobody issued."""
+    """Let states call services with a session of their state machine's role.
+
+    moto signs these calls with a key that the account never issued.
+    """
     sessions = RoleSessions(account)
 
     def client(region: str, service: str, state_credentials: Any = None) -> Any:
         keys = sessions.environment(state_credentials.role_arn, "states")
-        make: Any = boto3.client  # its stubs know services by literal names only
+        make: Any = boto3.client  # its type stubs accept only literal service names
         return make(
             service,
             region_name=region,
@@ -102,7 +114,7 @@ def _call_with_roles(account: Account) -> None:
 
 @cloudformation_model("AWS::StepFunctions::StateMachine", name_property="StateMachineName")
 class StateMachineResource(ResourceModel):
-    """A state machine whose definition is parsed when it is created."""
+    """A state machine; its definition is parsed when it is created."""
 
     KNOWN = frozenset(
         [
@@ -172,7 +184,7 @@ class StateMachineResource(ResourceModel):
 
 def _require_definition(properties: dict[str, Any]) -> None:
     if "DefinitionString" not in properties:
-        raise ResourceError("AWS::StepFunctions::StateMachine: the embedded account takes a DefinitionString only")
+        raise ResourceError("AWS::StepFunctions::StateMachine: the embedded account accepts only a DefinitionString")
 
 
 def _tags(declaration: Declaration) -> list[dict[str, str]]:
@@ -180,7 +192,7 @@ def _tags(declaration: Declaration) -> list[dict[str, str]]:
 
 
 def _api_shape(value: Any) -> Any:
-    """CloudFormation's spelling of a setting in the API's: LogGroupArn becomes logGroupArn."""
+    """Return a setting in the API's spelling: LogGroupArn becomes logGroupArn."""
     if isinstance(value, list):
         return [_api_shape(each) for each in value]
     if not isinstance(value, dict):

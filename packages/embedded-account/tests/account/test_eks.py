@@ -57,7 +57,7 @@ def test_cluster_makes_and_takes_its_network_and_leaves_its_log_group(eks: Eks) 
     ("changes", "reason"),
     [
         ({"version": "1.29"}, "unsupported Kubernetes version 1.29"),
-        ({"accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}}, "access entries (API) only"),
+        ({"accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}}, "only access entries. Allowed: API"),
         ({"accessConfig": {}}, "authenticationMode CONFIG_MAP"),
         ({"roleArn": "arn:aws:iam::111122223333:role/nobody"}, "could not be assumed"),
         ({"computeConfig": {"enabled": True}}, "no Auto Mode"),

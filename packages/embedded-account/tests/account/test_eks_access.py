@@ -94,7 +94,7 @@ def test_role_without_an_entry_stays_outside(eks: Eks) -> None:
 
 
 def test_token_for_another_cluster_is_refused(eks: Eks, member: str) -> None:
-    with pytest.raises(InvalidTokenError, match="made for another cluster"):
+    with pytest.raises(InvalidTokenError, match="made for a cluster other than"):
         admit(eks, token_of(eks, member, cluster="other"))
 
 

@@ -65,7 +65,7 @@ def test_topic_without_a_policy_for_eventbridge_gets_nothing(
     emit(account)
     assert received(account, topic) == []
     outcome = account.journal.entries(since=before, kind="event")[-1]["outcome"]
-    assert outcome == "failed: the topic's policy does not let events.amazonaws.com publish"
+    assert outcome == "failed: the topic's policy does not allow events.amazonaws.com to publish"
 
 
 def test_deleted_policy_leaves_the_default_one(account: Account, resources: Resources, topic: str) -> None:

@@ -43,7 +43,7 @@ def test_updated_parameter_keeps_its_history(clients: Clients, resources: Resour
 
 
 def test_secure_string_is_refused(resources: Resources) -> None:
-    with RefusedWith(None, "String and StringList only"):
+    with RefusedWith(None, "Allowed: String, StringList"):
         resources.create("AWS::SSM::Parameter", {"Type": "SecureString", "Value": "x"})
 
 
@@ -57,7 +57,7 @@ def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resour
     assert "retentionInDays" not in logs.describe_log_groups()["logGroups"][0]
     with RefusedWith(None, "already exists"):
         resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/g"})
-    with RefusedWith(None, "RetentionInDays 8"):
+    with RefusedWith(None, "RetentionInDays: 8 is invalid"):
         resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/h", "RetentionInDays": 8})
 
 

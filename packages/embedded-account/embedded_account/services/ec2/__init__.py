@@ -1,4 +1,4 @@
-"""EC2: a strict moto and CloudFormation's models of networks."""
+"""EC2: stricter checks for moto's backend, and CloudFormation's models of networks."""
 
 from moto.ec2.models import ec2_backends
 
@@ -12,7 +12,7 @@ from embedded_account.services.ec2 import security_groups as ec2_security_groups
 from embedded_account.services.shared.resource_model import serve
 
 MODELS = (ec2_endpoints, ec2_network, ec2_security_groups)
-"""Modules whose import registers models."""
+"""The modules that register models when they are imported."""
 
 
 def install(account: Account) -> None:

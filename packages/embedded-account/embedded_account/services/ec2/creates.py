@@ -1,7 +1,7 @@
-"""EC2 creates as AWS does: what does not exist or does not fit cannot be used.
+"""Create EC2 resources with AWS's checks: a resource that does not exist or does not fit is refused.
 
-Each function takes the place of the method of moto's EC2 backend that has its name; its docstring says which
-behaviour of moto it corrects. AWS's codes: "Error codes for the Amazon EC2 API" in EC2's documentation.
+Each function replaces the method of the same name in moto's EC2 backend; its docstring names the behaviour of moto
+that it corrects. AWS's error codes: "Error codes for the Amazon EC2 API" in EC2's documentation.
 """
 
 import ipaddress
@@ -32,14 +32,17 @@ def install() -> None:
 
 
 def create_default_vpc(ec2: Any) -> Any:
-    """moto gives every account a default VPC; this account has none, so nothing in it is there by chance."""
+    """Correct moto, which gives every account a default VPC.
+
+    This account has none, so that no resource gets into it by accident.
+    """
     if hasattr(ec2, "default_vpc"):
         raise EC2ClientError("OperationNotPermitted", "The embedded account has no default VPC.")
     return SimpleNamespace(id="")
 
 
 def create_vpc(ec2: Any, *args: Any, **kwargs: Any) -> Any:
-    """moto's default security group lacks the rule that lets its members talk to each other."""
+    """Correct moto, whose default security group lacks the rule that admits traffic between its members."""
     vpc = VPCBackend.create_vpc(ec2, *args, **kwargs)
     group = ec2.get_default_security_group(vpc.id)
     ec2.authorize_security_group_ingress(group.id, "-1", None, None, [], source_groups=[{"GroupId": group.id}])
@@ -49,7 +52,10 @@ def create_vpc(ec2: Any, *args: Any, **kwargs: Any) -> Any:
 def associate_vpc_cidr_block(
     ec2: Any, vpc_id: str, cidr_block: str, amazon_provided_ipv6_cidr_block: bool
 ) -> dict[str, Any]:
-    """moto accepts any block; AWS one that overlaps none of the VPC's and lies in its private range."""
+    """Correct moto, which accepts any CIDR block.
+
+    AWS refuses a block that overlaps another block of the VPC or is in a different private address range.
+    """
     if cidr_block:
         _check_secondary_block(ec2.get_vpc(vpc_id), ipaddress.IPv4Network(cidr_block))
     associated: dict[str, Any] = VPCBackend.associate_vpc_cidr_block(
@@ -59,7 +65,10 @@ def associate_vpc_cidr_block(
 
 
 def _check_secondary_block(vpc: Any, block: ipaddress.IPv4Network) -> None:
-    """ "IPv4 CIDR block association restrictions" in the VPC user guide."""
+    """Raise EC2's error unless the block can be added to the VPC.
+
+    Source: "IPv4 CIDR block association restrictions" in the VPC user guide.
+    """
     if not 16 <= block.prefixlen <= 28:
         raise EC2ClientError("InvalidVpc.Range", f"The CIDR '{block}' is invalid.")
     primary = ipaddress.IPv4Network(vpc.cidr_block)
@@ -85,8 +94,10 @@ def create_subnet(  # noqa: PLR0917 - moto's own signature
     availability_zone_id: str | None = None,
     **others: Any,
 ) -> Any:
-    """moto takes zones of any region, forgets the name of a zone given by id, and makes the first subnet of
-    each zone a default one with public addresses."""
+    """Correct moto, which accepts zones of any region and loses the name of a zone that is given by id.
+
+    moto also makes the first subnet of each zone a default subnet with public addresses.
+    """
     if availability_zone and availability_zone_id:
         raise InvalidParameterCombination(
             "The parameter AvailabilityZone cannot be used with the parameter AvailabilityZoneId"
@@ -109,7 +120,10 @@ def create_subnet(  # noqa: PLR0917 - moto's own signature
 
 
 def create_security_group(ec2: Any, name: str, description: str, **others: Any) -> Any:
-    """moto makes groups in VPCs that do not exist, and in the default VPC, which this account has not."""
+    """Correct moto, which creates groups in VPCs that do not exist.
+
+    moto also creates groups in the default VPC, and this account has no default VPC.
+    """
     if not others.get("vpc_id"):
         raise VPCIdNotSpecifiedError
     ec2.get_vpc(others["vpc_id"])
@@ -119,7 +133,7 @@ def create_security_group(ec2: Any, name: str, description: str, **others: Any) 
 def associate_route_table(
     ec2: Any, route_table_id: str, gateway_id: str | None = None, subnet_id: str | None = None
 ) -> str:
-    """moto keeps a subnet's old route table and answers with success."""
+    """Correct moto, which reports success but keeps the subnet's old route table."""
     for table in ec2.route_tables.values():
         if table.id != route_table_id and subnet_id and subnet_id in table._associations.values():
             raise EC2ClientError(
@@ -135,13 +149,13 @@ def associate_route_table(
 
 
 def create_route(ec2: Any, route_table_id: str, *args: Any, **kwargs: Any) -> Any:
-    """moto makes routes to NAT gateways that do not exist and through gateways of another network."""
+    """Correct moto, which accepts NAT gateways that do not exist and internet gateways of another VPC."""
     _check_target(ec2, route_table_id, kwargs)
     return RouteBackend.create_route(ec2, route_table_id, *args, **kwargs)
 
 
 def replace_route(ec2: Any, route_table_id: str, *args: Any, **kwargs: Any) -> Any:
-    """As for `create_route`."""
+    """Correct moto in the same way as `create_route` does."""
     _check_target(ec2, route_table_id, kwargs)
     return RouteBackend.replace_route(ec2, route_table_id, *args, **kwargs)
 
@@ -170,7 +184,7 @@ def create_flow_logs(
     log_destination: str | None = None,
     **others: Any,
 ) -> tuple[list[Any], list[Any]]:
-    """moto takes a prefix in the bucket's ARN for part of its name."""
+    """Correct moto, which reads a prefix in the bucket's ARN as part of the bucket's name."""
     destination = log_destination
     if log_destination_type == "s3" and log_destination:
         destination = log_destination.split("/")[0]

@@ -1,7 +1,7 @@
-"""EC2 deletes as AWS does: what is in use stays.
+"""Delete EC2 resources with AWS's checks: a resource that is in use is not deleted.
 
-Each function takes the place of the method of moto's EC2 backend that has its name; its docstring says which
-behaviour of moto it corrects. AWS's codes: "Error codes for the Amazon EC2 API" in EC2's documentation.
+Each function replaces the method of the same name in moto's EC2 backend; its docstring names the behaviour of moto
+that it corrects. AWS's error codes: "Error codes for the Amazon EC2 API" in EC2's documentation.
 """
 
 import ipaddress
@@ -24,12 +24,12 @@ def install() -> None:
 
 
 def in_use(kind: str, identifier: str) -> DependencyViolationError:
-    """EC2's refusal to delete a resource that others need."""
+    """Return EC2's error for deleting a resource that other resources use."""
     return DependencyViolationError(f"The {kind} '{identifier}' has dependencies and cannot be deleted.")
 
 
 def delete_vpc(ec2: Any, vpc_id: str) -> Any:
-    """moto looks at subnets and route tables only, and leaves the VPC's network ACLs behind."""
+    """Correct moto, which checks only subnets and route tables, and does not delete the VPC's network ACLs."""
     vpc = ec2.get_vpc(vpc_id)
     acls = [acl for acl in ec2.network_acls.values() if acl.vpc_id == vpc_id]
     dependents = [
@@ -51,7 +51,10 @@ def delete_vpc(ec2: Any, vpc_id: str) -> Any:
 
 
 def disassociate_vpc_cidr_block(ec2: Any, association_id: str) -> dict[str, Any]:
-    """moto takes a block away under its subnets. (The text of AWS's refusal is not documented.)"""
+    """Correct moto, which removes a CIDR block that has subnets.
+
+    AWS does not document the text of its error.
+    """
     for vpc in ec2.vpcs.values():
         association = vpc._cidr_block_association_set.get(association_id)
         if association is None or ":" in association["cidr_block"]:
@@ -69,7 +72,7 @@ def disassociate_vpc_cidr_block(ec2: Any, association_id: str) -> dict[str, Any]
 
 
 def delete_subnet(ec2: Any, subnet_id: str) -> Any:
-    """moto deletes a subnet under its network interfaces and keeps its associations."""
+    """Correct moto, which deletes a subnet that has network interfaces and keeps the subnet's associations."""
     ec2.get_subnet(subnet_id)
     if any(interface.subnet.id == subnet_id for interface in ec2.enis.values()):
         raise in_use("subnet", subnet_id)
@@ -85,7 +88,7 @@ def delete_subnet(ec2: Any, subnet_id: str) -> Any:
 
 
 def delete_security_group(ec2: Any, name: str | None = None, group_id: str | None = None) -> None:
-    """moto deletes groups that interfaces or other groups' rules use, and default groups."""
+    """Correct moto, which deletes default groups and groups that interfaces or other groups' rules use."""
     group = ec2.get_security_group_by_name_or_id(group_id or name)
     if group is not None:
         if group.is_default:
@@ -109,7 +112,7 @@ def _is_referenced(ec2: Any, group_id: str) -> bool:
 
 
 def delete_network_interface(ec2: Any, eni_id: str) -> None:
-    """moto deletes interfaces that an instance or a service uses."""
+    """Correct moto, which deletes interfaces that an instance or a service uses."""
     interface = ec2.get_network_interface(eni_id)
     if interface.status == "in-use" or interface.requester_managed:
         raise EC2ClientError("InvalidParameterValue", f"Network interface '{eni_id}' is currently in use.")
@@ -117,14 +120,14 @@ def delete_network_interface(ec2: Any, eni_id: str) -> None:
 
 
 def delete_internet_gateway(ec2: Any, internet_gateway_id: str) -> None:
-    """moto refuses in words of its own."""
+    """Correct moto, whose error differs from AWS's."""
     if ec2.get_internet_gateway(internet_gateway_id).vpc:
         raise in_use("internetGateway", internet_gateway_id)
     InternetGatewayBackend.delete_internet_gateway(ec2, internet_gateway_id)
 
 
 def detach_internet_gateway(ec2: Any, internet_gateway_id: str, vpc_id: str) -> None:
-    """moto detaches the gateway under public addresses."""
+    """Correct moto, which detaches a gateway although the VPC has public addresses in use."""
     if any(interface.public_ip and interface.vpc_id == vpc_id for interface in ec2.enis.values()):
         raise DependencyViolationError(
             f"Network {vpc_id} has some mapped public address(es). Please unmap those public address(es) before "
@@ -134,7 +137,10 @@ def detach_internet_gateway(ec2: Any, internet_gateway_id: str, vpc_id: str) -> 
 
 
 def release_address(ec2: Any, address: str | None = None, allocation_id: str | None = None) -> None:
-    """moto releases addresses in use. Of a NAT gateway's, AWS says only that permission is missing."""
+    """Correct moto, which releases addresses that are in use.
+
+    For the address of a NAT gateway, AWS reports only a missing permission.
+    """
     found = ec2.address_by_ip([address]) if address else ec2.address_by_allocation([allocation_id])
     interface = found[0].eni
     if interface is not None and interface.requester_managed:

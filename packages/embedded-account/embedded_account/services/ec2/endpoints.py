@@ -1,4 +1,4 @@
-"""CloudFormation models of VPC endpoints and launch templates."""
+"""The CloudFormation models of VPC endpoints and launch templates."""
 
 import json
 from typing import Any
@@ -71,7 +71,7 @@ class VpcEndpoint(Ec2Model):
 
 @cloudformation_model("AWS::EC2::LaunchTemplate", name_property="LaunchTemplateName")
 class LaunchTemplate(Ec2Model):
-    """A launch template; a change of its data makes a new version and leaves the default one."""
+    """A launch template. A change of its data creates a new version and does not change the default version."""
 
     KNOWN = frozenset({"LaunchTemplateData", "LaunchTemplateName", "TagSpecifications", "VersionDescription"})
     MUTABLE = frozenset({"LaunchTemplateData", "VersionDescription"})

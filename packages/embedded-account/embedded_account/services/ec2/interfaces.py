@@ -1,6 +1,7 @@
-"""NAT gateways and VPC endpoints with the network interfaces that AWS makes for them.
+"""Create NAT gateways and VPC endpoints with their network interfaces, as AWS does.
 
-Each public function takes the place of the method of moto's EC2 backend that has its name.
+Each public function replaces the method of the same name in moto's EC2 backend. Its docstring names the behaviour of
+moto that it corrects.
 """
 
 import json
@@ -40,7 +41,10 @@ def create_nat_gateway(
     tags: dict[str, str] | None = None,
     connectivity_type: str | None = None,
 ) -> Any:
-    """moto's gateway needs no internet gateway, and its interface is anyone's, with an address of no subnet."""
+    """Correct moto, which requires no internet gateway.
+
+    moto also records no owner of the gateway's interface and takes the interface's address from no subnet.
+    """
     connectivity = connectivity_type or "public"
     subnet = ec2.get_subnet(subnet_id)
     if connectivity == "public":
@@ -57,7 +61,10 @@ def create_nat_gateway(
 
 
 def _check_public_nat(ec2: Any, subnet: Any, allocation_id: str) -> None:
-    """Failure messages: `NatGateway.FailureMessage` in the EC2 API reference."""
+    """Raise EC2's error unless the address and the VPC allow a public NAT gateway.
+
+    The messages are those of `NatGateway.FailureMessage` in the EC2 API reference.
+    """
     if not allocation_id:
         raise EC2ClientError("MissingParameter", "The request must contain the parameter AllocationId")
     address = ec2.address_by_allocation([allocation_id])[0]
@@ -69,7 +76,10 @@ def _check_public_nat(ec2: Any, subnet: Any, allocation_id: str) -> None:
 
 
 def delete_nat_gateway(ec2: Any, nat_gateway_id: str) -> Any:
-    """moto keeps the gateway's interface and its address's association. AWS shows it as deleted for an hour."""
+    """Correct moto, which keeps the gateway's interface and the association of its address.
+
+    The gateway remains listed as deleted; AWS lists it for an hour.
+    """
     gateway = ec2.nat_gateways.get(nat_gateway_id)
     if gateway is None or gateway.state == "deleted":
         raise EC2ClientError("NatGatewayNotFound", f"The Nat Gateway {nat_gateway_id} was not found")
@@ -93,7 +103,10 @@ def create_vpc_endpoint(  # noqa: PLR0917 - moto's own signature
     tags: dict[str, str] | None = None,
     private_dns_enabled: bool | None = None,
 ) -> VPCEndPoint:
-    """moto accepts any service, gives interfaces random addresses and no security group, and checks no DNS."""
+    """Correct moto, which accepts any service and does not check DNS.
+
+    moto also gives interfaces random addresses and no security group.
+    """
     ec2.get_vpc(vpc_id)
     offered = ec2.describe_vpc_endpoint_services([service_name], [], 0, None, ec2.region_name)
     kind = endpoint_type or "Gateway"
@@ -138,7 +151,10 @@ def modify_vpc_endpoint(  # noqa: PLR0917 - moto's own signature
     add_security_groups: list[str] | None,
     remove_security_groups: list[str] | None,
 ) -> None:
-    """moto changes lists of ids, but neither routes nor interfaces. (`vpc_id` is moto's name of the endpoint.)"""
+    """Correct moto, which changes only the lists of ids, not the routes and interfaces.
+
+    `vpc_id` is moto's name for the endpoint's id.
+    """
     endpoint = ec2.get_vpc_end_point(vpc_id)
     if policy_doc:
         endpoint.policy_document = policy_doc
@@ -153,7 +169,7 @@ def modify_vpc_endpoint(  # noqa: PLR0917 - moto's own signature
 
 
 def delete_vpc_endpoints(ec2: Any, vpce_ids: list[str] | None = None) -> None:
-    """moto keeps deleted endpoints for ever and answers with success for unknown ones."""
+    """Correct moto, which keeps deleted endpoints forever and reports success for unknown endpoints."""
     for endpoint in [ec2.get_vpc_end_point(each) for each in vpce_ids or []]:
         _remove_routes(ec2, endpoint, list(endpoint.route_table_ids))
         _remove_subnets(ec2, endpoint, list(endpoint.subnet_ids))
@@ -177,7 +193,7 @@ def _add_routes(ec2: Any, endpoint: VPCEndPoint, route_table_ids: list[str]) -> 
             raise EC2ClientError(
                 "InvalidParameter", f"The route table {table_id} does not belong to the VPC {endpoint.vpc_id}"
             )
-    ec2.vpc_end_points[endpoint.id] = endpoint  # the route looks its gateway up
+    ec2.vpc_end_points[endpoint.id] = endpoint  # create_route looks up the endpoint as the route's gateway
     for table_id in route_table_ids:
         ec2.create_route(table_id, None, gateway_id=endpoint.id, destination_prefix_list_id=prefix_list_id)
         endpoint.route_table_ids.append(table_id)
@@ -191,7 +207,7 @@ def _remove_routes(ec2: Any, endpoint: VPCEndPoint, route_table_ids: list[str]) 
 
 
 def _check_interface_endpoint(ec2: Any, endpoint: VPCEndPoint, subnet_ids: list[str]) -> None:
-    """Errors of CreateVpcEndpoint for interface endpoints."""
+    """Raise CreateVpcEndpoint's error if an interface endpoint is not allowed."""
     vpc = ec2.get_vpc(endpoint.vpc_id)
     zones = [ec2.get_subnet(subnet_id).availability_zone for subnet_id in subnet_ids]
     for number, zone in enumerate(zones):
@@ -219,7 +235,7 @@ def _check_interface_endpoint(ec2: Any, endpoint: VPCEndPoint, subnet_ids: list[
 
 
 def _true(attribute: Any) -> bool:
-    """moto keeps a VPC's attributes as it got them: as booleans or as the request's text."""
+    """Return whether a VPC attribute is true; moto stores a boolean or the request's text."""
     return str(attribute).lower() == "true"
 
 

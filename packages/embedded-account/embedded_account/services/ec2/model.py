@@ -1,4 +1,4 @@
-"""What the models of EC2 share: the client and the tags."""
+"""The base class of EC2's models: their client and their tags."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -10,24 +10,27 @@ from embedded_account.services.shared.resource_model import Declaration
 
 
 class Ec2Model(ApiModel):
-    """A resource of EC2, tagged with its own tags and with CloudFormation's."""
+    """An EC2 resource, with the template's tags and CloudFormation's tags."""
 
     SERVICE: ClassVar[str] = "ec2"
     MUTABLE: ClassVar[frozenset[str]] = frozenset({"Tags"})
 
     def settle(self) -> None:
-        """Tag the resource; CloudFormation may set tags that begin with `aws:`, callers of the API may not."""
+        """Tag the resource.
+
+        The tags are set in moto's backend, not through the API: only AWS services can set tags that begin with `aws:`.
+        """
         tags = {**self.declaration.tags(), **stack_tags(self.declaration)}
         ec2 = ec2_backends[self.account.account_id][self.account.region]
         ec2.create_tags([self.tagged_id], tags)
 
     @property
     def tagged_id(self) -> str:
-        """The id that carries the tags."""
+        """The id of the resource that has the tags."""
         return self.physical_resource_id
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
-        """Change the tags; subclasses with more to change call this as well."""
+        """Change the tags; a subclass that changes more calls this method too."""
         if "Tags" not in changed:
             return
         before, after = _tag_map(old), _tag_map(self.properties)
@@ -40,7 +43,7 @@ class Ec2Model(ApiModel):
 
 
 def stack_tags(declaration: Declaration) -> dict[str, str]:
-    """The tags by which CloudFormation marks what it made."""
+    """Return the tags that CloudFormation sets on every resource that it creates."""
     if not declaration.stack_id:
         return {}
     return {

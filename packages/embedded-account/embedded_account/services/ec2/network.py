@@ -1,4 +1,4 @@
-"""CloudFormation models of a VPC's parts: subnets, route tables, gateways, addresses, flow logs."""
+"""The CloudFormation models of VPCs and their parts: subnets, route tables, gateways, addresses, flow logs."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class Vpc(Ec2Model):
 
 @cloudformation_model("AWS::EC2::VPCCidrBlock")
 class VpcCidrBlock(Ec2Model):
-    """A secondary IPv4 block of a VPC."""
+    """A secondary IPv4 CIDR block of a VPC."""
 
     KNOWN = frozenset({"VpcId", "CidrBlock"})
     MUTABLE = NO_TAGS
@@ -67,7 +67,7 @@ class VpcCidrBlock(Ec2Model):
         return str(response["CidrBlockAssociation"]["AssociationId"])
 
     def settle(self) -> None:
-        """An association carries no tags."""
+        """Do nothing: an association has no tags."""
 
     def unmake(self) -> None:
         self.api.disassociate_vpc_cidr_block(AssociationId=self.physical_resource_id)
@@ -78,7 +78,7 @@ class VpcCidrBlock(Ec2Model):
 
 @cloudformation_model("AWS::EC2::Subnet")
 class Subnet(Ec2Model):
-    """A subnet, in a zone given by name or by id."""
+    """A subnet; its zone is given by name or by id."""
 
     KNOWN = frozenset({"VpcId", "CidrBlock", "AvailabilityZone", "AvailabilityZoneId", "MapPublicIpOnLaunch", "Tags"})
     MUTABLE = frozenset({"MapPublicIpOnLaunch", "Tags"})
@@ -121,7 +121,7 @@ class Subnet(Ec2Model):
 
 @cloudformation_model("AWS::EC2::RouteTable")
 class RouteTable(Ec2Model):
-    """A route table; its routes and associations are resources of their own."""
+    """A route table; its routes and associations are separate resources."""
 
     KNOWN = frozenset({"VpcId", "Tags"})
 
@@ -146,12 +146,12 @@ class Route(Ec2Model):
     def make(self) -> str:
         targets = self.TARGETS & self.properties.keys()
         if len(targets) != 1:
-            self.refuse(f"a route has exactly one target, not {len(targets)}")
+            self.refuse(f"a route must have exactly one target, not {len(targets)}")
         self.api.create_route(**self.properties)
         return f"{self.properties['RouteTableId']}|{self.properties['DestinationCidrBlock']}"
 
     def settle(self) -> None:
-        """A route carries no tags."""
+        """Do nothing: a route has no tags."""
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
         del old, changed
@@ -166,7 +166,7 @@ class Route(Ec2Model):
 
 @cloudformation_model("AWS::EC2::SubnetRouteTableAssociation")
 class SubnetRouteTableAssociation(Ec2Model):
-    """The route table of a subnet."""
+    """The association of a subnet with its route table."""
 
     KNOWN = frozenset({"RouteTableId", "SubnetId"})
     MUTABLE = NO_TAGS
@@ -175,7 +175,7 @@ class SubnetRouteTableAssociation(Ec2Model):
         return str(self.api.associate_route_table(**self.properties)["AssociationId"])
 
     def settle(self) -> None:
-        """An association carries no tags."""
+        """Do nothing: an association has no tags."""
 
     def unmake(self) -> None:
         self.api.disassociate_route_table(AssociationId=self.physical_resource_id)
@@ -186,7 +186,7 @@ class SubnetRouteTableAssociation(Ec2Model):
 
 @cloudformation_model("AWS::EC2::InternetGateway")
 class InternetGateway(Ec2Model):
-    """An internet gateway, attached by a resource of its own."""
+    """An internet gateway; its attachment is a separate resource."""
 
     KNOWN = frozenset({"Tags"})
 
@@ -212,7 +212,7 @@ class VpcGatewayAttachment(Ec2Model):
         return f"IGW|{self.properties['VpcId']}"
 
     def settle(self) -> None:
-        """An attachment carries no tags."""
+        """Do nothing: an attachment has no tags."""
 
     def unmake(self) -> None:
         self.api.detach_internet_gateway(**self.properties)
@@ -267,7 +267,7 @@ class NatGateway(Ec2Model):
 
 @cloudformation_model("AWS::EC2::FlowLog")
 class FlowLog(Ec2Model):
-    """A flow log of a VPC, subnet or interface, to CloudWatch Logs or S3."""
+    """A flow log of a VPC, subnet or interface, delivered to CloudWatch Logs or S3."""
 
     KNOWN = frozenset(
         {

@@ -1,7 +1,7 @@
-"""Whether something in a subnet reaches an AWS service: by an endpoint of the VPC, or past it by a NAT gateway.
+"""Decide whether a caller in a subnet reaches an AWS service through a VPC endpoint or a NAT gateway.
 
-Simulated: packets do not flow. Routes, endpoints and their security groups are read when a call is made or a node
-starts; network ACLs, endpoint policies and a caller's own egress rules are not.
+Simulated: no packets flow. The check reads routes, endpoints and the endpoints' security groups when a call is made or
+a node starts. It ignores network ACLs, endpoint policies and the caller's own egress rules.
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 NODE_SERVICES: Final = ("ec2", "ecr.api", "ecr.dkr", "s3")
-"""What every EKS node calls before it is Ready (EKS user guide, private clusters)."""
+"""The services that every EKS node calls before it is Ready (EKS user guide, private clusters)."""
 
 _TLS: Final = 443
 _ANYWHERE: Final = "0.0.0.0/0"
@@ -18,16 +18,16 @@ _ANYWHERE: Final = "0.0.0.0/0"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a caller is: its subnet, and the security groups of its interface."""
+    """The network location of a caller: its subnet, and the security groups of its interface."""
 
     subnet_id: str
     security_groups: tuple[str, ...]
 
 
 def unreachable(ec2: Any, place: Place, services: Iterable[str]) -> str:
-    """Return why the first of `services` that `place` does not reach is out of its reach; "" when it reaches all.
+    """Return why `place` cannot reach the first unreachable one of `services`, or "" if it reaches all.
 
-    `ec2` is moto's backend. A service is named as in `com.amazonaws.<region>.<service>`.
+    `ec2` is moto's backend. A service has the name that it has in `com.amazonaws.<region>.<service>`.
     """
     return next((why for service in services if (why := _why(ec2, place, service))), "")
 
@@ -36,22 +36,25 @@ def _why(ec2: Any, place: Place, service: str) -> str:
     subnet = ec2.get_subnet(place.subnet_id)
     wanted = (subnet.vpc_id, f"com.amazonaws.{ec2.region_name}.{service}")
     endpoints = [each for each in ec2.vpc_end_points.values() if (each.vpc_id, each.service_name) == wanted]
-    # With private DNS the service's own name leads to the endpoint, also where a NAT gateway would do.
+    # With private DNS the service's name resolves to the endpoint, even if a NAT gateway could reach the service.
     for endpoint in (each for each in endpoints if each.private_dns_enabled):
         if _lets_in(ec2, endpoint, place, subnet):
             return ""
         groups = ", ".join(endpoint.security_group_ids)
-        return f"subnet {subnet.id} has no route to {service}: security groups {groups} of {endpoint.id} refuse its TLS"
+        return (
+            f"subnet {subnet.id} has no route to {service}: security groups {groups} of {endpoint.id} refuse the "
+            "subnet's TLS connections"
+        )
     table = _route_table(ec2, subnet)
     if any(table.id in endpoint.route_table_ids for endpoint in endpoints):
         return ""
     if any(route.destination_cidr_block == _ANYWHERE and route.nat_gateway for route in table.routes):
         return ""
-    return f"subnet {subnet.id} has no route to {service}: neither an endpoint of its VPC nor a NAT gateway"
+    return f"subnet {subnet.id} has no route to {service}: neither a VPC endpoint nor a NAT gateway leads to it"
 
 
 def _route_table(ec2: Any, subnet: Any) -> Any:
-    """The subnet's own route table, else its VPC's main one."""
+    """Return the subnet's own route table, or else the main route table of its VPC."""
     tables = [table for table in ec2.route_tables.values() if table.vpc_id == subnet.vpc_id]
     own = [table for table in tables if subnet.id in table._associations.values()]
     return own[0] if own else next(table for table in tables if table.main_association_id)

@@ -1,4 +1,4 @@
-"""CloudFormation models of security groups and their rules."""
+"""The CloudFormation models of security groups and their rules."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ _DEFAULT_EGRESS = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 
 
 def permission(rule: Rule, peer: str) -> dict[str, Any]:
-    """Return a rule of CloudFormation as an IpPermission; `peer` is Source (ingress) or Destination (egress)."""
+    """Return a CloudFormation rule as an IpPermission; `peer` is Source (ingress) or Destination (egress)."""
     described = {"Description": rule["Description"]} if "Description" in rule else {}
     found: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])}
     for port in ("FromPort", "ToPort"):
@@ -33,7 +33,7 @@ def permission(rule: Rule, peer: str) -> dict[str, Any]:
 
 @cloudformation_model("AWS::EC2::SecurityGroup", name_property="GroupName")
 class SecurityGroup(Ec2Model):
-    """A security group. Giving any `SecurityGroupEgress` takes EC2's default egress rule away."""
+    """A security group. If the template sets `SecurityGroupEgress`, EC2's default egress rule is removed."""
 
     KNOWN = frozenset({"GroupDescription", "GroupName", "SecurityGroupEgress", "SecurityGroupIngress", "Tags", "VpcId"})
     MUTABLE = frozenset({"SecurityGroupEgress", "SecurityGroupIngress", "Tags"})
@@ -93,7 +93,7 @@ class SecurityGroup(Ec2Model):
 
 
 class _SecurityGroupRule(Ec2Model):
-    """One rule as a resource; `Ref` is the rule's id (sgr-…)."""
+    """A single rule as a resource; `Ref` is the rule's id (sgr-…)."""
 
     DIRECTION: ClassVar[str]
     PEER: ClassVar[str]
@@ -105,13 +105,15 @@ class _SecurityGroupRule(Ec2Model):
         return str(response["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
     def settle(self) -> None:
-        """CloudFormation does not tag rules."""
+        """Do nothing: CloudFormation does not tag rules."""
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
         del old
-        # moto finds no rule by its group; on AWS a description cannot be taken away by this call.
+        # moto does not find rules by their peer group; on AWS this call cannot remove a description.
         if changed and ("CidrIp" not in self.properties or "Description" not in self.properties):
-            self.refuse("the embedded account changes the Description of rules with CidrIp only, to another one")
+            self.refuse(
+                "the embedded account can change a Description only on a rule with CidrIp, and cannot remove it"
+            )
         describe = getattr(self.api, f"update_security_group_rule_descriptions_{self.DIRECTION}")
         describe(GroupId=self.properties["GroupId"], IpPermissions=[self._permission()])
 
@@ -128,7 +130,7 @@ class _SecurityGroupRule(Ec2Model):
 
 @cloudformation_model("AWS::EC2::SecurityGroupIngress")
 class SecurityGroupIngress(_SecurityGroupRule):
-    """An ingress rule of a group that is made elsewhere."""
+    """An ingress rule of a security group that another resource creates."""
 
     DIRECTION = "ingress"
     PEER = "Source"
@@ -149,10 +151,10 @@ class SecurityGroupIngress(_SecurityGroupRule):
 
 @cloudformation_model("AWS::EC2::SecurityGroupEgress")
 class SecurityGroupEgress(_SecurityGroupRule):
-    """An egress rule of a group that is made elsewhere.
+    """An egress rule of a security group that another resource creates.
 
-    As in CloudFormation the first one takes EC2's default rule (all traffic to anywhere, no description) away
-    (aws/aws-cdk #987), so an explicit rule of the same content is no duplicate of it.
+    As in CloudFormation, the first egress rule removes EC2's default rule (all traffic to anywhere, no
+    description). An explicit rule with the same content is therefore no duplicate (aws/aws-cdk #987).
     """
 
     DIRECTION = "egress"

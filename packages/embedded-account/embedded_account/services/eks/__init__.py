@@ -1,7 +1,7 @@
-"""EKS: clusters with a real Kubernetes control plane, reached with the tokens of the real `aws eks get-token`.
+"""EKS: clusters with a real Kubernetes control plane, which accepts the tokens of the real `aws eks get-token`.
 
-moto keeps the records (clusters and node groups); what it lacks is here: the control plane behind a cluster, strict
-checks, access entries and policies, add-ons, pod identity associations, nodes that join, the CloudFormation models.
+moto keeps the records of clusters and node groups. This package adds the control plane behind a cluster, strict checks,
+access entries and policies, add-ons, pod identity associations, nodes that join, and the CloudFormation models.
 """
 
 from embedded_account.context import Account
@@ -17,7 +17,7 @@ __all__ = ["ClusterHost", "RunningCluster", "install", "part_models"]
 
 
 def install(account: Account) -> None:
-    """Give the account its clusters, EKS's API routes, the CloudFormation models and the token webhook."""
+    """Install the account's cluster host, EKS's API routes, the CloudFormation models and the token webhook."""
     account.clusters = clusters = ClusterHost(account)
     account.at_end.callback(clusters.stop_all)
     service = EksService(account)

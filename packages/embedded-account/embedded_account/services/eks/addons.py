@@ -1,6 +1,7 @@
-"""Add-ons: EKS's records, and stand-ins whose pods really take a place on every node they would run on.
+"""Keep EKS's records of add-ons, and create stand-ins for their objects in the cluster.
 
-The stand-ins carry the names, labels, requests and tolerations of EKS's own objects; nothing runs in their pods.
+The stand-ins have the names, labels, requests and tolerations of EKS's own objects. Their pods therefore occupy the
+same nodes and resources as on EKS; nothing runs in the pods.
 """
 
 import json
@@ -19,7 +20,7 @@ from embedded_account.services.eks.stand_ins import STAND_INS
 from embedded_account.services.iam.access import find_role
 
 DEFAULT_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns")
-"""What EKS installs in a new cluster by itself, unmanaged, unless it is told not to."""
+"""The add-ons that EKS installs, unmanaged, in every new cluster, unless the request declines them."""
 _VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _RESOLVE_CONFLICTS = ("NONE", "OVERWRITE", "PRESERVE")
 _APPLY = "application/apply-patch+yaml"
@@ -31,7 +32,7 @@ _PLURALS = {
 }
 
 Addon = dict[str, Any]
-"""An Addon of the API."""
+"""An Addon in the API's shape."""
 
 
 class Addons:
@@ -44,16 +45,16 @@ class Addons:
         self._addons: dict[str, dict[str, Addon]] = {}
 
     def forget(self, cluster_name: str) -> None:
-        """Forget the add-ons of a cluster that goes."""
+        """Forget the add-ons of a cluster that is deleted."""
         self._addons.pop(cluster_name, None)
 
     def names(self, cluster_name: str) -> list[str]:
-        """Names of a cluster's managed add-ons."""
+        """Return the names of a cluster's managed add-ons, sorted."""
         self._records.cluster(cluster_name)
         return sorted(self._addons.get(cluster_name, {}))
 
     def get(self, cluster_name: str, name: str) -> Addon:
-        """One add-on; EKS's error when there is none."""
+        """Return one add-on; raise EKS's error if it does not exist."""
         self._records.cluster(cluster_name)
         found = self._addons.get(cluster_name, {}).get(name)
         if found is None:
@@ -61,7 +62,7 @@ class Addons:
         return found
 
     def create(self, cluster_name: str, request: Mapping[str, Any]) -> Addon:
-        """Carry out a CreateAddon request; the add-on is ACTIVE at once, whether its pods have nodes or not."""
+        """Carry out a CreateAddon request; the add-on is ACTIVE at once, even if no node can run its pods."""
         cluster, name = self._records.active_cluster(cluster_name), request["addonName"]
         if name not in STAND_INS:
             raise invalid_parameter(
@@ -79,7 +80,7 @@ class Addons:
         return addons[name]
 
     def update(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out an UpdateAddon request; returns its Update."""
+        """Carry out an UpdateAddon request and return its Update."""
         addon, configuration = self.get(cluster_name, name), self._check(request)
         for key in ("addonVersion", "serviceAccountRoleArn", "configurationValues"):
             if request.get(key):
@@ -89,7 +90,7 @@ class Addons:
         return self._records.updates.record(cluster_name, "AddonUpdate")
 
     def delete(self, cluster_name: str, name: str, *, preserve: bool = False) -> Addon:
-        """Delete an add-on, with its objects unless they are to be preserved."""
+        """Delete an add-on and, unless `preserve` is set, its objects; return it with the status DELETING."""
         addon = self.get(cluster_name, name)
         if not preserve:
             api = self._account.clusters.get(cluster_name).control_plane.api
@@ -99,13 +100,13 @@ class Addons:
         return addon | {"status": "DELETING"}
 
     def apply_stand_in(self, cluster_name: str, name: str, configuration: Mapping[str, Any] | None = None) -> None:
-        """Bring the add-on's objects into the cluster. Raises ApiError."""
+        """Create or update the add-on's objects in the cluster. Raises ApiError."""
         api = self._account.clusters.get(cluster_name).control_plane.api
         for item in STAND_INS[name](configuration or {}):
             api.patch(f"{_path(item)}?fieldManager=eks&force=true", item, _APPLY)
 
     def _check(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Raise for what EKS would refuse; return the configuration values as an object."""
+        """Raise EKS's error for an invalid request; return the parsed configuration values."""
         version, role = request.get("addonVersion"), request.get("serviceAccountRoleArn")
         if version and not _VERSION.fullmatch(version):
             raise invalid_parameter(f"Addon version specified is not supported: {version}")
@@ -113,7 +114,7 @@ class Addons:
             raise invalid_parameter(f"The role {role} does not exist")
         resolve = request.get("resolveConflicts", "NONE")
         if resolve not in _RESOLVE_CONFLICTS:
-            raise invalid_parameter(f"resolveConflicts {resolve}: {', '.join(_RESOLVE_CONFLICTS)} are allowed")
+            raise invalid_parameter(f"resolveConflicts {resolve} is invalid. Allowed: {', '.join(_RESOLVE_CONFLICTS)}")
         text = request.get("configurationValues") or "{}"
         try:
             configuration = json.loads(text)

@@ -1,7 +1,7 @@
-"""Who a bearer token is: the webhook that a cluster's API server asks, as EKS's authenticator answers it.
+"""Authenticate bearer tokens for the clusters' API servers: the webhook that stands for EKS's authenticator.
 
-A token of `aws eks get-token` is a presigned STS GetCallerIdentity request. EKS sends it to STS; here the signature is
-checked against the keys that the account has handed out.
+A token of `aws eks get-token` is a presigned STS GetCallerIdentity request. EKS sends the request to STS; this module
+checks the signature against the keys that the account has issued.
 """
 
 import base64
@@ -26,11 +26,11 @@ from embedded_account.services.eks.service import EksService
 _PREFIX = "k8s-aws-v1."
 _CLUSTER_HEADER = "x-k8s-aws-id"
 _LIFETIME = timedelta(minutes=15)
-"""EKS accepts a token for 15 minutes, whatever it says itself (aws-iam-authenticator)."""
+"""How long EKS accepts a token, regardless of the expiry that the token states (aws-iam-authenticator)."""
 
 
 class InvalidTokenError(Exception):
-    """The token is not accepted; the message says why."""
+    """A token is not accepted; the message gives the reason."""
 
 
 def install(account: Account, service: EksService) -> None:
@@ -39,7 +39,7 @@ def install(account: Account, service: EksService) -> None:
     def review(request: Request, rest: str) -> Mapping[str, Any]:
         secret, _, cluster_name = rest.partition("/")
         if not hmac.compare_digest(secret.encode(), account.authenticator_secret.encode()):
-            raise Unauthorized("only API servers that the account has started may ask whose a token is")
+            raise Unauthorized("only the API servers that the account has started can authenticate tokens")
         asked = request.get_json()
         try:
             user = authenticate(account, service, cluster_name, asked["spec"]["token"])
@@ -56,7 +56,7 @@ def install(account: Account, service: EksService) -> None:
 
 
 def authenticate(account: Account, service: EksService, cluster_name: str, token: str) -> dict[str, Any]:
-    """Return user name, uid and groups of a token for one cluster; raises TokenRefused."""
+    """Return the user name, uid and groups of a token in one cluster. Raises InvalidTokenError."""
     caller = verify(account, cluster_name, token)
     entry = service.entries.find(cluster_name, caller.arn)
     if entry is None:
@@ -70,13 +70,13 @@ def authenticate(account: Account, service: EksService, cluster_name: str, token
 
 
 def verify(account: Account, cluster_name: str, token: str) -> Owner:
-    """Return who signed the token for this cluster; raises TokenRefused."""
+    """Return the owner of the key that signed the token for this cluster. Raises InvalidTokenError."""
     url = urlsplit(_decoded(token))
     query = dict(parse_qsl(url.query, keep_blank_values=True))
     if url.netloc not in (f"127.0.0.1:{account.port}", f"localhost:{account.port}"):
         raise InvalidTokenError(f"the token is for {url.netloc}, not for this account's STS")
     if query.get("Action") != "GetCallerIdentity":
-        raise InvalidTokenError("the token is no GetCallerIdentity request")
+        raise InvalidTokenError("the token is not a GetCallerIdentity request")
     try:
         signed_at = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         access_key_id, _, region, service, _ = query["X-Amz-Credential"].split("/")
@@ -86,17 +86,17 @@ def verify(account: Account, cluster_name: str, token: str) -> Owner:
     if abs(account.clock.now() - signed_at) > _LIFETIME:
         raise InvalidTokenError(f"the token of {signed_at:%H:%M:%S} UTC has expired")
     if _CLUSTER_HEADER not in signed_headers:
-        raise InvalidTokenError(f"the token does not sign {_CLUSTER_HEADER}")
+        raise InvalidTokenError(f"the token's signature does not cover {_CLUSTER_HEADER}")
     try:
         caller = owner_of(account, access_key_id, query.get("X-Amz-Security-Token"))
     except UnknownKeyError as error:
         raise InvalidTokenError(str(error)) from error
-    # The header's value is not in the URL: only a signature made for this cluster's name can match.
+    # The URL does not contain the header's value: only a signature made for this cluster's name can match.
     request = AWSRequest("GET", f"{url.scheme}://{url.netloc}{url.path}?{urlencode(query)}")
     request.headers[_CLUSTER_HEADER] = cluster_name
     request.context["timestamp"] = query["X-Amz-Date"]
     if not hmac.compare_digest(_signature(request, caller.credentials, service, region), signature):
-        raise InvalidTokenError(f"the token's signature is wrong, or made for another cluster than {cluster_name}")
+        raise InvalidTokenError(f"the token's signature is wrong, or was made for a cluster other than {cluster_name}")
     return caller
 
 

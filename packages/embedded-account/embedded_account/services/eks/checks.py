@@ -1,4 +1,4 @@
-"""What EKS checks before it makes or changes a cluster. Requests are in the API's own shape."""
+"""Check requests to create or change a cluster, as EKS does. Requests are in the API's shape."""
 
 import ipaddress
 import re
@@ -13,25 +13,27 @@ from embedded_account.services.eks.errors import invalid_parameter
 from embedded_account.services.iam.access import trusts
 
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
-"""Kubernetes versions in EKS's standard or extended support (HyperPod's own list is shorter)."""
+"""The Kubernetes versions in EKS's standard or extended support. HyperPod supports fewer."""
 DEFAULT_VERSION = "1.35"
 SERVICE_RANGE = "10.100.0.0/16"
-"""EKS takes this or 172.20.0.0/16; the rehearsal's control plane has only this one."""
+"""The range of service addresses. EKS uses this range or 172.20.0.0/16; the rehearsal only this one."""
 LOG_TYPES = frozenset({"api", "audit", "authenticator", "controllerManager", "scheduler"})
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 _NOT_REHEARSED = ("computeConfig", "storageConfig", "remoteNetworkConfig", "outpostConfig")
 
 
 def check_cluster(account: Account, request: Mapping[str, Any]) -> None:
-    """Raise EKS's error for the first thing in a CreateCluster request that it would refuse."""
+    """Raise EKS's error for the first invalid part of a CreateCluster request."""
     name = request["name"]
     if not _CLUSTER_NAME.fullmatch(name):
         raise invalid_parameter(
-            f"The name {name!r} is not a cluster name: 1 to 100 letters, digits, hyphens and underscores"
+            f"The cluster name {name!r} is invalid. Allowed: 1 to 100 letters, digits, hyphens and underscores"
         )
     for key in _NOT_REHEARSED:
         if any(value not in (False, None, {}, []) for value in _leaves(request.get(key))):
-            raise invalid_parameter(f"{key}: the rehearsal has no Auto Mode, only node groups and HyperPod")
+            raise invalid_parameter(
+                f"{key}: the rehearsal has no Auto Mode, hybrid nodes or Outposts, only node groups and HyperPod"
+            )
     check_version(request.get("version", DEFAULT_VERSION))
     if not trusts(account, request["roleArn"], "eks.amazonaws.com"):
         raise invalid_parameter(
@@ -40,23 +42,27 @@ def check_cluster(account: Account, request: Mapping[str, Any]) -> None:
         )
     mode = request.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP")
     if mode != "API":
-        raise invalid_parameter(f"authenticationMode {mode}: the rehearsal has access entries (API) only")
+        raise invalid_parameter(
+            f"authenticationMode {mode} is invalid: the rehearsal supports only access entries. Allowed: API"
+        )
     network = request.get("kubernetesNetworkConfig", {})
     if network.get("ipFamily", "ipv4") != "ipv4" or network.get("serviceIpv4Cidr", SERVICE_RANGE) != SERVICE_RANGE:
-        raise invalid_parameter(f"kubernetesNetworkConfig: the rehearsal has IPv4 services in {SERVICE_RANGE}")
+        raise invalid_parameter(
+            f"kubernetesNetworkConfig is invalid: the rehearsal supports only IPv4 services in {SERVICE_RANGE}"
+        )
     check_network(account, request["resourcesVpcConfig"])
     check_logging(request.get("logging", {}))
     check_encryption(account, request.get("encryptionConfig", []))
 
 
 def check_version(version: str) -> None:
-    """Raise unless EKS has this Kubernetes version."""
+    """Raise EKS's error unless EKS supports this Kubernetes version."""
     if version not in VERSIONS:
-        raise invalid_parameter(f"unsupported Kubernetes version {version}; EKS has {', '.join(VERSIONS)}")
+        raise invalid_parameter(f"unsupported Kubernetes version {version}; EKS supports {', '.join(VERSIONS)}")
 
 
 def check_upgrade(old: str, new: str) -> None:
-    """Raise unless `new` is the next minor version."""
+    """Raise EKS's error unless `new` is the next minor version after `old`."""
     check_version(new)
     step = VERSIONS.index(new) - VERSIONS.index(old)
     if step != 1:
@@ -64,8 +70,10 @@ def check_upgrade(old: str, new: str) -> None:
 
 
 def check_node_version(version: str, control_plane: str, before: str | None = None) -> None:
-    """Raise unless a node group can have or get this version: no newer than the control plane (Kubernetes: version
-    skew policy), and never back to an earlier one (EKS API reference: UpdateNodegroupVersion).
+    """Raise EKS's error unless a node group can have this version.
+
+    The version must not be newer than the control plane's (Kubernetes: version skew policy) and not older than the
+    group's current version `before` (EKS API reference: UpdateNodegroupVersion).
     """
     check_version(version)
     if VERSIONS.index(version) > VERSIONS.index(control_plane):
@@ -75,7 +83,7 @@ def check_node_version(version: str, control_plane: str, before: str | None = No
 
 
 def check_network(account: Account, config: Mapping[str, Any]) -> None:
-    """Raise unless subnets and security groups fit together and the endpoint can be reached."""
+    """Raise EKS's error unless the subnets and security groups are in one VPC and the endpoint can be reached."""
     subnets = find_subnets(account, config.get("subnetIds", []))
     if len({subnet.availability_zone for subnet in subnets}) < 2:
         raise invalid_parameter("Subnets specified must be in at least two different AZs")
@@ -96,7 +104,7 @@ def check_network(account: Account, config: Mapping[str, Any]) -> None:
 
 
 def find_subnets(account: Account, subnet_ids: Sequence[str]) -> list[Any]:
-    """moto's Subnets in the order given; EKS's error for an id that does not exist."""
+    """Return moto's Subnets in the given order; raise EKS's error if an id does not exist."""
     zones = ec2_backends[account.account_id][account.region].subnets.values()
     known = {subnet_id: subnet for zone in zones for subnet_id, subnet in zone.items()}
     if unknown := [subnet_id for subnet_id in subnet_ids if subnet_id not in known]:
@@ -105,17 +113,17 @@ def find_subnets(account: Account, subnet_ids: Sequence[str]) -> list[Any]:
 
 
 def check_logging(logging: Mapping[str, Any]) -> None:
-    """Raise for a kind of control-plane log that does not exist."""
+    """Raise EKS's error for an unknown type of control-plane log."""
     for setup in logging.get("clusterLogging", []):
         if unknown := set(setup.get("types", [])) - LOG_TYPES:
-            raise invalid_parameter(f"log types {sorted(unknown)}: {sorted(LOG_TYPES)} are allowed")
+            raise invalid_parameter(f"log types {sorted(unknown)} are invalid. Allowed: {sorted(LOG_TYPES)}")
 
 
 def check_encryption(account: Account, config: Sequence[Mapping[str, Any]]) -> None:
-    """Raise unless secrets, and nothing else, are encrypted with a key that exists."""
+    """Raise EKS's error unless only secrets are encrypted, with a key that exists."""
     for entry in config:
         if entry.get("resources") != ["secrets"]:
-            raise invalid_parameter("encryptionConfig.resources: exactly [secrets] is allowed")
+            raise invalid_parameter("encryptionConfig.resources is invalid. Allowed: [secrets]")
         key = entry["provider"]["keyArn"]
         known = {known.arn for known in kms_backends[account.account_id][account.region].keys.values()}
         if key not in known:
@@ -123,7 +131,7 @@ def check_encryption(account: Account, config: Sequence[Mapping[str, Any]]) -> N
 
 
 def _leaves(value: Any) -> list[Any]:
-    """The plain values in a nested request, to tell one that is switched off from one that asks for something."""
+    """Return all scalar values of a nested part of a request: they show whether a feature is switched on."""
     if isinstance(value, Mapping):
         return [leaf for inner in value.values() for leaf in _leaves(inner)]
     return [value]

@@ -1,23 +1,23 @@
-"""EKS's own refusals, as the API and CloudFormation show them."""
+"""EKS's errors, as the API and CloudFormation show them."""
 
 from embedded_account.services.shared.refusal import Refusal
 
 
 def invalid_parameter(message: str) -> Refusal:
-    """A parameter that EKS does not accept."""
+    """Return the error for a parameter that EKS does not accept."""
     return Refusal("InvalidParameterException", message)
 
 
 def invalid_request(message: str) -> Refusal:
-    """A request that does not fit the state of the resource."""
+    """Return the error for a request that the state of the resource does not allow."""
     return Refusal("InvalidRequestException", message)
 
 
 def in_use(message: str) -> Refusal:
-    """The name is taken, or something still uses the resource."""
+    """Return the error for a name that is already used, or for a resource that is still in use."""
     return Refusal("ResourceInUseException", message)
 
 
 def not_found(message: str) -> Refusal:
-    """There is no such resource."""
+    """Return the error for a resource that does not exist."""
     return Refusal("ResourceNotFoundException", message)

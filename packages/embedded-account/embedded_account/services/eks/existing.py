@@ -1,7 +1,7 @@
-"""The EKS cluster that the caller says exists, as an owner has one, under the names that the caller gives.
+"""Create the existing EKS cluster that the caller describes, with the names that the caller gives.
 
-Simulated: on AWS its owner made it. It has what a strict comparison can miss nothing of: managed add-ons, a node group,
-an owner's access entry, tags, and objects of the owner's own in Kubernetes.
+Simulated: on AWS another team created the cluster. It contains everything that a deployment must leave unchanged:
+managed add-ons, a node group, an owner's access entry, tags, and the owner's own objects in Kubernetes.
 """
 
 import json
@@ -21,7 +21,7 @@ _SETTLED_SECONDS: Final = 180
 
 
 def make(account: Account, existing: Cluster) -> None:
-    """Make the cluster, and wait until it is ACTIVE and its pods run."""
+    """Create the cluster, and wait until it is ACTIVE and its pods run."""
     service = service_of(account)
     owner = _make_role(account, f"{existing.name}-owner", {"AWS": account.account_id})
     request = {
@@ -88,16 +88,16 @@ def _make_role(account: Account, name: str, principal: dict[str, str], *policies
 
 
 def _settle(api: Api) -> None:
-    """Wait until every pod runs and is behind its service: what is compared later must not change by itself."""
+    """Wait until every pod runs and is an endpoint of its service: a later comparison needs a stable state."""
     deadline = time.monotonic() + _SETTLED_SECONDS
     while waiting := _unsettled(api):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the existing cluster does not settle within {_SETTLED_SECONDS} s: {waiting}")
+            raise TimeoutError(f"the existing cluster was not ready within {_SETTLED_SECONDS} s: {waiting}")
         time.sleep(0.2)
 
 
 def _unsettled(api: Api) -> list[str]:
-    """The pods that do not run, and the services that do not lead to all of theirs."""
+    """Return the pods that do not run, and the services that lack an endpoint for one of their pods."""
     pods = api.get("/api/v1/pods")["items"]
     services = api.get("/api/v1/services")["items"]
     slices = api.get("/apis/discovery.k8s.io/v1/endpointslices")["items"]
@@ -112,7 +112,7 @@ def _unsettled(api: Api) -> list[str]:
 
 
 def _ready(slices: list[Object], service: Object) -> int:
-    """How many endpoints of a service are ready."""
+    """Return the number of ready endpoints of a service."""
     name = service["metadata"]["name"]
     own = [each for each in slices if each["metadata"].get("labels", {}).get("kubernetes.io/service-name") == name]
     endpoints = [endpoint for each in own for endpoint in each.get("endpoints") or []]
@@ -124,7 +124,7 @@ def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _make_objects(api: Api) -> None:
-    """What the cluster's other users have in it: one of each kind that a Helm release could trample on."""
+    """Create objects of the cluster's other users: one of each kind that a Helm release could overwrite."""
     api.create("/api/v1/namespaces", _object("v1", "Namespace", _NAMESPACE))
     api.create(
         f"/api/v1/namespaces/{_NAMESPACE}/configmaps", _object("v1", "ConfigMap", "pipelines", data={"nightly": "on"})

@@ -12,14 +12,14 @@ from embedded_account.kubernetes.running import Plane, RunningCluster
 
 
 class PlaneMaker(Protocol):
-    """Makes the control plane of one cluster."""
+    """A function that creates the control plane of one cluster."""
 
     def __call__(self, account: Account, name: str, issuer: str) -> Plane:
         """Return a control plane that has not been started."""
 
 
 def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
-    """A real control plane that asks the account who may come in."""
+    """Return a real control plane, not started, whose API server authenticates tokens with the account."""
     plane = ControlPlane(
         account.directory / "clusters" / name,
         Binaries(account.binaries),
@@ -33,7 +33,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
 
 
 class ClusterHost:
-    """Starts and stops control planes, one per EKS cluster."""
+    """The control planes of the account, one per EKS cluster."""
 
     def __init__(self, account: Account, make: PlaneMaker = make_control_plane) -> None:
         self._account = account
@@ -42,7 +42,7 @@ class ClusterHost:
         self._running: dict[str, RunningCluster] = {}
 
     def start(self, name: str, issuer: str) -> RunningCluster:
-        """Start a fresh control plane (5 s). Raises ProcessError or BinariesError, which name the program."""
+        """Start a new control plane (about 5 seconds). Raises ProcessError or BinariesError, which name the program."""
         plane = self._make(self._account, name, issuer)
         began = time.monotonic()
         plane.start()
@@ -56,7 +56,7 @@ class ClusterHost:
         return cluster
 
     def stop(self, name: str) -> None:
-        """End the control plane and wipe its data; nothing happens when there is none."""
+        """Stop the control plane and delete its data, if the cluster has one."""
         with self._lock:
             cluster = self._running.pop(name, None)
         if cluster:
@@ -64,26 +64,26 @@ class ClusterHost:
             self._account.journal.record("eks", action="control plane stopped", cluster=name)
 
     def stop_all(self) -> None:
-        """End every control plane."""
+        """Stop every control plane."""
         for name in self.names():
             self.stop(name)
 
     def names(self) -> list[str]:
-        """Names of the clusters whose control plane runs."""
+        """Return the names of the clusters whose control plane runs, sorted."""
         with self._lock:
             return sorted(self._running)
 
     def all(self) -> list[RunningCluster]:
-        """The clusters whose control plane runs."""
+        """Return the clusters whose control plane runs."""
         with self._lock:
             return list(self._running.values())
 
     def get(self, name: str) -> RunningCluster:
-        """Return a running cluster; KeyError when there is none of this name."""
+        """Return the running cluster of this name. Raises KeyError."""
         with self._lock:
             return self._running[name]
 
     def of_issuer(self, issuer: str) -> RunningCluster | None:
-        """Return the cluster whose service account tokens have this issuer."""
+        """Return the running cluster whose service account tokens have this issuer, or None."""
         with self._lock:
             return next((cluster for cluster in self._running.values() if cluster.issuer == issuer), None)

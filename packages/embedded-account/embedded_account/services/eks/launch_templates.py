@@ -1,7 +1,7 @@
-"""What a managed node group takes from its launch template: security groups and the size of the root volume.
+"""Read the settings of a managed node group from its launch template: security groups and root volume size.
 
-Rules: EKS user guide, "Customize managed nodes with launch templates": a template must not name an instance profile
-or subnets, and what it says (disk, remote access) must not be said by the node group too.
+The rules are those of "Customize managed nodes with launch templates" in the EKS user guide. A template must not name
+an instance profile or subnets. With a template, the node group must not set the disk size or remote access.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ _FORBIDDEN = ("IamInstanceProfile", "HibernationOptions", "InstanceMarketOptions
 
 @dataclass(frozen=True)
 class LaunchTemplate:
-    """`root_volume_gib` is None when the template leaves the volume to the image."""
+    """The settings of a launch template; `root_volume_gib` is None if the template does not set the volume size."""
 
     security_groups: tuple[str, ...]
     root_volume_gib: int | None
 
 
 def read(account: Account, specification: Mapping[str, Any], request: Mapping[str, Any]) -> LaunchTemplate:
-    """Return what the template of a CreateNodegroup request says; EKS's error when it cannot be used."""
+    """Return the settings of a CreateNodegroup request's template; raise EKS's error if it cannot be used."""
     templates = ec2_backends[account.account_id][account.region].launch_templates
     template = templates.get(specification.get("id", ""))
     if template is None:
@@ -51,5 +51,5 @@ def _root_volume(data: Mapping[str, Any]) -> int | None:
 
 
 def _listed(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """EC2's query protocol names lists in the singular, CloudFormation's in the plural."""
+    """Return a list of the template: EC2's query protocol names it in the singular, CloudFormation in the plural."""
     return tuple(data.get(name) or data.get(f"{name}s") or ())

@@ -1,4 +1,4 @@
-"""CloudFormation's EKS clusters and node groups. Each calls the service as the API would, with its spelling."""
+"""The CloudFormation models of EKS clusters and node groups; they call the service with requests in the API's shape."""
 
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from embedded_account.services.shared.resource_model import (
 )
 
 _VERBATIM = frozenset({"Labels", "Tags"})
-"""Properties whose keys are the user's."""
+"""The properties whose keys the user chooses: their spelling is kept."""
 _NUMBERS = frozenset({"MinSize", "MaxSize", "DesiredSize", "DiskSize", "MaxUnavailable"})
 _BOOLEANS = frozenset(
     {
@@ -25,7 +25,7 @@ _BOOLEANS = frozenset(
         "PreserveOnDelete",
     }
 )
-"""Templates may write numbers and booleans as text."""
+"""Templates can write the values of `_NUMBERS` and `_BOOLEANS` as text."""
 
 
 def install(account: Account) -> None:
@@ -34,7 +34,7 @@ def install(account: Account) -> None:
 
 
 def api_shape(value: Any) -> Any:
-    """CloudFormation's spelling of a request in the API's: SubnetIds becomes subnetIds, the size "2" becomes 2."""
+    """Return CloudFormation's properties in the API's spelling: SubnetIds becomes subnetIds, the size "2" becomes 2."""
     if isinstance(value, list):
         return [api_shape(inner) for inner in value]
     if not isinstance(value, dict):
@@ -53,19 +53,22 @@ def _property(name: str, value: Any) -> Any:
 
 
 def request_of(declaration: Declaration) -> dict[str, Any]:
-    """The properties as a request of the API, with the tags as a map."""
+    """Return the properties as an API request, with the tags as a map."""
     return {**api_shape(declaration.properties), "tags": declaration.tags()}
 
 
 def _principal_of_stack(declaration: Declaration) -> str | None:
-    """The role that CloudFormation works with in this stack: EKS takes it for the creator."""
+    """Return the role that CloudFormation uses for this stack, or None; EKS treats it as the cluster's creator."""
     stack = declaration.account.stacks.find(declaration.stack_id)
     return stack.role_arn if stack is not None else None
 
 
 @cloudformation_model("AWS::EKS::Cluster", name_property="Name")
 class ClusterResource(ResourceModel):
-    """A cluster; creation ends when its control plane runs. Starting and stopping it blocks nothing else."""
+    """A cluster; its creation ends when its control plane runs.
+
+    Starting and stopping a cluster does not block other resources.
+    """
 
     runs_unlocked = True
 
@@ -143,7 +146,7 @@ def _cluster_request(declaration: Declaration) -> dict[str, Any]:
 
 @cloudformation_model("AWS::EKS::Nodegroup", name_property="NodegroupName")
 class NodegroupResource(ResourceModel):
-    """A managed node group; creation ends when its nodes have joined."""
+    """A managed node group; its creation ends when its nodes have joined."""
 
     KNOWN = frozenset(
         {

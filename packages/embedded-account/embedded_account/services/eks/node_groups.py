@@ -1,7 +1,7 @@
-"""Managed node groups: their nodes join the cluster with the labels, taints and room that EKS gives them.
+"""Managed node groups: their nodes join the cluster with the labels, taints and resources that they have on EKS.
 
-Simulated: no instance exists (only its network interface and its Node object); nodes join at once; a node group never
-becomes unhealthy. What would keep real nodes from joining is refused.
+Simulated: no instance exists, only its network interface and its Node object; nodes join at once; a node group never
+becomes unhealthy. A request whose real nodes could not join is refused.
 """
 
 import copy
@@ -33,7 +33,7 @@ _AMI_TYPES = (
     "BOTTLEROCKET_x86_64",
     "BOTTLEROCKET_ARM_64",
 )
-"""Amazon Linux 2 is left out: EKS has no image of it for Kubernetes 1.33 and later."""
+"""The allowed AMI types; EKS has no Amazon Linux 2 image for Kubernetes 1.33 and later."""
 _DEFAULT_INSTANCE_TYPES = ["t3.medium"]
 _DEFAULT_DISK_GIB = 20
 _MOST_PODS_SMALL, _MOST_PODS_LARGE, _LARGE_VCPUS = 110, 250, 30
@@ -62,14 +62,14 @@ class NodeGroups:
         self._nodes: dict[str, list[_Node]] = {}
 
     def get(self, cluster_name: str, name: str) -> Any:
-        """moto's Nodegroup; EKS's error when there is none."""
+        """Return moto's Nodegroup; raise EKS's error if it does not exist."""
         groups = self._records.cluster(cluster_name).nodegroups
         if name not in groups:
             raise not_found(f"No node group found for name: {name}.")
         return groups[name]
 
     def create(self, cluster_name: str, request: Mapping[str, Any]) -> Any:
-        """Carry out a CreateNodegroup request; its nodes have joined when it returns."""
+        """Carry out a CreateNodegroup request and return the node group, whose nodes have joined."""
         cluster = self._records.active_cluster(cluster_name)
         if request["nodegroupName"] in cluster.nodegroups:
             raise in_use(
@@ -108,7 +108,10 @@ class NodeGroups:
         return group
 
     def update_config(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out an UpdateNodegroupConfig request; returns its Update. New labels and taints reach new nodes."""
+        """Carry out an UpdateNodegroupConfig request and return its Update.
+
+        New labels and taints apply only to new nodes.
+        """
         group = self.get(cluster_name, name)
         if scaling := request.get("scalingConfig"):
             wanted = _scaling(group.scaling_config | {key: int(value) for key, value in scaling.items()})
@@ -124,9 +127,9 @@ class NodeGroups:
         return self._records.updates.record(cluster_name, "ConfigUpdate")
 
     def update_version(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> None:
-        """Carry out an UpdateNodegroupVersion request: Kubernetes, the image's release, the launch template's version.
+        """Carry out an UpdateNodegroupVersion request: the versions of Kubernetes, the image and the launch template.
 
-        Simulated: the nodes stay, instead of being replaced.
+        Simulated: the nodes are not replaced.
         """
         group, cluster = self.get(cluster_name, name), self._records.active_cluster(cluster_name)
         version = request.get("version", group.version)
@@ -138,12 +141,12 @@ class NodeGroups:
         group.security_groups = list(template.security_groups)
 
     def replace_labels_and_taints(self, group: Any, labels: Mapping[str, str], taints: list[Any]) -> None:
-        """Set what CloudFormation declares in full."""
+        """Replace all labels and taints, which CloudFormation declares in full."""
         _check_taints(taints)
         group.labels, group.taints = dict(labels), list(taints)
 
     def delete(self, cluster_name: str, name: str) -> Any:
-        """Delete a node group with its nodes and their interfaces."""
+        """Delete a node group with its nodes and their network interfaces, and return it."""
         group = self.get(cluster_name, name)
         group.scaling_config = {"minSize": 0, "maxSize": 1, "desiredSize": 0}
         self._scale(group)
@@ -157,7 +160,7 @@ class NodeGroups:
         return group
 
     def _admit(self, cluster_name: str, role_arn: str) -> None:
-        """EKS makes the access entry of a node role itself."""
+        """Create the access entry of a node role if it does not exist, as EKS does."""
         if not self._entries.find(cluster_name, role_arn):
             self._entries.create(cluster_name, {"principalArn": role_arn, "type": "EC2_LINUX"})
 
@@ -217,22 +220,22 @@ class NodeGroups:
             if name not in INSTANCE_TYPES:
                 raise invalid_parameter(f"The following supplied instance types do not exist: [{name}]")
         if (ami_type := request.get("amiType", _AMI_TYPES[0])) not in _AMI_TYPES:
-            raise invalid_parameter(f"amiType {ami_type}: {', '.join(_AMI_TYPES)} are allowed")
+            raise invalid_parameter(f"amiType {ami_type} is invalid. Allowed: {', '.join(_AMI_TYPES)}")
         if request.get("capacityType", "ON_DEMAND") not in ("ON_DEMAND", "SPOT"):
-            raise invalid_parameter(f"capacityType {request['capacityType']}: ON_DEMAND or SPOT")
+            raise invalid_parameter(f"capacityType {request['capacityType']} is invalid. Allowed: ON_DEMAND, SPOT")
         if request.get("remoteAccess"):
             raise invalid_parameter("remoteAccess: the rehearsal's nodes have no key pairs")
         self._check_role(request["nodeRole"])
 
     def _check_network(self, subnets: list[str], security_groups: tuple[str, ...]) -> None:
-        """Nodes that do not reach what they call at their start never join."""
+        """Raise EKS's error if nodes cannot reach the services that they call at start: they would never join."""
         ec2 = ec2_backends[self._account.account_id][self._account.region]
         for subnet_id in subnets:
             if why := unreachable(ec2, Place(subnet_id, security_groups), NODE_SERVICES):
                 raise invalid_request(f"NodeCreationFailure: instances would not join the cluster: {why}")
 
     def _launch_template(self, cluster: Any, request: Mapping[str, Any]) -> launch_templates.LaunchTemplate:
-        """The request's own template, or EKS's, whose nodes carry the cluster's security group."""
+        """Return the request's launch template or EKS's own; one without security groups gets the cluster's group."""
         cluster_group = cluster.resources_vpc_config["clusterSecurityGroupId"]
         if specification := request.get("launchTemplate"):
             template = launch_templates.read(self._account, specification, request)
@@ -242,7 +245,10 @@ class NodeGroups:
         return launch_templates.LaunchTemplate((cluster_group,), None)
 
     def _check_role(self, role_arn: str) -> None:
-        """Nodes whose role lacks EKS's or ECR's policies never join: EKS gives up after half an hour."""
+        """Raise EKS's error if the role lacks trust in EC2, or EKS's or ECR's policies.
+
+        Without the policies nodes would never join; on AWS EKS gives up after half an hour.
+        """
         if not trusts(self._account, role_arn, "ec2.amazonaws.com"):
             raise invalid_parameter(f"Role {role_arn} does not exist or does not trust ec2.amazonaws.com")
         role = find_role(self._account, role_arn)
@@ -256,21 +262,26 @@ class NodeGroups:
 
 
 def _scaling(given: Mapping[str, Any] | None) -> dict[str, int]:
-    """EKS's defaults and order of a scalingConfig: minimum, desired, maximum."""
+    """Return a scalingConfig with EKS's defaults; raise EKS's error unless minimum <= desired <= maximum."""
     scaling = {"minSize": 1, "desiredSize": 2, "maxSize": 2} | {k: int(v) for k, v in (given or {}).items()}
     if not 0 <= scaling["minSize"] <= scaling["desiredSize"] <= scaling["maxSize"] or not scaling["maxSize"]:
-        raise invalid_parameter(f"scalingConfig {scaling}: 0 <= minSize <= desiredSize <= maxSize, at least 1")
+        raise invalid_parameter(
+            f"scalingConfig {scaling} is invalid. Allowed: 0 <= minSize <= desiredSize <= maxSize, with maxSize >= 1"
+        )
     return scaling
 
 
 def _check_taints(taints: list[Any]) -> None:
     for taint in taints:
         if taint.get("effect") not in _EFFECTS:
-            raise invalid_parameter(f"taint effect {taint.get('effect')}: {', '.join(_EFFECTS)} are allowed")
+            raise invalid_parameter(f"taint effect {taint.get('effect')} is invalid. Allowed: {', '.join(_EFFECTS)}")
 
 
 def _resources(instance_type: str, disk_gib: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Capacity and allocatable of a node, by EC2's figures and the EKS image's reservations."""
+    """Return the capacity and the allocatable resources of a node.
+
+    They follow from EC2's figures for the instance type and the reservations of the EKS image.
+    """
     facts = INSTANCE_TYPES[instance_type]
     network, cpu = facts["NetworkInfo"], facts["VCpuInfo"]
     pods = network["MaximumNetworkInterfaces"] * (network["Ipv4AddressesPerInterface"] - 1) + 2
@@ -280,7 +291,7 @@ def _resources(instance_type: str, disk_gib: int) -> tuple[dict[str, str], dict[
     room = allocatable(cpus=cpu["DefaultVCpus"], memory_gib=memory_gib, pods=pods)
     both = {"pods": str(pods)} | ({GPU_RESOURCE: str(gpus)} if gpus else {})
     capacity = {"cpu": str(cpu["DefaultVCpus"]), "memory": f"{memory_gib}Gi", "ephemeral-storage": f"{disk_gib}Gi"}
-    # The kubelet keeps 1 GiB for itself and evicts at 10 % free.
+    # The kubelet reserves 1 GiB for itself and evicts pods when less than 10 % is free.
     disk = f"{int((disk_gib - 1) * 0.9)}Gi"
     free = room.quantities | {"ephemeral-storage": disk}
     return capacity | both, free | both

@@ -1,4 +1,4 @@
-"""CloudFormation's models of what a cluster has: add-ons, access entries, pod identity associations."""
+"""The CloudFormation models of a cluster's add-ons, access entries and pod identity associations."""
 
 from typing import Any, Self
 

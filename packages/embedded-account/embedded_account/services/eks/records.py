@@ -1,4 +1,4 @@
-"""moto's records of EKS clusters, as every part of the simulated EKS reads them."""
+"""Look up moto's records of EKS clusters, for every part of the simulated EKS."""
 
 from typing import Any
 
@@ -18,17 +18,17 @@ class ClusterRecords:
 
     @property
     def backend(self) -> Any:
-        """moto's EKS of the account."""
+        """Return moto's EKS backend of the account."""
         return eks_backends[self._account.account_id][self._account.region]
 
     def cluster(self, name: str) -> Any:
-        """Return moto's Cluster; raises EKS's error when there is none."""
+        """Return moto's Cluster; raise EKS's error if it does not exist."""
         if name not in self.backend.clusters:
             raise not_found(f"No cluster found for name: {name}.")
         return self.backend.clusters[name]
 
     def active_cluster(self, name: str) -> Any:
-        """Return moto's Cluster; raises EKS's error when there is none or it is not ACTIVE."""
+        """Return moto's Cluster; raise EKS's error if it does not exist or is not ACTIVE."""
         cluster = self.cluster(name)
         if cluster.status != "ACTIVE":
             raise invalid_request(f"Cluster '{name}' is not in ACTIVE status")

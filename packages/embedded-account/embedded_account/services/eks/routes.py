@@ -1,7 +1,7 @@
-"""EKS's REST API: every operation that the rehearsal has, in place of moto's and beside it.
+"""EKS's REST API: the operations that replace moto's or that moto lacks.
 
-moto's own versions check little and lack access entries, add-ons, pod identity associations and updates. An
-operation that is not listed here and that moto lacks answers 501.
+moto's own operations check little, and moto lacks access entries, add-ons, pod identity associations and updates. An
+operation that neither this module nor moto implements answers with status 501.
 """
 
 import json
@@ -39,7 +39,7 @@ _PATHS = (
 
 @dataclass(frozen=True)
 class Call:
-    """A request: what its path, body and query string hold, and who makes it."""
+    """A request: its path parameters, body and query string, and the principal that sends it."""
 
     path: Mapping[str, str]
     body: Mapping[str, Any]
@@ -48,17 +48,17 @@ class Call:
 
     @property
     def cluster(self) -> str:
-        """The cluster's name in the path."""
+        """Return the cluster's name from the path."""
         return self.path["name"]
 
     @property
     def principal(self) -> str:
-        """The principal's ARN in the path."""
+        """Return the principal's ARN from the path."""
         return self.path["principalArn"]
 
 
 def install(account: Account, service: EksService) -> None:
-    """Put the operations and their paths into moto's EKS."""
+    """Add the operations and their paths to moto's EKS."""
     operations = {
         **_cluster_operations(service),
         **_node_group_operations(service),
@@ -87,7 +87,7 @@ def _method(account: Account, operation: Callable[[Call], Any]) -> Callable[[Any
 
 
 def _principal(account: Account, access_key_id: str) -> str | None:
-    """The role or user behind an access key; None for the operator's own credentials."""
+    """Return the ARN of the role or user that owns an access key; None for the operator's own credentials."""
     session = sts_backends[account.account_id]["aws"].get_assumed_role_from_access_key(access_key_id)
     if session:
         return str(session.role_arn)

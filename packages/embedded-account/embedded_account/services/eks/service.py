@@ -1,7 +1,7 @@
-"""Clusters: their life from CreateCluster to DeleteCluster, on moto's records and a real control plane.
+"""Create, update and delete EKS clusters, with moto's records and a real control plane.
 
-Simulated: a cluster of any version runs on the one control plane that was built (its own `/version` tells it), and
-the control plane's logs are not shipped to its log group.
+Simulated: a cluster of any version runs on the one control plane that was built, whose `/version` shows its own
+version. The control plane's logs are not delivered to its log group.
 """
 
 import base64
@@ -40,7 +40,7 @@ ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPoli
 
 
 def service_of(account: Account) -> "EksService":
-    """The EKS service that was installed for the account."""
+    """Return the EKS service that was installed for the account."""
     return _services[account.account_id, account.region]
 
 
@@ -50,7 +50,7 @@ def _issuer_id() -> str:
 
 @dataclass(frozen=True)
 class Identity:
-    """What EKS chooses for a cluster: the id of its OIDC issuer, and that of its security group (None: EC2's next)."""
+    """The ids that EKS chooses for a cluster: its OIDC issuer's and its security group's (None: EC2 generates it)."""
 
     issuer_id: str = field(default_factory=_issuer_id)
     security_group_id: str | None = None
@@ -74,9 +74,10 @@ class EksService:
     def create_cluster(
         self, request: Mapping[str, Any], creator_arn: str | None, identity: Identity | None = None
     ) -> Any:
-        """Begin to make a cluster; it is CREATING until its control plane runs.
+        """Start to create a cluster and return it; its status is CREATING until its control plane runs.
 
-        `creator_arn` is the role or user that asks, which becomes an administrator unless the request declines.
+        `creator_arn` is the role or user that sends the request. It becomes a cluster administrator, unless the
+        request declines.
         """
         identity = identity or Identity()
         with self._lock:
@@ -88,12 +89,12 @@ class EksService:
         return cluster
 
     def wait_until_active(self, name: str) -> Any:
-        """Wait for a cluster that is being created; raises what stopped it."""
+        """Wait until a cluster is created and return it; raise the error that stopped its creation."""
         self._pending[name].result()
         return self.records.cluster(name)
 
     def delete_cluster(self, name: str) -> Any:
-        """Delete a cluster with what EKS made for it; its log group stays, as on AWS."""
+        """Delete a cluster and the resources that EKS created for it; as on AWS, its log group is kept."""
         cluster = self.records.cluster(name)
         if cluster.deletion_protection:
             raise invalid_request(f"Cluster {name} cannot be deleted because deletion protection is enabled")
@@ -106,7 +107,7 @@ class EksService:
         return cluster
 
     def update_config(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out an UpdateClusterConfig request; returns its Update."""
+        """Carry out an UpdateClusterConfig request and return its Update."""
         cluster = self.records.active_cluster(name)
         if vpc := request.get("resourcesVpcConfig"):
             merged = cluster.resources_vpc_config | vpc
@@ -128,7 +129,7 @@ class EksService:
         return self.records.updates.record(name, "ConfigUpdate")
 
     def update_version(self, name: str, version: str) -> dict[str, Any]:
-        """Carry out an UpdateClusterVersion request; returns its Update."""
+        """Carry out an UpdateClusterVersion request and return its Update."""
         cluster = self.records.active_cluster(name)
         checks.check_upgrade(cluster.version, version)
         cluster.version = version
@@ -195,7 +196,7 @@ class EksService:
         self.records.backend.delete_cluster(cluster.name)
 
     def _make_network(self, cluster: Any, group_id: str | None) -> None:
-        """EKS's own security group and the control plane's interfaces."""
+        """Create the cluster's security group and the control plane's network interfaces."""
         config, background = cluster.resources_vpc_config, self.account.background
         group = background.security_group(
             maker_arn=cluster.arn,
@@ -210,7 +211,7 @@ class EksService:
         self._replace_interfaces(cluster)
 
     def _replace_interfaces(self, cluster: Any) -> None:
-        """The control plane's interfaces, in subnets of two zones."""
+        """Replace the control plane's network interfaces; the new ones are in subnets of two zones."""
         config, background = cluster.resources_vpc_config, self.account.background
         for made in background.made_by(cluster.arn):
             if made.kind == "network-interface":

@@ -1,6 +1,7 @@
-"""The objects of EKS's add-ons, as far as scheduling sees them: names, labels, requests, tolerations.
+"""Build the stand-ins for the objects of EKS's add-ons.
 
-Requests are those of the add-ons' published manifests (amazon-vpc-cni-k8s, EKS's kube-proxy and CoreDNS).
+They have the fields that scheduling uses: names, labels, requests and tolerations. The requests are those of the
+add-ons' published manifests (amazon-vpc-cni-k8s, EKS's kube-proxy and CoreDNS).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from embedded_account.services.eks.access.policies import STAND_IN
 _NAMESPACE: Final = "kube-system"
 _EVERYWHERE: Final = [{"operator": "Exists"}]
 _DNS_ADDRESS: Final = "10.100.0.10"
-"""The tenth address of the service range, which EKS gives to kube-dns."""
+"""The address of kube-dns: as on EKS, the tenth address of the service range."""
 
 
 def _vpc_cni(configuration: Mapping[str, Any]) -> list[Object]:
@@ -82,7 +83,7 @@ STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
     "eks-node-monitoring-agent": _node_monitoring_agent,
     "metrics-server": _metrics_server,
 }
-"""By add-on, what makes its objects from its configuration values."""
+"""The function that builds an add-on's objects from its configuration values, by add-on."""
 
 
 def _daemon_set(name: str, labels: Mapping[str, str], containers: Mapping[str, Mapping[str, str]]) -> list[Object]:

@@ -1,4 +1,4 @@
-"""EKS's Update objects: every change is done when it is answered, so they are Successful from the start."""
+"""EKS's Update objects. A change is complete when its request is answered, so every Update is Successful."""
 
 import uuid
 from typing import Any
@@ -28,11 +28,11 @@ class Updates:
         return update
 
     def get(self, cluster_name: str, update_id: str) -> dict[str, Any]:
-        """Return one Update; EKS's error when there is none."""
+        """Return one Update; raise EKS's error if it does not exist."""
         if (cluster_name, update_id) not in self._updates:
             raise not_found(f"No update found for ID: {update_id}")
         return self._updates[cluster_name, update_id]
 
     def ids(self, cluster_name: str) -> list[str]:
-        """Ids of the cluster's updates."""
+        """Return the ids of the cluster's updates."""
         return [update_id for name, update_id in self._updates if name == cluster_name]

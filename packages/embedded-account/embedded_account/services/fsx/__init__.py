@@ -1,1 +1,1 @@
-"""FSx for Lustre, simulated, with CloudFormation's models and a stand-in of the CSI driver's controller."""
+"""Simulated FSx for Lustre, CloudFormation's models of it, and a stand-in for the CSI driver's controller."""

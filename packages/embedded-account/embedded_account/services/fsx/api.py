@@ -1,4 +1,4 @@
-"""FSx: the routes of the simulated service and CloudFormation's models of it."""
+"""The API routes of the simulated FSx, and CloudFormation's models of its resources."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from embedded_account.services.shared.resource_model import cloudformation_model
 
 
 def install(account: Account) -> None:
-    """Put the simulation in the place of moto's FSx, which knows neither life cycles nor associations."""
+    """Replace moto's FSx, which implements neither life cycles nor associations, with the simulation."""
     serve(account)
     service = FsxService(account)
     account.at_end.callback(service.close)
@@ -55,30 +55,30 @@ def _route(answer: Answer) -> Callable[[FSxResponse], str]:
 
 
 def _page(name: str, found: list[Request], request: Request) -> Request:
-    """One page of a list; the token is the number of the first element."""
+    """Return one page of a list; the token is the index of the next page's first element."""
     start = int(request.get("NextToken") or 0)
     end = start + int(request.get("MaxResults") or len(found))
     return {name: found[start:end], **({"NextToken": str(end)} if end < len(found) else {})}
 
 
 class _FsxModel(ApiModel):
-    """Something of FSx that takes its time to come and to go."""
+    """An FSx resource whose creation and deletion take time."""
 
     SERVICE = "fsx"
 
     def describe(self) -> Properties:
-        """The resource as FSx shows it."""
+        """Return the resource as FSx describes it."""
         raise NotImplementedError
 
     def is_created(self) -> bool:
-        """Whether it is usable; raises when it failed."""
+        """Return whether the resource is AVAILABLE. Raises ResourceError if its creation failed."""
         found = self.describe()
         if found["Lifecycle"] in ("FAILED", "MISCONFIGURED"):
             self.refuse(f"{self.physical_resource_id}: {found['FailureDetails']['Message']}")
         return bool(found["Lifecycle"] == "AVAILABLE")
 
     def is_deleted(self) -> bool:
-        """Whether nothing is left of it."""
+        """Return whether FSx no longer lists the resource."""
         try:
             self.describe()
         except ClientError as error:
@@ -88,7 +88,7 @@ class _FsxModel(ApiModel):
         return False
 
     def retag(self, arn: str, old: Properties) -> None:
-        """Bring the tags from `old` to the present properties."""
+        """Change the tags from those in `old` to those in the current properties."""
         before = {tag["Key"] for tag in old.get("Tags", [])}
         after = self.properties.get("Tags", [])
         if gone := before - {tag["Key"] for tag in after}:
@@ -99,7 +99,7 @@ class _FsxModel(ApiModel):
 
 @cloudformation_model("AWS::FSx::FileSystem")
 class FileSystem(_FsxModel):
-    """A Lustre file system. Capacity and some settings change in place; FSx refuses to shrink it."""
+    """A Lustre file system. The capacity and some settings can change in place; FSx refuses to reduce the capacity."""
 
     MUTABLE = frozenset({"LustreConfiguration", "StorageCapacity", "Tags"})
     KNOWN = MUTABLE | {

@@ -1,8 +1,8 @@
-"""A stand-in of the FSx CSI driver's controller: makes, grows and deletes file systems for claims.
+"""A stand-in for the FSx CSI driver's controller: create, grow and delete file systems for claims.
 
-The driver's pods run no program in the rehearsal. This works in their place, and only while the driver could: its
-controller is available and knows its region, its service account's token is accepted for its IAM role, and the role's
-policy allows each call. File systems and their deletion are the account's own; nothing is mounted.
+The driver's pods run no program in the rehearsal; the stand-in works in their place. It works only while the driver
+could: the controller is available and knows its region, STS accepts its service account's token for its IAM role, and
+the role's policies allow each call. The account's simulated FSx holds the file systems; nothing is mounted.
 """
 
 import logging
@@ -37,13 +37,13 @@ _SERVICE: Final = "fsx.amazonaws.com"
 _EVERY: Final = 0.5
 
 Work = tuple[Object, Callable[[Controller], None]]
-"""An object that needs something, and what is to be done for it, given the controller."""
+"""A claim or volume that needs work, and the function that does the work with the controller."""
 
 _log = logging.getLogger(__name__)
 
 
 def install(account: Account) -> None:
-    """Look after the claims of every cluster from now on."""
+    """Start to serve the claims of every cluster, in a thread that ends with the account."""
     ended = threading.Event()
     account.at_end.callback(ended.set)
     threading.Thread(target=_run, args=(account, ended), name="fsx-csi-stand-in", daemon=True).start()
@@ -58,12 +58,12 @@ def _run(account: Account, ended: threading.Event) -> None:
             try:
                 driver.step()
             except (ApiError, HTTPError, OSError, KeyError) as error:
-                # A control plane that starts, ends or is busy: look again.
+                # The control plane is starting, stopping or busy: retry at the next step.
                 _log.debug("FSx CSI stand-in: %s", error)
 
 
 class FsxDriver:
-    """The driver's work in one cluster; each step looks at everything anew."""
+    """The driver's work in one cluster; each step lists all claims and volumes again."""
 
     def __init__(self, account: Account, api: Api) -> None:
         self._account = account
@@ -71,7 +71,7 @@ class FsxDriver:
         self._told: dict[str, str] = {}
 
     def step(self) -> None:
-        """Bring claims and volumes on by what can be done now. Raises ApiError."""
+        """Do the work that claims and volumes need and that is possible now. Raises ApiError."""
         volumes = [volume for volume in self._list("/api/v1/persistentvolumes") if _is_ours(volume)]
         classes = {
             item["metadata"]["name"]: item
@@ -122,7 +122,7 @@ class FsxDriver:
         context = {f"aws:RequestTag/{tag['Key']}": tag["Value"] for tag in request["Tags"]}
         for action in ("fsx:CreateFileSystem", "fsx:TagResource"):
             by.require(action, self._arn("fsx", "file-system/*"), context)
-        # FSx makes its role with the account's first file system.
+        # FSx creates its service-linked role with the account's first file system.
         role = f"role/aws-service-role/{_SERVICE}/AWSServiceRoleForAmazonFSx"
         account_wide = f"arn:aws:iam::{self._account.account_id}:{role}"
         by.require("iam:CreateServiceLinkedRole", account_wide, {"iam:AWSServiceName": _SERVICE})
@@ -144,7 +144,7 @@ class FsxDriver:
             self._record("grew", file_system=identifier, capacity=wanted)
 
     def _delete(self, volume: Object, by: Controller) -> None:
-        """Ask FSx, and forget the volume: the driver does not wait for the end of the deletion."""
+        """Delete the file system and the volume; the driver does not wait until the file system is deleted."""
         identifier = volume["spec"]["csi"]["volumeHandle"]
         try:
             system = self._file_system(identifier)
@@ -182,7 +182,7 @@ class FsxDriver:
         self._account.journal.record("eks", action=f"FSx CSI stand-in {action}", **fields)
 
     def _tell(self, item: Object, message: str) -> None:
-        """Say as an event of the claim or volume what went wrong, each message once."""
+        """Report an error as an event of the claim or volume; skip a message that repeats the last one."""
         metadata = item["metadata"]
         if self._told.get(metadata["uid"]) == message:
             return
@@ -224,7 +224,7 @@ def _resource_tags(file_system: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _volume(name: str, claim: Object, storage_class: Object, file_system: Mapping[str, Any]) -> Object:
-    """The volume that the driver's provisioner writes; Kubernetes' own controller binds it."""
+    """Return the volume that the driver's provisioner creates; Kubernetes' own controller binds it."""
     metadata = claim["metadata"]
     return {
         "apiVersion": "v1",

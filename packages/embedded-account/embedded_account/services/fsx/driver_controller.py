@@ -1,4 +1,4 @@
-"""The FSx CSI driver's controller as it is deployed in a cluster: whether it could work, and what its role allows."""
+"""Find the FSx CSI driver's controller in a cluster: whether it could work, and what its IAM role allows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.services.fsx.driver_requests import tags_of
 from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
 
-# The names of the publisher's chart.
+# The names in the publisher's Helm chart.
 NAMESPACE: Final = "kube-system"
 DEPLOYMENT: Final = "fsx-csi-controller"
 CONTAINER: Final = "fsx-plugin"
@@ -17,7 +17,7 @@ CONTAINER: Final = "fsx-plugin"
 
 @dataclass(frozen=True)
 class Controller:
-    """The role that the controller has taken, and the tags of its `--extra-tags`."""
+    """The IAM role that the controller has assumed, and the tags of its `--extra-tags`."""
 
     role: PodRole
     tags: Mapping[str, str]
@@ -28,9 +28,9 @@ class Controller:
 
 
 def find_controller(account: Account, api: Api) -> Controller | None:
-    """Return the controller, or None while no pod of it is available.
+    """Return the controller, or None while none of its pods is available.
 
-    Raises PodRoleError when it could not work (no region, no role), and STS's refusal when its token is not accepted.
+    Raises PodRoleError if the controller could not work (no region, no role), and STS's error if STS refuses its token.
     """
     try:
         deployment = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{DEPLOYMENT}")
@@ -44,12 +44,14 @@ def find_controller(account: Account, api: Api) -> Controller | None:
     [plugin] = [each for each in spec["containers"] if each["name"] == CONTAINER]
     region = {entry["name"]: entry.get("value") for entry in plugin.get("env", [])}.get("AWS_REGION")
     if region != account.region:
-        raise PodRoleError(f"the driver's region is {region}, and pods have no instance metadata to ask")
+        raise PodRoleError(
+            f"the driver's AWS_REGION is {region}, not {account.region}: pods cannot read instance metadata"
+        )
     role = take_role(account, api, NAMESPACE, spec["serviceAccountName"])
     return Controller(role, tags_of(_argument(plugin, "--extra-tags")))
 
 
 def _argument(container: Object, flag: str) -> str:
-    """The value of a `--flag=value` argument, empty without it."""
+    """Return the value of a `--flag=value` argument, or "" if the container lacks it."""
     values = [part.partition("=")[2] for part in container.get("args", []) if part.startswith(f"{flag}=")]
     return values[-1] if values else ""

@@ -1,7 +1,7 @@
-"""What the FSx CSI driver asks of FSx: from a storage class's parameters to CreateFileSystem.
+"""Convert the parameters of a storage class to the FSx CSI driver's CreateFileSystem request.
 
-After aws-fsx-csi-driver 1.9.0 (pkg/driver/controller.go, pkg/cloud/cloud.go, pkg/util/util.go), with one difference: a
-parameter that the driver does not know is refused here, where the driver overlooks it.
+The conversion follows aws-fsx-csi-driver 1.9.0 (pkg/driver/controller.go, pkg/cloud/cloud.go, pkg/util/util.go), with
+one difference: it refuses parameters that the driver does not know; the driver ignores them.
 """
 
 import math
@@ -35,9 +35,15 @@ _LARGEST_SMALL_GIB: Final = 2400
 def create_request(
     parameters: Mapping[str, str], *, volume: str, capacity_gib: int, driver_tags: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the CreateFileSystem request for a volume; `driver_tags`: those of `--extra-tags`. Raises PodRoleError."""
+    """Return the CreateFileSystem request for a volume. Raises PodRoleError.
+
+    `driver_tags` are the tags of the driver's `--extra-tags`.
+    """
     if unknown := parameters.keys() - _KNOWN:
-        raise PodRoleError(f"the driver knows no parameter {', '.join(sorted(unknown))} (the rehearsal is strict here)")
+        raise PodRoleError(
+            f"storage class parameter {', '.join(sorted(unknown))} is invalid: the FSx CSI driver would ignore it. "
+            f"Allowed: {', '.join(sorted(_KNOWN))}"
+        )
     if not parameters.get("subnetId"):
         raise PodRoleError("SubnetId is required")
     values = {name: _value(name, text) for name, text in parameters.items()}
@@ -59,13 +65,13 @@ def create_request(
 
 
 def rounded_up(capacity_gib: int) -> int:
-    """GiB that the driver asks for (SSD, neither SCRATCH_1 nor PERSISTENT_1 on HDD)."""
+    """Return the GiB that the driver requests (SSD storage, not SCRATCH_1 and not PERSISTENT_1 on HDD)."""
     step = 1200 if capacity_gib < _LARGEST_SMALL_GIB else 2400
     return math.ceil(capacity_gib / step) * step
 
 
 def tags_of(text: str) -> dict[str, str]:
-    """Tags as the driver takes them, `key=value,key=value`. Raises PodRoleError."""
+    """Return the tags of a text in the driver's form, `key=value,key=value`. Raises PodRoleError."""
     pairs = [part.split("=") for part in text.split(",")] if text else []
     if wrong := [pair for pair in pairs if len(pair) != 2]:
         raise PodRoleError(f"extra tags must be key=value, not {'='.join(wrong[0])}")
@@ -73,10 +79,13 @@ def tags_of(text: str) -> dict[str, str]:
 
 
 def gib(quantity: str) -> int:
-    """GiB of a quantity such as `1200Gi`. Raises PodRoleError for another unit, which nothing of the project uses."""
+    """Return the GiB of a quantity such as `1200Gi`.
+
+    Raises PodRoleError for a unit other than Gi and Ti; the project uses no other.
+    """
     found = re.fullmatch(r"(\d+)(Gi|Ti)", quantity)
     if not found:
-        raise PodRoleError(f"the rehearsal reads sizes in Gi and Ti, not {quantity}")
+        raise PodRoleError(f"size {quantity} is invalid. Allowed: whole numbers of Gi or Ti")
     return int(found[1]) * (1024 if found[2] == "Ti" else 1)
 
 

@@ -1,6 +1,6 @@
-"""The file system that the caller says exists, as an owner has one, under the id that the caller gives.
+"""Create the existing file system that the caller describes, with the id that the caller gives.
 
-Simulated: on AWS its owner made it. Its security group lets the VPC in on Lustre's ports.
+Simulated: on AWS another team created the file system. Its security group admits the VPC on Lustre's ports.
 """
 
 import time
@@ -19,7 +19,7 @@ _PAUSE: Final = 0.1
 
 
 def make(account: Account, wanted: FileSystem, vpc: Vpc) -> None:
-    """Make the file system, and wait until it is AVAILABLE."""
+    """Create the file system and wait until it is AVAILABLE."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     group = ec2.create_security_group("team-file-system", "Lustre clients of the VPC", vpc_id=vpc.id)
     for first, last in _PORTS:

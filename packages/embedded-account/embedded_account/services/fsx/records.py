@@ -1,4 +1,4 @@
-"""What FSx keeps of file systems and associations, and the network interfaces of a file system.
+"""FSx's records of file systems and associations, and the network interfaces of file systems.
 
 The number of interfaces (one for metadata, one per file server) is an assumption.
 """
@@ -24,7 +24,7 @@ Fields = Mapping[str, Any]
 
 @dataclass
 class Record:
-    """A file system or an association: the API's fields, and when its present transition ends."""
+    """A file system or an association: the API's fields, and when its current transition ends."""
 
     fields: dict[str, Any]
     request: dict[str, Any]
@@ -36,13 +36,13 @@ class Record:
 
     @property
     def resource_arn(self) -> str:
-        """What moto's tagging calls the resource."""
+        """The name of the resource in moto's tagging: its ARN."""
         return str(self.fields["ResourceARN"])
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What FSx chooses for a file system."""
+    """The names that FSx chooses for a file system."""
 
     id: str = field(default_factory=lambda: f"fs-0{secrets.token_hex(8)}")
     mount_name: str = field(
@@ -51,7 +51,7 @@ class Identity:
 
 
 def new_file_system(account: Account, request: Fields, ready_at: datetime, identity: Identity) -> Record:
-    """Return a file system in the request's subnet, with its interfaces made."""
+    """Return a new file system in the request's subnet, and create its interfaces."""
     ec2 = ec2_backends[account.account_id][account.region]
     subnet, groups = _network(ec2, request)
     identifier = identity.id
@@ -84,7 +84,7 @@ def new_file_system(account: Account, request: Fields, ready_at: datetime, ident
 
 
 def grow(account: Account, record: Record, capacity: int) -> None:
-    """Give the file system more storage, and the interfaces of the servers that come with it."""
+    """Increase the storage of the file system to `capacity` GiB and add the interfaces of its new file servers."""
     ec2 = ec2_backends[account.account_id][account.region]
     record.fields["StorageCapacity"] = capacity
     groups = [group.id for group in ec2.get_network_interface(record.interfaces[0]).group_set]
@@ -92,7 +92,7 @@ def grow(account: Account, record: Record, capacity: int) -> None:
 
 
 def add_interfaces(account: Account, record: Record, groups: list[str]) -> None:
-    """Make the interfaces that the file system's capacity needs and that are not there."""
+    """Create the missing interfaces, up to the number that the file system's capacity needs."""
     server_gib = rules.server_gib(record.fields["LustreConfiguration"])
     needed = 1 + math.ceil(record.fields["StorageCapacity"] / server_gib)
     while len(record.interfaces) < needed:
@@ -107,7 +107,7 @@ def add_interfaces(account: Account, record: Record, groups: list[str]) -> None:
 
 
 def new_association(account: Account, request: Fields, ready_at: datetime) -> Record:
-    """Return a data repository association; one to a bucket that does not exist will fail."""
+    """Return a new data repository association; it will become FAILED if its bucket does not exist."""
     identifier, file_system = f"dra-0{secrets.token_hex(8)}", request["FileSystemId"]
     bucket = request["DataRepositoryPath"].removeprefix("s3://").split("/")[0]
     optional = ("S3", "ImportedFileChunkSize", "BatchImportMetaDataOnCreate")
@@ -128,7 +128,7 @@ def new_association(account: Account, request: Fields, ready_at: datetime) -> Re
 
 
 def _network(ec2: Any, request: Fields) -> tuple[Any, list[str]]:
-    """The subnet and the security groups, or FSx's refusal of them."""
+    """Return the subnet and the ids of the security groups; raise FSx's error if one is invalid."""
     try:
         subnet = ec2.get_subnet(request["SubnetIds"][0])
     except EC2ClientError as error:

@@ -1,7 +1,7 @@
-"""What FSx for Lustre accepts (PERSISTENT_2, the only deployment type that is simulated).
+"""Check requests as FSx for Lustre does (only for PERSISTENT_2, the one deployment type that is simulated).
 
 Sources: CreateFileSystem, UpdateFileSystem and CreateDataRepositoryAssociation in the FSx API reference, and
-"Managing storage capacity" in the user guide. Texts are the service's where it documents them.
+"Managing storage capacity" in the user guide. Error texts are those of the service if it documents them.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 from moto.core.exceptions import JsonRESTError
 
 THROUGHPUTS = (125, 250, 500, 1000)
-"""MB/s per TiB of storage."""
+"""The allowed throughputs, in MB/s per TiB of storage."""
 
 VERSIONS = ("2.12", "2.15")
 METADATA_IOPS = (1500, 3000, 6000, *range(12000, 192001, 12000))
@@ -37,17 +37,17 @@ Fields = Mapping[str, Any]
 
 
 def fsx_error(code: str, text: str) -> JsonRESTError:
-    """An error of FSx, such as IncompatibleParameterError."""
+    """Return an error of FSx, such as IncompatibleParameterError."""
     return JsonRESTError(code, text)
 
 
 def bad_request(text: str) -> JsonRESTError:
-    """FSx's error for what it does not accept."""
+    """Return FSx's error for a request that it does not accept."""
     return fsx_error("BadRequest", text)
 
 
 def check_file_system(request: Fields) -> None:
-    """Raise FSx's error unless FSx would create this file system; the network is checked elsewhere."""
+    """Raise FSx's error unless FSx would create this file system; `new_file_system` checks the network."""
     if request["FileSystemType"] != "LUSTRE":
         raise fsx_error("UnsupportedOperation", "The embedded account simulates FSx for Lustre only.")
     if request.get("StorageType", "SSD") != "SSD":
@@ -73,25 +73,28 @@ def check_file_system(request: Fields) -> None:
 
 
 def server_gib(lustre: Fields) -> int:
-    """GiB of one file server (user guide, "IP addresses for file systems"): with EFA more, by the throughput."""
+    """Return the GiB of one file server; with EFA they depend on the throughput.
+
+    Source: "IP addresses for file systems" in the user guide.
+    """
     return int(4_800_000 // lustre["PerUnitStorageThroughput"]) if lustre.get("EfaEnabled") else 2400
 
 
 def file_system_version(request: Fields) -> str:
-    """The Lustre version, with FSx's default: 2.12, or 2.15 with a metadata configuration."""
+    """Return the requested Lustre version, or FSx's default: 2.12, or 2.15 with a metadata configuration."""
     lustre = request.get("LustreConfiguration") or {}
     default = "2.15" if lustre.get("MetadataConfiguration") else "2.12"
     return str(request.get("FileSystemTypeVersion") or default)
 
 
 def check_capacity(capacity: int | None) -> None:
-    """GiB: 1200 or a multiple of 2400."""
+    """Raise FSx's error unless the capacity is 1200 GiB or a multiple of 2400 GiB."""
     if capacity is None or not (capacity == 1200 or (capacity > 0 and capacity % 2400 == 0)):
         raise bad_request(f"Invalid storage capacity {capacity} GiB: use 1200 or a multiple of 2400 for PERSISTENT_2.")
 
 
 def check_growth(old: int, new: int) -> None:
-    """Storage only grows, in the same steps and by a tenth at least."""
+    """Raise FSx's error unless the storage grows by at least a tenth, to a capacity that is allowed (both in GiB)."""
     if new <= old:
         raise bad_request(f"Storage capacity can only be increased: {new} GiB is not more than {old} GiB.")
     if new < old * SMALLEST_GROWTH:
@@ -100,12 +103,12 @@ def check_growth(old: int, new: int) -> None:
 
 
 def check_update(lustre: Fields) -> None:
-    """Raise FSx's error unless these settings can change in place."""
+    """Raise FSx's error unless these Lustre settings can change in place."""
     check_lustre(lustre, _CHANGEABLE_SETTINGS)
 
 
 def check_lustre(lustre: Fields, known: set[str]) -> None:
-    """Raise FSx's error for settings that are unknown or out of range."""
+    """Raise FSx's error if a setting is unknown or out of range."""
     if unknown := lustre.keys() - known:
         names = ", ".join(sorted(unknown))
         raise fsx_error("UnsupportedOperation", f"The embedded account does not implement {names} here.")
@@ -137,7 +140,7 @@ def _check_metadata(metadata: Fields | None) -> None:
 
 
 def check_association(request: Fields, others: list[dict[str, Any]]) -> None:
-    """Raise FSx's error unless the association fits beside the others of its file system."""
+    """Raise FSx's error unless the association is valid and does not conflict with the others of its file system."""
     if len(others) >= MAX_ASSOCIATIONS:
         raise fsx_error(
             "ServiceLimitExceeded",
@@ -159,7 +162,7 @@ def check_association(request: Fields, others: list[dict[str, Any]]) -> None:
 
 
 def check_association_settings(request: Fields) -> None:
-    """Raise FSx's error for policies or a chunk size (MiB) that FSx does not take."""
+    """Raise FSx's error for policies or a chunk size (MiB) that FSx does not accept."""
     for name, policy in (request.get("S3") or {}).items():
         if wrong := set(policy.get("Events", [])) - set(EVENTS):
             raise bad_request(f"{name}: events {', '.join(sorted(wrong))} are not among {EVENTS}.")
@@ -168,6 +171,6 @@ def check_association_settings(request: Fields) -> None:
 
 
 def _nested(one: str, other: str) -> bool:
-    """Whether one path lies in the other or is the same."""
+    """Return whether the paths are equal or one contains the other."""
     first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
     return first.startswith(second) or second.startswith(first)

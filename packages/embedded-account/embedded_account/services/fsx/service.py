@@ -1,6 +1,6 @@
-"""FSx for Lustre, simulated: the API's operations, with life cycles in simulated time.
+"""Simulate the operations of the FSx for Lustre API, with life cycles in simulated time.
 
-Simulated are the answers of the API and what a file system holds in the network; nothing can be mounted.
+The API's answers and the network resources of a file system are simulated; no file system can be mounted.
 """
 
 import threading
@@ -19,7 +19,7 @@ CREATION = timedelta(minutes=10)
 CHANGE = timedelta(minutes=2)
 DELETION = timedelta(minutes=3)
 ASSOCIATION = timedelta(minutes=2)
-"""Simulated times; about what AWS takes for a small file system."""
+"""The simulated durations: about the time that AWS needs for a small file system."""
 
 DEFAULT_LOG_GROUP = "/aws/fsx/lustre"
 
@@ -27,7 +27,7 @@ Fields = Mapping[str, Any]
 
 
 class FsxService:
-    """The FSx of one account. Its state lies in moto's backend, so that moto's tagging and resets work on it."""
+    """The FSx of one account. Its state is in moto's backend, so that moto's tagging and resets apply to it."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -35,7 +35,7 @@ class FsxService:
         self._timers: set[threading.Timer] = set()
 
     def close(self) -> None:
-        """Forget the deletions that are going on."""
+        """Cancel the deletions in progress."""
         for timer in list(self._timers):
             timer.cancel()
 
@@ -45,22 +45,22 @@ class FsxService:
 
     @property
     def file_systems(self) -> dict[str, Record]:
-        """File systems by id."""
+        """The file systems by id."""
         found: dict[str, Record] = self._backend.file_systems
         return found
 
     @property
     def associations(self) -> dict[str, Record]:
-        """Data repository associations by id."""
+        """The data repository associations by id."""
         found: dict[str, Record] = self._backend.__dict__.setdefault("associations", {})
         return found
 
     # ------------------------------------------------ file systems
 
     def create_file_system(self, request: Fields, identity: Identity | None = None) -> dict[str, Any]:
-        """CreateFileSystem. The same ClientRequestToken with the same request gives the same file system.
+        """Carry out a CreateFileSystem request; repeating it with its ClientRequestToken returns the same file system.
 
-        `identity` is for a file system that must have a certain id: one that exists before the environment.
+        `identity` is for a file system that must have a given id: one that exists before the environment.
         """
         with self._lock:
             if existing := _same_token(self.file_systems, request):
@@ -74,12 +74,12 @@ class FsxService:
             return self._shown(record)
 
     def describe_file_systems(self, identifiers: list[str]) -> list[dict[str, Any]]:
-        """DescribeFileSystems."""
+        """Return the file systems as DescribeFileSystems shows them; no identifiers means all."""
         with self._lock:
             return [self._shown(self._file_system(each)) for each in identifiers or list(self.file_systems)]
 
     def update_file_system(self, request: Fields) -> dict[str, Any]:
-        """UpdateFileSystem: capacity (growing), and the Lustre settings that can change."""
+        """Carry out an UpdateFileSystem request: more capacity, and the Lustre settings that can change."""
         known = {"FileSystemId", "ClientRequestToken", "LustreConfiguration", "StorageCapacity"}
         if unknown := request.keys() - known:
             names = ", ".join(sorted(unknown))
@@ -97,18 +97,18 @@ class FsxService:
             return self._shown(record)
 
     def delete_file_system(self, identifier: str) -> dict[str, Any]:
-        """DeleteFileSystem: interfaces and associations go with it when it ends."""
+        """Carry out a DeleteFileSystem request; its end also deletes the interfaces and associations."""
         with self._lock:
             record = self._file_system(identifier)
             if record.deleting:
-                raise rules.bad_request(f"File system {identifier} is being deleted already.")
+                raise rules.bad_request(f"File system {identifier} is already being deleted.")
             self._start_deletion(record, lambda: self._finish_deletion(identifier))
         return {"FileSystemId": identifier, "Lifecycle": "DELETING"}
 
     # ------------------------------------------------ data repository associations
 
     def create_association(self, request: Fields) -> dict[str, Any]:
-        """CreateDataRepositoryAssociation. A file system works on one request after the other."""
+        """Carry out a CreateDataRepositoryAssociation request; a file system processes its requests in order."""
         with self._lock:
             if existing := _same_token(self.associations, request):
                 return self._shown(existing)
@@ -123,7 +123,7 @@ class FsxService:
             return self._shown(record)
 
     def describe_associations(self, identifiers: list[str], filters: list[Fields]) -> list[dict[str, Any]]:
-        """DescribeDataRepositoryAssociations, by id or by file system."""
+        """Return the associations that DescribeDataRepositoryAssociations shows, by id or by file system."""
         with self._lock:
             found = [self._shown(self._association(each)) for each in identifiers or list(self.associations)]
         for each in filters:
@@ -133,7 +133,7 @@ class FsxService:
         return found
 
     def update_association(self, request: Fields) -> dict[str, Any]:
-        """UpdateDataRepositoryAssociation: the policies and the chunk size."""
+        """Carry out an UpdateDataRepositoryAssociation request: the policies and the chunk size."""
         with self._lock:
             record = self._association(request["AssociationId"])
             rules.check_association_settings(request)
@@ -143,7 +143,7 @@ class FsxService:
             return self._shown(record)
 
     def delete_association(self, request: Fields) -> dict[str, Any]:
-        """DeleteDataRepositoryAssociation."""
+        """Carry out a DeleteDataRepositoryAssociation request."""
         identifier = request["AssociationId"]
         with self._lock:
             record = self._association(identifier)

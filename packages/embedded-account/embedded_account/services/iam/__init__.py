@@ -1,1 +1,1 @@
-"""IAM and STS: who may do what, who trusts whom, and CloudFormation's models."""
+"""IAM and STS: permissions, trust policies, role sessions, and CloudFormation's models."""

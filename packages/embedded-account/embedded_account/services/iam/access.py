@@ -1,7 +1,7 @@
-"""IAM: what the account asks of it (who trusts whom, who may do what) and how documents are checked.
+"""Read and check IAM roles and policies: trust, permissions, and the validity of policy documents.
 
-Permissions are kept and can be asked for with `allows`; they are not enforced on every call. The resource
-models are in `models` and `oidc`.
+The account stores permissions and does not enforce them on every call; `allows` evaluates them. The resource models
+are in `models` and `oidc`.
 """
 
 import json
@@ -16,16 +16,17 @@ from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 
 INLINE_POLICY_CHARACTERS = 10_240
-"""Of all inline policies of a role together."""
+"""The size limit of all inline policies of a role together."""
 MANAGED_POLICY_CHARACTERS = 6_144
 _TRUST_POLICY_CHARACTERS = 2_048
 _POLICIES_PER_ROLE = 10
 
 
 def load_managed_policies() -> None:
-    """Let moto know the policies that AWS manages, and keep what it reads of them.
+    """Make moto load AWS's managed policies, and cache them.
 
-    moto reads three megabytes again whenever an account's IAM is emptied, which is most of the time of a test.
+    Without the cache moto reads three megabytes again at every reset of an account's IAM. This would take most of the
+    time of a test.
     """
     default_user_config["iam"]["load_aws_managed_policies"] = True
     read = IAMBackend._init_aws_policies
@@ -43,29 +44,29 @@ def load_managed_policies() -> None:
 
 
 def backend_of(account: Account) -> Any:
-    """moto's IAM of the account."""
+    """Return moto's IAM backend of the account."""
     return iam_backends[account.account_id]["aws"]
 
 
 def listed(value: Any) -> list[Any]:
-    """A policy element as a list: IAM takes one value without brackets."""
+    """Return a policy element as a list: IAM accepts a single value without brackets."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
 def statements(document: str) -> list[dict[str, Any]]:
-    """The statements of a policy document."""
+    """Return the statements of a policy document."""
     return listed(json.loads(document)["Statement"])
 
 
 def find_role(account: Account, role_arn: str) -> Any | None:
-    """moto's Role with this ARN, or None."""
+    """Return moto's Role with this ARN, or None."""
     return next((role for role in backend_of(account).get_roles() if role.arn == role_arn), None)
 
 
 def trusts(account: Account, role_arn: str, service: str) -> bool:
-    """Whether the role exists and its trust policy lets `service`, such as lambda.amazonaws.com, assume it."""
+    """Return whether the role exists and its trust policy lets `service`, such as lambda.amazonaws.com, assume it."""
     role = find_role(account, role_arn)
     return role is not None and any(
         service in listed(statement.get("Principal", {}).get("Service"))
@@ -75,7 +76,7 @@ def trusts(account: Account, role_arn: str, service: str) -> bool:
 
 
 def allows(account: Account, role_arn: str, action: str, resource: str = "*") -> bool:
-    """Whether the role's policies allow the action.
+    """Return whether the role's policies allow the action.
 
     Conditions are not evaluated: an Allow with conditions counts, a Deny with conditions does not.
     """
@@ -91,7 +92,7 @@ def allows(account: Account, role_arn: str, action: str, resource: str = "*") ->
 
 
 def default_document(policy: Any) -> str:
-    """The document of the default version of a managed policy."""
+    """Return the document of a managed policy's default version."""
     return next(str(version.document) for version in policy.versions if version.version_id == policy.default_version_id)
 
 
@@ -105,9 +106,9 @@ def permissions_document(document: Any, *, limit: int) -> str:
 
 
 def trust_document(account: Account, document: Any) -> str:
-    """Return a valid trust policy as JSON text. IAM looks principals up when it stores the policy."""
+    """Return a valid trust policy as JSON text; as in IAM, the roles that it names as principals must exist."""
     text = _text(document)
-    # IAM takes a policy without a Version (those of CDK's bootstrap roles have none), moto's validator does not.
+    # IAM accepts a policy without a Version, such as those of CDK's bootstrap roles; moto's validator does not.
     IAMTrustPolicyDocumentValidator(json.dumps({"Version": "2012-10-17", **json.loads(text)})).validate()
     if len(text) > _TRUST_POLICY_CHARACTERS:
         raise ResourceError(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS} (LimitExceeded)")
@@ -133,7 +134,7 @@ def put_inline_policy(iam: Any, role_name: str, policy_name: str, document: str)
 
 
 def attach_managed_policy(iam: Any, policy_arn: str, role_name: str) -> None:
-    """Attach a managed policy; an unknown one is IAM's NoSuchEntity."""
+    """Attach a managed policy to a role; raise IAM's NoSuchEntity if the policy does not exist."""
     role = iam.get_role(role_name)
     if policy_arn in role.managed_policies:
         return
@@ -144,7 +145,7 @@ def attach_managed_policy(iam: Any, policy_arn: str, role_name: str) -> None:
 
 def _text(document: Any) -> str:
     value = json.loads(document) if isinstance(document, str) else document
-    # A template in YAML can carry the version as a date.
+    # In a YAML template the policy's Version can be parsed as a date.
     return json.dumps(value, separators=(",", ":"), default=str)
 
 

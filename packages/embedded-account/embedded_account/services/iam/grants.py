@@ -1,4 +1,4 @@
-"""What a role or user of moto's IAM may do, for the evaluator in `policies`."""
+"""Collect the policies of a role or user of moto's IAM for the evaluator in `policies`."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from embedded_account.services.iam.policies import Grants, Policy
 
 
 def grants_of(account_id: str, identity: Any) -> Grants:
-    """Return the inline and managed policies of moto's Role or User, with its permissions boundary."""
+    """Return the inline and managed policies and the permissions boundary of moto's Role or User."""
     inline = [document(text) for text in identity.policies.values()]
     attached = [_default_version(policy) for policy in identity.managed_policies.values()]
     boundary_arn = getattr(identity, "permissions_boundary_arn", None)
@@ -18,7 +18,7 @@ def grants_of(account_id: str, identity: Any) -> Grants:
 
 
 def document(text: Any) -> Policy:
-    """Return a policy document parsed, if it is text."""
+    """Return the policy document; parse it if it is text."""
     parsed: Policy = json.loads(text) if isinstance(text, str) else text
     return parsed
 

@@ -1,7 +1,7 @@
-"""CloudFormation's IAM resources: roles, inline and managed policies, instance profiles.
+"""The CloudFormation models of IAM: roles, inline and managed policies, instance profiles, service-linked roles.
 
-They replace moto's, which never change trust policies, managed policies or permissions on an update, delete a
-role with everything that is attached to it, and accept principals that do not exist.
+They replace moto's models. Those ignore updates of trust policies, managed policies and permissions, delete a role with
+everything that is attached to it, and accept principals that do not exist.
 """
 
 import re
@@ -29,12 +29,15 @@ from embedded_account.services.shared.resource_model import (
 
 _ROLE_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
 _RANDOM_SUFFIX = 13
-"""CloudFormation ends a generated name in a hyphen and twelve characters, and cuts what is before them."""
+"""The length of the suffix of a generated name: a hyphen and twelve characters.
+
+CloudFormation shortens the part before the suffix if the name is too long.
+"""
 _VERSIONS_PER_POLICY = 5
 
 
 def install(account: Account) -> None:
-    """Let moto know AWS's managed policies, and the models act on the account."""
+    """Make moto load AWS's managed policies, and let the models act on the account."""
     load_managed_policies()
     serve(account)
 
@@ -49,13 +52,13 @@ def _role_name(declaration: Declaration) -> str:
     if not given and len(name) > 64:
         name = name[: 64 - _RANDOM_SUFFIX] + name[-_RANDOM_SUFFIX:]
     if not _ROLE_NAME.fullmatch(name):
-        raise ResourceError(f"role name {name!r}: 1 to 64 letters, digits and _+=,.@- are allowed")
+        raise ResourceError(f"role name {name!r} is invalid. Allowed: 1 to 64 letters, digits and _+=,.@-")
     return str(name)
 
 
 @cloudformation_model("AWS::IAM::Role", name_property="RoleName")
 class RoleResource(ResourceModel):
-    """A role with the inline policies and attachments that the template gives it."""
+    """A role with the inline policies and attached policies that the template declares."""
 
     KNOWN = frozenset(
         [
@@ -111,7 +114,7 @@ class RoleResource(ResourceModel):
         self._apply_policies(properties)
 
     def remove(self) -> None:
-        """Take off what the template put on, then delete; IAM refuses while anything else is attached."""
+        """Remove the template's policies from the role, then delete it; IAM refuses if others are attached."""
         self._apply_policies({})
         backend_of(self.account).delete_role(self.physical_resource_id)
 
@@ -141,7 +144,7 @@ class RoleResource(ResourceModel):
 
 @cloudformation_model("AWS::IAM::Policy")
 class InlinePolicyResource(ResourceModel):
-    """One inline policy on one or several roles. The embedded account has no groups and no users of stacks."""
+    """One inline policy on one or more roles; no stack of the embedded account has IAM groups or users."""
 
     KNOWN = frozenset({"PolicyDocument", "PolicyName", "Roles"})
     MUTABLE = KNOWN
@@ -216,7 +219,7 @@ class ManagedPolicyResource(ResourceModel):
         return resource
 
     def update(self, declaration: Declaration) -> None:
-        """Make a new default version; the oldest goes first when there are five, as CloudFormation does it."""
+        """Create a new default version. As in CloudFormation, the oldest of five versions is deleted first."""
         iam, arn, policy = backend_of(self.account), self.physical_resource_id, self._policy
         document = permissions_document(declaration.properties["PolicyDocument"], limit=MANAGED_POLICY_CHARACTERS)
         if document != default_document(policy):
@@ -282,7 +285,7 @@ class InstanceProfileResource(ResourceModel):
 
 @cloudformation_model("AWS::IAM::ServiceLinkedRole")
 class ServiceLinkedRoleResource(ResourceModel):
-    """The role that a service owns in the account."""
+    """A service-linked role: the role that a service owns in the account."""
 
     MUTABLE = frozenset()
     KNOWN = frozenset({"AWSServiceName", "CustomSuffix", "Description"})

@@ -1,4 +1,4 @@
-"""AWS::IAM::OIDCProvider: the native OIDC provider resource, which moto lacks."""
+"""The CloudFormation model of AWS::IAM::OIDCProvider, which moto lacks."""
 
 from typing import Any, Self
 

@@ -1,4 +1,4 @@
-"""The IAM role of pods for which something of the account stands in: whether they would get it, and what it allows."""
+"""Assume the IAM role of pods that a stand-in replaces, as the pods would, and check what the role allows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ _AUDIENCE: Final = "sts.amazonaws.com"
 
 
 class PodRoleError(Exception):
-    """What the pod would do is not possible; the message is what it would say."""
+    """The pod's action is not possible; the message is the one that the pod would report."""
 
 
 @dataclass(frozen=True)
 class PodRole:
-    """A role that pods have taken with their service account's token."""
+    """A role that pods have assumed with their service account's token."""
 
     arn: str
     grants: Grants
@@ -34,9 +34,10 @@ class PodRole:
 
 
 def take_role(account: Account, api: Api, namespace: str, service_account: str) -> PodRole:
-    """Take the role that the service account names, as its pods do (IRSA).
+    """Assume the role that the service account names, as its pods do (IRSA), and return it.
 
-    Raises PodRoleError when it names none or one that does not exist, and STS's refusal of the token.
+    Raises PodRoleError if the service account names no role or a role that does not exist, and STS's error if STS
+    refuses the token.
     """
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}"
     arn = api.get(path)["metadata"].get("annotations", {}).get(_ROLE)

@@ -1,10 +1,14 @@
-"""A small, strict evaluator of IAM policies: enough for the roles of this project, and loud about the rest.
+"""Evaluate the IAM policies of this project's roles, and raise an error for policies that are not supported.
 
-Implements of IAM's documented evaluation: an explicit Deny wins, then an Allow, else an implicit deny; wildcards
-`*` and `?` in actions and resources; the condition operators of `_OPERATORS`, also with IfExists (the condition
-holds when the request lacks the key), all conditions of a statement together. What it does not implement (NotAction,
-NotResource, policy variables, other operators) raises PolicyNotUnderstood as soon as a statement with it could decide,
-instead of guessing.
+Of IAM's documented evaluation this module implements:
+
+- an explicit Deny wins, then an Allow; without either, the request is implicitly denied;
+- the wildcards `*` and `?` in actions and resources;
+- the condition operators of `_OPERATORS`, also with IfExists (the condition holds if the request lacks the key);
+- all conditions of a statement must hold.
+
+NotAction, NotResource, policy variables and other operators are not implemented. A statement that uses one raises
+UnsupportedPolicyError as soon as the statement could decide the request.
 """
 
 import re
@@ -15,13 +19,13 @@ from functools import cache
 from typing import Any
 
 Policy = Mapping[str, Any]
-"""A policy document, parsed."""
+"""A parsed policy document."""
 Context = Mapping[str, str]
 """Condition keys of the request, such as {"iam:PassedToService": "sagemaker.amazonaws.com"}."""
 
 
 class UnsupportedPolicyError(ValueError):
-    """A policy uses something that the evaluator does not implement; the message names it and the statement."""
+    """A policy uses an element that the evaluator does not implement; the message names it and the statement."""
 
 
 class Decision(Enum):
@@ -34,13 +38,13 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Grants:
-    """What an identity may do: its policies and, if it has one, its permissions boundary."""
+    """The permissions of an identity: its policies and, if it has one, its permissions boundary."""
 
     policies: tuple[Policy, ...]
     boundary: Policy | None = None
 
     def decide(self, action: str, resource: str, context: Context) -> Decision:
-        """Evaluate the policies, and the boundary as a further limit."""
+        """Decide whether the policies allow the action; the boundary, if there is one, must allow it too."""
         decision = evaluate(self.policies, action, resource, context)
         if decision is Decision.ALLOW and self.boundary is not None:
             return evaluate([self.boundary], action, resource, context)
@@ -50,7 +54,7 @@ class Grants:
 def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Context) -> Decision:
     """Decide whether identity policies allow `action` on `resource`.
 
-    Raises UnsupportedPolicyError for what the evaluator does not implement.
+    Raises UnsupportedPolicyError if a policy uses an element that the evaluator does not implement.
     """
     decision = Decision.IMPLICIT_DENY
     for policy in policies:
@@ -64,7 +68,7 @@ def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Co
 
 
 def trusts(trust_policy: Policy, service: str) -> bool:
-    """Whether a role's trust policy lets `service` call sts:AssumeRole."""
+    """Return whether a role's trust policy lets `service` call sts:AssumeRole."""
     return any(
         statement["Effect"] == "Allow"
         and any(_matches(pattern, "sts:AssumeRole", ignore_case=True) for pattern in _as_list(statement["Action"]))
@@ -80,11 +84,11 @@ def _services(statement: Policy) -> Any:
 
 def _applies(statement: Policy, action: str, resource: str, context: Context) -> bool:
     if "Action" not in statement:
-        raise UnsupportedPolicyError(f"a statement without Action (NotAction?) is not evaluated: {dict(statement)}")
+        raise UnsupportedPolicyError(f"a statement without Action (NotAction?) is not supported: {dict(statement)}")
     if not any(_matches(pattern, action, ignore_case=True) for pattern in _as_list(statement["Action"])):
         return False
     if "Resource" not in statement:
-        raise UnsupportedPolicyError(f"a statement without Resource (NotResource?) is not evaluated: {dict(statement)}")
+        raise UnsupportedPolicyError(f"a statement without Resource (NotResource?) is not supported: {dict(statement)}")
     patterns = _as_list(statement["Resource"])
     _refuse_variables(patterns, statement)
     if not any(_matches(pattern, resource) for pattern in patterns):
@@ -99,7 +103,7 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
     plain = operator.removesuffix(_IF_EXISTS)
     if plain not in _OPERATORS:
         known = ", ".join(_OPERATORS)
-        raise UnsupportedPolicyError(f"condition operator {operator} is not evaluated ({known} are): {dict(statement)}")
+        raise UnsupportedPolicyError(f"condition operator {operator} is not supported ({known} are): {dict(statement)}")
     present = {key.lower(): value for key, value in context.items()}
     for key, wanted in keys.items():
         patterns = [str(pattern) for pattern in _as_list(wanted)]
@@ -114,7 +118,7 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
 
 def _refuse_variables(patterns: Iterable[str], statement: Policy) -> None:
     if any("${" in pattern for pattern in patterns):
-        raise UnsupportedPolicyError(f"policy variables are not evaluated: {dict(statement)}")
+        raise UnsupportedPolicyError(f"policy variables are not supported: {dict(statement)}")
 
 
 def _matches(pattern: str, value: str, *, ignore_case: bool = False) -> bool:
@@ -128,7 +132,7 @@ def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
 
 
 def _arn_like(pattern: str, value: str) -> bool:
-    """Like _matches, but each of an ARN's six parts for itself: a wildcard does not cross a colon there."""
+    """Return whether an ARN matches a pattern, part by part: a wildcard does not match across a colon."""
     patterns, values = pattern.split(":", 5), value.split(":", 5)
     return len(patterns) == len(values) and all(map(_matches, patterns, values))
 

@@ -1,4 +1,4 @@
-"""Create the credentials of a function's role with the account's own STS, so that calls have the role's identity."""
+"""Get credentials of roles from the account's own STS, so that calls of functions have their role's identity."""
 
 import threading
 from datetime import timedelta
@@ -10,14 +10,17 @@ from embedded_account.context import Account
 
 _LIFETIME = timedelta(hours=1)
 _RENEWED_BEFORE_EXPIRY = timedelta(minutes=20)
-"""A function may run for 15 minutes with the credentials that it started with."""
+"""The remaining lifetime at which a session is renewed.
+
+A function can run for 15 minutes with the credentials that it started with.
+"""
 
 
 class RoleSessions:
-    """One session per function and role, renewed before it expires.
+    """The role sessions, one per role and session name, renewed before they expire.
 
     An execution environment keeps the session that it started with. A renewed session needs a new environment, so that
-    clients which a module holds never sign with expired keys.
+    the clients that a module holds never sign with expired keys.
     """
 
     def __init__(self, account: Account) -> None:
@@ -26,7 +29,7 @@ class RoleSessions:
         self._sessions: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     def environment(self, role_arn: str, session_name: str) -> dict[str, str]:
-        """Return the AWS_* variables of a session of the role; the session is named `session_name`."""
+        """Return the AWS_* environment variables of the role's session with the name `session_name`."""
         now = self._account.clock.now()
         with self._lock:
             session, renewal = self._sessions.get((role_arn, session_name), (None, now))

@@ -1,7 +1,7 @@
-"""STS: a role that does not exist cannot be assumed, and a pod's token is checked against the role's trust.
+"""Check STS requests: the assumed role must exist, and its trust policy must accept a pod's token.
 
-moto hands out credentials for any ARN and never reads a web identity token. Not checked: whether a role trusts the user
-or role that assumes it.
+moto issues credentials for any ARN and does not read web identity tokens. This module does not check whether a role
+trusts the user or role that assumes it.
 """
 
 from fnmatch import fnmatchcase
@@ -18,7 +18,7 @@ _WEB_IDENTITY = "sts:AssumeRoleWithWebIdentity"
 
 
 def install(account: Account) -> None:
-    """Replace moto's AssumeRole and AssumeRoleWithWebIdentity by ones that look before they sign."""
+    """Add checks to moto's AssumeRole and AssumeRoleWithWebIdentity."""
     assume_role = STSBackend.assume_role
 
     def assume_existing_role(backend: Any, **request: Any) -> Any:
@@ -38,9 +38,9 @@ def install(account: Account) -> None:
 def check_web_identity(account: Account, role_arn: str, token: str) -> str:
     """Return the Kubernetes user of the token, such as system:serviceaccount:NAMESPACE:NAME.
 
-    The role must trust an OIDC provider of the account that is the issuer of a running cluster, that cluster's
-    API server must accept the token for an audience of the provider, and the conditions on `:sub` and `:aud`
-    of the trust policy must hold. Raises STS's AccessDeniedError or InvalidIdentityToken.
+    The role must trust an OIDC provider of the account that is the issuer of a running cluster. That cluster's API
+    server must accept the token for an audience of the provider. The trust policy's conditions on `:sub` and `:aud`
+    must hold. Raises STS's AccessDenied or InvalidIdentityToken.
     """
     refusal = _denied(f"Not authorized to perform {_WEB_IDENTITY}")
     role = find_role(account, role_arn)
@@ -72,7 +72,7 @@ def _accepted_user(account: Account, provider_arn: str, conditions: dict[str, An
 
 
 def _hold(conditions: dict[str, dict[str, Any]], claims: dict[str, str]) -> bool:
-    """Whether all conditions hold. Any operator or key but those of service account roles is never met."""
+    """Return whether all conditions hold; a condition with an operator or key that is unknown here never holds."""
     tests = {"StringEquals": lambda claim, value: claim == value, "StringLike": fnmatchcase}
     return all(
         operator in tests and key in claims and any(tests[operator](claims[key], value) for value in listed(values))

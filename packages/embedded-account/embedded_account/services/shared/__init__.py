@@ -1,1 +1,1 @@
-"""What the services share: base classes of CloudFormation's resource models, and refusals."""
+"""The base classes of CloudFormation's resource models and of service errors, shared by the services."""

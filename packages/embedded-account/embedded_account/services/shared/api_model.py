@@ -1,7 +1,7 @@
-"""Resource models that work as CloudFormation's own handlers do: by calling the service's API.
+"""The base class of resource models that call the service's API, as CloudFormation's own handlers do.
 
-The calls go to the account's own endpoint, so botocore checks every parameter and the service refuses what it
-refuses to anyone.
+The calls go to the account's own endpoint. botocore therefore checks every parameter, and the service refuses the
+same requests that it refuses from any caller.
 """
 
 import threading
@@ -18,11 +18,11 @@ from embedded_account.run_keys import RunKeys
 from embedded_account.services.shared.resource_model import Declaration, ResourceModel
 
 Properties = dict[str, Any]
-"""Properties of a resource with every intrinsic function resolved."""
+"""The properties of a resource, with every intrinsic function resolved."""
 
 
 _clients: dict[tuple[str, str, RunKeys], Any] = {}
-_clients_lock = threading.Lock()  # boto3's session must not make two clients at once
+_clients_lock = threading.Lock()  # a boto3 session is not safe for creating two clients at once
 
 
 def client(account: Account, service: str) -> Any:
@@ -41,7 +41,7 @@ def _make_client(account: Account, service: str) -> Any:
 
 @cache
 def _session(keys: RunKeys, region: str) -> Any:
-    """One for all services: each new session reads what AWS has where again."""
+    """Return one session for all services: each new session would read AWS's endpoint data again."""
     return boto3.session.Session(
         aws_access_key_id=keys.access_key_id,
         aws_secret_access_key=keys.secret_access_key,
@@ -50,9 +50,9 @@ def _session(keys: RunKeys, region: str) -> Any:
 
 
 class ApiModel(ResourceModel):
-    """A resource made, changed and deleted through its service's API.
+    """A resource that is created, changed and deleted through its service's API.
 
-    `SERVICE` names the boto3 client. A subclass writes `make`, `change` (if `MUTABLE`) and `unmake`.
+    `SERVICE` names the boto3 client. A subclass implements `make`, `unmake` and, if `MUTABLE` is not empty, `change`.
     """
 
     SERVICE: ClassVar[str]
@@ -68,14 +68,14 @@ class ApiModel(ResourceModel):
         return client(self.account, self.SERVICE)
 
     def make(self) -> str:
-        """Create the resource by one call and return its physical id."""
+        """Create the resource with one call and return its physical id."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Calls that follow the creation; if one fails, the resource is deleted again."""
+        """Make the calls that follow the creation; if one fails, the resource is deleted again."""
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
-        """Bring the resource from `old` to `self.properties`; `changed` names the properties that differ."""
+        """Change the resource from `old` to `self.properties`; `changed` names the properties that differ."""
         raise NotImplementedError
 
     def unmake(self) -> None:
@@ -110,7 +110,7 @@ class ApiModel(ResourceModel):
             raise
 
     def remove(self) -> None:
-        """Delete the resource; one that is gone already counts as deleted, as in CloudFormation."""
+        """Delete the resource; as in CloudFormation, a resource that no longer exists counts as deleted."""
         try:
             self.unmake()
         except ClientError as error:
@@ -119,9 +119,9 @@ class ApiModel(ResourceModel):
                 raise
 
     def refuse(self, reason: str) -> NoReturn:
-        """Fail this resource with a message that names its type."""
+        """Raise ResourceError with a message that names the resource's type."""
         raise ResourceError(f"{self.TYPE}: {reason}")
 
     def only(self, *names: str) -> Properties:
-        """The named properties that are given."""
+        """Return those of the named properties that the template sets."""
         return {name: self.properties[name] for name in names if name in self.properties}

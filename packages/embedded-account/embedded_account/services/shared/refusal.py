@@ -1,10 +1,10 @@
-"""An error that a service answers, for services whose own errors moto lacks."""
+"""The error response of services whose errors moto does not define."""
 
 from moto.core.exceptions import ServiceException
 
 
 class Refusal(ServiceException):  # type: ignore[misc]  # moto publishes no types, its base class is Any
-    """A service's error: `Refusal("ResourceNotFoundException", "No cluster found")`.
+    """The error of a service: `Refusal("ResourceNotFoundException", "No cluster found")`.
 
-    It must not be moto's own class: moto looks the code up in the service that the class's module names.
+    A class of moto itself does not work: moto looks up the error code in the service that the class's module names.
     """

@@ -1,7 +1,7 @@
-"""What the account's own CloudFormation models share: registration, refusals, and the way to the account.
+"""The base class of the account's own CloudFormation models, and their registration.
 
-A model is strict: a property that it does not know, and a change that it does not carry out, is a failure that names
-the property. Else a stack would report UPDATE_COMPLETE for an update that did nothing.
+A model is strict: it fails on an unknown property and on a change that it does not implement, and names the property.
+Otherwise a stack would report UPDATE_COMPLETE for an update that did nothing.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -34,18 +34,18 @@ class Declaration:
     logical_id: str = ""
 
     def tags(self) -> dict[str, str]:
-        """The `Tags` property, whether it is a list of Key and Value or a map."""
+        """Return the `Tags` property as a map; the template can give a list of Key and Value or a map."""
         tags = self.properties.get("Tags") or {}
         return dict(tags) if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
 class ResourceModel:
-    """A resource of a stack: what CloudFormation's engine calls, in fewer words.
+    """A resource of a stack, behind a smaller interface than the one that moto's CloudFormation calls.
 
-    `physical_resource_id` is what `Ref` returns. `KNOWN` names the properties that the model carries out: any
-    other one is refused, not ignored. `MUTABLE` names what `update` changes in the service: a property with all that
-    is in it, or one key of it by its path (`LaunchTemplate.Version`). Any other change is refused. `properties` are
-    those that the resource has.
+    `physical_resource_id` is the value that `Ref` returns. `KNOWN` names the properties that the model implements; any
+    other property is refused, not ignored. `MUTABLE` names what `update` changes in the service: a whole property, or
+    one key of it by its path (`LaunchTemplate.Version`). Any other change is refused. `properties` are the resource's
+    current properties.
     """
 
     TYPE: ClassVar[str]
@@ -60,18 +60,18 @@ class ResourceModel:
 
     @classmethod
     def create(cls, declaration: Declaration) -> Self:
-        """Make the resource. Raises ResourceError or the service's own exception."""
+        """Create the resource. Raises ResourceError or the service's own exception."""
         raise NotImplementedError
 
     def update(self, declaration: Declaration) -> None:
-        """Bring the resource to the declaration's properties; a model without MUTABLE leaves this out."""
+        """Change the resource to the declaration's properties; a model without MUTABLE does not override this."""
 
     def remove(self) -> None:
         """Delete the resource."""
         raise NotImplementedError
 
     def attributes(self) -> dict[str, Any]:
-        """What `Fn::GetAtt` can return."""
+        """Return the attributes for `Fn::GetAtt`, by name."""
         return {}
 
     # ------------------------------------------------ moto's protocol
@@ -130,9 +130,9 @@ class ResourceModel:
         return original_resource
 
     def refuse_removal(self, declaration: Declaration, *names: str) -> None:
-        """Fail when the declaration takes one of these properties away, whose default the model does not know."""
+        """Raise ResourceError if the declaration removes one of these properties, whose default is unknown here."""
         if gone := [name for name in names if name in self.properties and name not in declaration.properties]:
-            raise _not_updated(self.TYPE, [f"{name} (taken away)" for name in gone])
+            raise _not_updated(self.TYPE, [f"{name} (removed)" for name in gone])
 
     @classmethod
     def _refuse_unknown(cls, properties: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ class ResourceModel:
 def _not_updated(resource_type: str, names: list[str]) -> ResourceError:
     return ResourceError(
         f"the embedded account cannot update {', '.join(names)} of {resource_type}: its model would report the change "
-        "and not make it"
+        "without making it"
     )
 
 
@@ -165,18 +165,18 @@ Model = TypeVar("Model", bound=ResourceModel)
 
 
 REGISTERED: Final[dict[str, Any]] = {}
-"""The models by resource type, as far as their modules have been imported."""
+"""The models whose modules have been imported, by resource type."""
 
 
 def cloudformation_model(type_name: str, *, name_property: str = "") -> Callable[[type[Model]], type[Model]]:
     """Register the decorated class as the model of `type_name`, such as AWS::Lambda::Function.
 
-    `name_property` is the property that names the resource; without one the name is always generated.
+    `name_property` is the property that names the resource; without this property the name is always generated.
     """
 
     def register(model: type[Model]) -> type[Model]:
         if unknown := {path.split(".")[0] for path in model.MUTABLE} - model.KNOWN:
-            raise TypeError(f"{type_name}: {sorted(unknown)} cannot change, for the model does not know it")
+            raise TypeError(f"{type_name}: {sorted(unknown)} is in MUTABLE but not in KNOWN")
         service = type_name.split("::")[1].lower()
         registered: type[Model] = type(CloudFormationModel)(
             model.__name__,

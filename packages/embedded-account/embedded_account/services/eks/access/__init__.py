@@ -1,1 +1,1 @@
-"""Who may use an EKS cluster: access entries, their policies, tokens, pod identities."""
+"""Access to EKS clusters: access entries, their access policies, and pod identity associations."""

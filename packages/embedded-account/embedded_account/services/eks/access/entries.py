@@ -1,4 +1,4 @@
-"""Access entries: which IAM principals may use a cluster, with which Kubernetes groups and access policies."""
+"""Access entries: the IAM principals that can use a cluster, with their Kubernetes groups and access policies."""
 
 import threading
 import uuid
@@ -30,7 +30,7 @@ _SESSION_NAME = "{{SessionName}}"
 
 @dataclass
 class AccessEntry:
-    """One principal's entry; `policies` by policy ARN, each with its accessScope."""
+    """The access entry of one principal; `policies` maps each policy's ARN to its accessScope."""
 
     cluster_name: str
     principal_arn: str
@@ -44,16 +44,16 @@ class AccessEntry:
     policies: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def grants(self) -> Iterator[Grant]:
-        """What its access policies allow."""
+        """Yield a grant for each access policy of the entry."""
         for arn, scope in self.policies.items():
             yield Grant(self.principal_arn, arn.removeprefix(ARN_PREFIX), tuple(scope.get("namespaces", ())))
 
     def groups(self) -> list[str]:
-        """The Kubernetes groups of whoever comes in by this entry."""
+        """Return the Kubernetes groups of users who authenticate with this entry."""
         return [*self.kubernetes_groups, group_of(self.principal_arn)]
 
     def user(self, session_name: str) -> str:
-        """The Kubernetes user name of a session."""
+        """Return the Kubernetes user name of a role session."""
         return self.username.replace(_SESSION_NAME, session_name)
 
 
@@ -68,7 +68,7 @@ class AccessEntries:
         self._bindings: dict[str, AccessBindings] = {}
 
     def open(self, cluster_name: str) -> None:
-        """Begin to keep the entries of a cluster whose control plane runs."""
+        """Start to manage the entries of a cluster; its control plane must run."""
         api = self._account.clusters.get(cluster_name).control_plane.api
         bindings = AccessBindings(api, lambda: self._grants(cluster_name))
         with self._lock:
@@ -77,7 +77,7 @@ class AccessEntries:
         bindings.start()
 
     def close(self, cluster_name: str) -> None:
-        """Forget the entries of a cluster that goes."""
+        """Forget the entries of a cluster that is deleted."""
         with self._lock:
             self._entries.pop(cluster_name, None)
             bindings = self._bindings.pop(cluster_name, None)
@@ -85,11 +85,11 @@ class AccessEntries:
             bindings.stop()
 
     def find(self, cluster_name: str, principal_arn: str) -> AccessEntry | None:
-        """The entry of a principal, or None."""
+        """Return the entry of a principal, or None."""
         return self._entries.get(cluster_name, {}).get(principal_arn)
 
     def get(self, cluster_name: str, principal_arn: str) -> AccessEntry:
-        """The entry of a principal; EKS's error when there is none."""
+        """Return the entry of a principal; raise EKS's error if it does not exist."""
         self._records.cluster(cluster_name)
         entry = self.find(cluster_name, principal_arn)
         if entry is None:
@@ -97,7 +97,7 @@ class AccessEntries:
         return entry
 
     def all(self, cluster_name: str) -> list[AccessEntry]:
-        """Every entry of a cluster."""
+        """Return all entries of a cluster."""
         self._records.cluster(cluster_name)
         return list(self._entries.get(cluster_name, {}).values())
 
@@ -129,7 +129,7 @@ class AccessEntries:
         return entry
 
     def update(self, cluster_name: str, principal_arn: str, request: Mapping[str, Any]) -> AccessEntry:
-        """Carry out an UpdateAccessEntry request: groups and user name."""
+        """Carry out an UpdateAccessEntry request: the groups and the user name."""
         entry = self.get(cluster_name, principal_arn)
         groups = list(request.get("kubernetesGroups") or [])
         self._check(principal_arn, entry.type, groups)
@@ -148,7 +148,7 @@ class AccessEntries:
     def associate(
         self, cluster_name: str, principal_arn: str, policy_arn: str, scope: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Give an entry an access policy, or change its scope; returns the AssociatedAccessPolicy."""
+        """Associate an access policy with an entry, or change its scope; return the AssociatedAccessPolicy."""
         entry = self.get(cluster_name, principal_arn)
         if entry.type != "STANDARD":
             raise invalid_request(f"Access policies cannot be associated with entries of type {entry.type}")
@@ -156,7 +156,7 @@ class AccessEntries:
         kind, namespaces = scope.get("type"), list(scope.get("namespaces") or [])
         if kind not in ("cluster", "namespace") or (kind == "namespace") != bool(namespaces):
             raise invalid_parameter(
-                'accessScope: {"type": "cluster"}, or {"type": "namespace"} with namespaces, is allowed'
+                'accessScope is invalid. Allowed: {"type": "cluster"}, or {"type": "namespace"} with namespaces'
             )
         entry.policies[policy_arn] = {"type": kind, "namespaces": namespaces}
         entry.modified_at = self._account.clock.now()
@@ -164,7 +164,7 @@ class AccessEntries:
         return self.policy_of(entry, policy_arn)
 
     def disassociate(self, cluster_name: str, principal_arn: str, policy_arn: str) -> None:
-        """Take an access policy off an entry."""
+        """Remove an access policy from an entry."""
         entry = self.get(cluster_name, principal_arn)
         if policy_arn not in entry.policies:
             raise not_found(f"The specified policyArn is not associated: {policy_arn}")
@@ -172,7 +172,7 @@ class AccessEntries:
         self._bindings[cluster_name].reconcile()
 
     def policy_of(self, entry: AccessEntry, policy_arn: str) -> dict[str, Any]:
-        """An AssociatedAccessPolicy of the API."""
+        """Return an associated policy as the API's AssociatedAccessPolicy."""
         return {
             "policyArn": policy_arn,
             "accessScope": entry.policies[policy_arn],
@@ -191,7 +191,7 @@ class AccessEntries:
         if principal not in known:
             raise invalid_parameter(f"The specified principalArn is invalid: invalid principal. ({principal})")
         if kind not in _TYPES:
-            raise invalid_parameter(f"type {kind}: {', '.join(sorted(_TYPES))} are allowed")
+            raise invalid_parameter(f"type {kind} is invalid. Allowed: {', '.join(sorted(_TYPES))}")
         if groups and kind != "STANDARD":
             raise invalid_parameter(f"kubernetesGroups cannot be set for an entry of type {kind}")
         if reserved := [group for group in groups if group.startswith(_RESERVED_GROUPS)]:
@@ -201,14 +201,14 @@ class AccessEntries:
 
 
 def check_policy(policy_arn: str) -> None:
-    """Raise unless EKS (as far as the rehearsal knows it) has this access policy."""
+    """Raise EKS's error unless the access policy is one of `POLICY_NAMES`."""
     if policy_arn not in {ARN_PREFIX + name for name in POLICY_NAMES}:
         known = ", ".join(sorted(POLICY_NAMES))
-        raise invalid_parameter(f"The policyArn {policy_arn} is not valid; the rehearsal knows {known}")
+        raise invalid_parameter(f"The policyArn {policy_arn} is not valid. Allowed in the rehearsal: {known}")
 
 
 def _username(principal: str, kind: str) -> str:
-    """EKS's default user name: a role's carries the session, a node's its private DNS name."""
+    """Return EKS's default user name: for a role with the session's name, for a node with its private DNS name."""
     if kind != "STANDARD":
         return "system:node:{{EC2PrivateDNSName}}"
     if ":role/" not in principal:

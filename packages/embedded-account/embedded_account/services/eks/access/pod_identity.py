@@ -1,4 +1,7 @@
-"""Pod identity associations: kept and answered. Pods of the rehearsal get no credentials from them."""
+"""Keep pod identity associations and return them through the API.
+
+Simulated: the pods of the rehearsal get no credentials from an association.
+"""
 
 import uuid
 from collections.abc import Mapping
@@ -10,11 +13,11 @@ from embedded_account.services.eks.records import ClusterRecords
 from embedded_account.services.iam.access import trusts
 
 Association = dict[str, Any]
-"""A PodIdentityAssociation of the API."""
+"""A PodIdentityAssociation in the API's shape."""
 
 
 class PodIdentityAssociations:
-    """The associations of all clusters."""
+    """The pod identity associations of all clusters."""
 
     def __init__(self, account: Account, records: ClusterRecords) -> None:
         self._account = account
@@ -22,16 +25,16 @@ class PodIdentityAssociations:
         self._associations: dict[str, dict[str, Association]] = {}
 
     def forget(self, cluster_name: str) -> None:
-        """Forget the associations of a cluster that goes."""
+        """Forget the associations of a cluster that is deleted."""
         self._associations.pop(cluster_name, None)
 
     def all(self, cluster_name: str) -> list[Association]:
-        """Every association of a cluster."""
+        """Return all associations of a cluster."""
         self._records.cluster(cluster_name)
         return list(self._associations.get(cluster_name, {}).values())
 
     def get(self, cluster_name: str, association_id: str) -> Association:
-        """One association; EKS's error when there is none."""
+        """Return one association; raise EKS's error if it does not exist."""
         self._records.cluster(cluster_name)
         found = self._associations.get(cluster_name, {}).get(association_id)
         if found is None:
@@ -63,7 +66,7 @@ class PodIdentityAssociations:
         return association
 
     def update(self, cluster_name: str, association_id: str, request: Mapping[str, Any]) -> Association:
-        """Carry out an UpdatePodIdentityAssociation request: the role."""
+        """Carry out an UpdatePodIdentityAssociation request: change the role."""
         association = self.get(cluster_name, association_id)
         self._require_trust(request["roleArn"])
         association["roleArn"] = request["roleArn"]

@@ -1,8 +1,8 @@
-"""EKS's access policies as RBAC objects in the cluster.
+"""Apply EKS's access policies as RBAC objects in the cluster.
 
-EKS evaluates access policies in an authorizer of its own and leaves no trace in the cluster. Here each association
-becomes a binding of a group that stands for the access entry, marked `rehearsal/stand-in`. A namespace need not
-exist when a policy is associated with it: bindings are made when it appears, and after it was deleted and made again.
+EKS evaluates access policies in its own authorizer and creates no objects in the cluster. Here each association becomes
+a binding of a group that represents the access entry, labelled `rehearsal/stand-in`. A namespace need not exist when a
+policy is associated with it: its bindings are created when the namespace is created or recreated.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _BUILT_IN_ROLES: Final = {
 }
 _READ: Final = ["get", "list", "watch"]
 _ALL: Final = ["*"]
-# AWS documents what these are for, not rule by rule: these rules are not verified on AWS.
+# AWS documents the purpose of these policies, not their rules: the rules here are not verified on AWS.
 _OWN_RULES: Final = {
     "AmazonEKSAdminViewPolicy": [{"apiGroups": ["*"], "resources": ["*"], "verbs": _READ}],
     "AmazonSagemakerHyperpodTrainingPolicy": [
@@ -47,24 +47,24 @@ _OWN_RULES: Final = {
 }
 
 POLICY_NAMES: Final = frozenset({*_BUILT_IN_ROLES, *_OWN_RULES})
-"""The access policies that the rehearsal knows."""
+"""The names of the access policies that the rehearsal implements."""
 
 
 @dataclass(frozen=True)
 class Grant:
-    """A policy given to one access entry; `namespaces` is empty for the whole cluster, and may hold wildcards."""
+    """An access policy of one access entry; `namespaces` can contain wildcards and is empty for the whole cluster."""
 
     principal_arn: str
     policy: str
     namespaces: tuple[str, ...] = ()
 
     def covers(self, namespace: str) -> bool:
-        """Whether the grant is for this namespace."""
+        """Return whether the grant is for this namespace."""
         return any(fnmatchcase(namespace, pattern) for pattern in self.namespaces)
 
 
 def group_of(principal_arn: str) -> str:
-    """The Kubernetes group that stands for an access entry."""
+    """Return the Kubernetes group that represents an access entry."""
     return f"rehearsal:access-entry:{_digest(principal_arn)}"
 
 
@@ -73,7 +73,7 @@ def _digest(text: str) -> str:
 
 
 class AccessBindings:
-    """Keeps one cluster's bindings equal to the grants of its access entries."""
+    """The bindings of one cluster, kept equal to the grants of its access entries."""
 
     def __init__(self, api: Api, grants: Callable[[], Iterable[Grant]]) -> None:
         self._api = api
@@ -83,15 +83,15 @@ class AccessBindings:
         self._watcher = threading.Thread(target=self._watch_namespaces, name="eks-namespaces", daemon=True)
 
     def start(self) -> None:
-        """Follow the cluster's namespaces from now on."""
+        """Start to watch the cluster's namespaces."""
         self._watcher.start()
 
     def stop(self) -> None:
-        """Stop following; the thread ends when its watch does."""
+        """Stop watching; the thread ends when its current watch ends."""
         self._ended.set()
 
     def reconcile(self) -> None:
-        """Make what is missing and delete what nobody grants any more. Raises ApiError."""
+        """Create missing bindings and delete those that no grant needs. Raises ApiError."""
         with self._lock:
             wanted = self._wanted()
             for path in (*self._existing("clusterrolebindings"), *self._existing("rolebindings")):
@@ -101,7 +101,7 @@ class AccessBindings:
                 self._create(path.rsplit("/", 1)[0], body)
 
     def _wanted(self) -> dict[str, Object]:
-        """Bindings, and the cluster roles that they need, by path."""
+        """Return the bindings that the grants need, by path, and create the cluster roles that they refer to."""
         grants = list(self._grants())
         wanted = {}
         for policy in {grant.policy for grant in grants} & set(_OWN_RULES):
@@ -129,7 +129,7 @@ class AccessBindings:
         try:
             self._api.create(collection, body)
         except ApiError as error:
-            # 409: it is there already. 403 and 404: the namespace is being deleted.
+            # 409: the object already exists. 403 and 404: the namespace is being deleted.
             if error.status not in (403, 404, 409):
                 raise
 
@@ -149,7 +149,7 @@ class AccessBindings:
                     if kind == "ADDED":
                         self.reconcile()
             except (ApiError, HTTPError, OSError):
-                # The cluster is being stopped, or its API server is busy: look again.
+                # The cluster is being stopped, or its API server is busy: retry.
                 self._ended.wait(1)
 
 
