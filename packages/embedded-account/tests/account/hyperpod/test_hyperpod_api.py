@@ -124,7 +124,7 @@ def test_lost_answer_leaves_a_cluster(bench: HyperPodBench, sagemaker: Any, refu
     [
         ({"capacty": {}}, "capacty: Extra inputs are not permitted. Allowed faults: capacity, quota"),
         ({"errors": {"ListClusters": {"message": "x"}}}, "errors.ListClusters.error: Field required"),
-        ({"errors": {"ListCluster": "x"}}, "ListCluster is no call of the simulator; it has CreateCluster"),
+        ({"errors": {"ListCluster": "x"}}, "ListCluster is invalid: not a simulated API call. Allowed: CreateCluster"),
         ({"fail_node": {"group": "nowhere"}}, "no running node matches"),
         ({"fail_node": {"grup": "nowhere"}}, "fail_node.grup: Extra inputs are not permitted"),
         ({"fail_lifecycle": {"times": 1}}, "fail_lifecycle.group: Field required"),
@@ -156,7 +156,7 @@ def test_call_that_is_not_simulated_says_so(bench: HyperPodBench, sagemaker: Any
         **NAME,
         DeepHealthCheckConfigurations=checks,
     )
-    assert text.startswith("The rehearsal does not simulate StartClusterHealthCheck; it has CreateCluster")
+    assert text.startswith("The rehearsal does not simulate StartClusterHealthCheck. Allowed: CreateCluster")
 
 
 def test_every_simulated_call_has_its_permissions(bench: HyperPodBench) -> None:

@@ -86,7 +86,7 @@ def test_all_violations_are_told_at_once(bench: HyperPodBench, unchecked: Any, r
         ({"InstanceStorageConfigs": [{"EbsVolumeConfig": {}}]}, "VolumeSizeInGB is required"),
         (
             {"InstanceStorageConfigs": [{"EbsVolumeConfig": {"RootVolume": True, "VolumeSizeInGB": 200}}]},
-            "with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB",
+            "RootVolume requires VolumeKmsKeyId and does not allow VolumeSizeInGB",
         ),
     ],
 )
