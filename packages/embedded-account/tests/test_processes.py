@@ -1,4 +1,4 @@
-"""Child processes are logged, recorded and watched, and end with their parent."""
+"""Test that child processes are logged, recorded and watched, and end with their parent."""
 
 import os
 import signal
