@@ -57,7 +57,7 @@ def wait_for(cloudformation: Any, name: str, status: str) -> None:
     def described() -> Any:
         return cloudformation.describe_stacks(StackName=name)["Stacks"][0]
 
-    wait_until(lambda: not described()["StackStatus"].endswith("_IN_PROGRESS"), f"end of what {name} does")
+    wait_until(lambda: not described()["StackStatus"].endswith("_IN_PROGRESS"), f"end of the operation on stack {name}")
     assert described()["StackStatus"] == status, described().get("StackStatusReason")
 
 
