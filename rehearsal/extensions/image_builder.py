@@ -1,10 +1,12 @@
-"""A stand-in of the Ray image's build: it puts a manifest of its own media type into ECR, and makes no image.
+"""Stand in for the Ray image build: put a manifest with the project's own media type into ECR; build no image.
 
-The build's pods run no program in the rehearsal. This plays what their scripts do, with their own variables and within
-the role of their service account: look for the tag, read the context, push image and cache, and when that fails put
-the log's end to S3. A call that the role does not allow fails the pod, as it would fail the build.
+The build's pods run no program in the rehearsal. This module performs the calls of their scripts, with the pods'
+variables and the role of their service account: look for the tag, read the context, and push image and cache. If that
+fails, it puts the end of the log into S3. A call that the role does not allow fails the pod, as it would fail the
+build.
 
-`POST /_rehearsal/image-build/fault` with `{"log": "..."}` lets the builds that follow fail with this log, `{}` no more.
+`POST /_rehearsal/image-build/fault` with `{"log": "..."}` makes the following builds fail with this log; `{}` removes
+the fault.
 """
 
 import io
@@ -40,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 def install(account: Account) -> None:
-    """Play the builds of every cluster from now on."""
+    """Perform the image builds of all clusters in the background until the account ends."""
     builder = ImageBuilder(account)
     account.played_images.append(_IMAGE)
     account.routes.route("POST", "image-build/fault", lambda request, _: builder.set_fault(request))
@@ -55,27 +57,30 @@ def _run(account: Account, builder: "ImageBuilder", ended: threading.Event) -> N
             try:
                 builder.step(cluster.control_plane.api)
             except (ApiError, HTTPError, OSError, KeyError) as error:
-                # A control plane that starts, ends or is busy: look again.
+                # The control plane is starting, stopping or busy: retry at the next step.
                 _log.debug("image build stand-in: %s", error)
 
 
 class ImageBuilder:
-    """The build's work; each step looks at everything anew."""
+    """The build's work. A builder keeps no state of a build: each step reads the pods again."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._fault: str | None = None
 
     def set_fault(self, request: Request) -> Object:
-        """Take or take back a fault. Raises BadRequest for another body than the module's docstring says."""
+        """Set or remove the fault and return {}; raise BadRequest if the body is invalid.
+
+        The module's docstring describes the body.
+        """
         body = request.get_json(silent=True)
         if not isinstance(body, dict) or body.keys() - {"log"} or not isinstance(body.get("log", ""), str):
-            raise BadRequest('a fault of the image build is {} or {"log": TEXT}')
+            raise BadRequest('the body is invalid: it is not a fault of the image build. Allowed: {} or {"log": TEXT}')
         self._fault = body.get("log")
         return {}
 
     def step(self, api: Api) -> None:
-        """Bring the build's pods of a cluster on. Raises ApiError."""
+        """Advance the cluster's build pods: run pending ones, remove deleted ones. Raise ApiError."""
         for pod in api.get(_PODS, fieldSelector="spec.nodeName!=")["items"]:
             if not _is_build(pod["spec"]):
                 continue
@@ -87,12 +92,12 @@ class ImageBuilder:
                 api.patch(f"{path}/status", {"status": _status(pod, failed=failed)}, STRATEGIC_PATCH)
 
     def _build(self, api: Api, pod: Object) -> bool:
-        """Build; return whether it failed."""
+        """Perform the build of a pod; return whether it failed."""
         values = _variables(pod)
         try:
             role = take_role(self._account, api, IMAGE_BUILD_NAMESPACE, pod["spec"]["serviceAccountName"])
         except (PodRoleError, ServiceException) as error:
-            # Without a role there is no way to S3 either.
+            # Without a role the log cannot be put into S3 either.
             self._record("failed", values, message=str(getattr(error, "message", error)))
             return True
         try:
@@ -131,7 +136,7 @@ class ImageBuilder:
         return True
 
     def _require_context(self, role: PodRole, address: str) -> None:
-        """Read the build context as the preparation does; BuildKit wants a Dockerfile at its root."""
+        """Read the build context as the container `prepare` does; BuildKit requires a Dockerfile at its root."""
         bucket, key = _split(address)
         role.require("s3:GetObject", f"arn:aws:s3:::{bucket}/{key}", {})
         body = client(self._account, "s3").get_object(Bucket=bucket, Key=key)["Body"].read()

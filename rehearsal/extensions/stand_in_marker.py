@@ -1,4 +1,4 @@
-"""The parameter by which templates with stand-in Helm charts know the embedded account; no other account has it."""
+"""Provide the parameter that marks the embedded account: templates with stand-in Helm charts require it."""
 
 from moto.ssm.models import ssm_backends
 
@@ -7,7 +7,7 @@ from embedded_account.context import Account
 
 
 def install(account: Account) -> None:
-    """Put the parameter into the account, whose own it is: no inventory lists it."""
+    """Create the parameter as one of the account's own, so that no inventory lists it. No AWS account has it."""
     backend = ssm_backends[account.account_id][account.region]
     backend.put_parameter(
         name=STAND_IN_MARKER,

@@ -1,4 +1,4 @@
-"""What an environment says exists, in the embedded account's words."""
+"""Describe the existing infrastructure of an environment in the embedded account's model."""
 
 from typing import Final
 
@@ -6,12 +6,12 @@ from config import Environment
 from config.model import ExistingEks, ExistingSubnet, ExistingVpc
 from embedded_account.existing_description import AddOn, Cluster, ExistingResources, FileSystem, Subnet, Vpc
 
-# The owner switched network policies on, which Ray's isolation counts on.
+# The cluster's owner has enabled network policies, which the isolation of Ray requires.
 _NETWORK_POLICIES: Final = '{"enableNetworkPolicy": "true"}'
 
 
 def existing_resources(environment: Environment) -> ExistingResources:
-    """Return what the account has to make before the environment is deployed."""
+    """Return the resources that the account must create before the environment is deployed."""
     network, eks, file_system = environment.network.existing, environment.eks.existing, environment.fsx.existing
     return ExistingResources(
         vpc=_vpc(network) if network else None,

@@ -1,4 +1,4 @@
-"""`python -m embedded_account run -- COMMAND`: an account for the length of a command."""
+"""`python -m embedded_account run -- COMMAND`: serve an account while a command runs."""
 
 import argparse
 import signal
@@ -13,9 +13,9 @@ from embedded_account.running import ACCOUNT_ID, CLOCK_SCALE, REGION, default_ca
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command with the account's environment; return its exit code, or 1 when there is no account."""
+    """Run the command with the account's environment; return its exit code, or 1 if the account fails."""
     arguments = _parse(argv)
-    # Like Ctrl-C, so that the account ends with this process.
+    # Handle SIGTERM like Ctrl-C, so that the account ends with this process.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with serve(
@@ -35,11 +35,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m embedded_account run", description=__doc__)
-    parser.add_argument("--directory", type=Path, default=Path(".embedded-account"), help="logs, journal, homes")
-    parser.add_argument("--region", default=REGION, help="the one region of the account (%(default)s)")
+    parser.add_argument(
+        "--directory", type=Path, default=Path(".embedded-account"), help="folder for logs, journal and homes"
+    )
+    parser.add_argument("--region", default=REGION, help="the account's only region (%(default)s)")
     parser.add_argument("--account-id", default=ACCOUNT_ID, help="twelve digits (%(default)s)")
     parser.add_argument(
-        "--clock-scale", type=float, default=CLOCK_SCALE, help="simulated seconds in a second (%(default)s)"
+        "--clock-scale", type=float, default=CLOCK_SCALE, help="simulated seconds in a real second (%(default)s)"
     )
     parser.add_argument("--cache", type=Path, help=f"folder of the built programs ({default_cache()})")
     example = "for example: sh -c 'cdk bootstrap && cdk deploy --all'"

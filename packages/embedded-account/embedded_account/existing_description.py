@@ -1,4 +1,4 @@
-"""What the caller says exists before its own stacks: a VPC, an EKS cluster in it, a file system in it.
+"""Describe the infrastructure that exists before the caller's stacks: a VPC, an EKS cluster and a file system.
 
 `POST /_rehearsal/existing` takes an `ExistingResources` as JSON.
 """
@@ -14,7 +14,7 @@ class _Described(BaseModel):
 
 
 class Subnet(_Described):
-    """A private subnet. `zone_id` is the id of its zone, such as `usw2-az2`."""
+    """A private subnet. `zone_id` is the id of its Availability Zone, such as `usw2-az2`."""
 
     id: str
     zone_id: str
@@ -22,7 +22,7 @@ class Subnet(_Described):
 
 
 class Vpc(_Described):
-    """A VPC with private subnets, which leave it through a NAT gateway."""
+    """A VPC with private subnets, whose outbound traffic goes through a NAT gateway."""
 
     id: str
     cidr: IPv4Network
@@ -30,7 +30,7 @@ class Vpc(_Described):
 
 
 class AddOn(_Described):
-    """A managed add-on of EKS, with EKS's own version and configuration unless it states others."""
+    """A managed add-on of EKS; `version` and `configuration` default to EKS's own."""
 
     name: str
     version: str | None = None
@@ -38,9 +38,9 @@ class AddOn(_Described):
 
 
 class Cluster(_Described):
-    """An EKS cluster with a private endpoint, a node group and its owner's own access entry and objects.
+    """An EKS cluster with a private endpoint, a node group, and the access entry and objects of its owner.
 
-    `issuer_id` is the last part of the URL of its OIDC issuer; the subnets are ids of the VPC's.
+    `issuer_id` is the last part of the OIDC issuer's URL; the subnets are ids of subnets of the VPC.
     """
 
     name: str
@@ -61,7 +61,7 @@ class FileSystem(_Described):
 
 
 class ExistingResources(_Described):
-    """All of it; cluster and file system need the VPC."""
+    """The whole description; the cluster and the file system require the VPC."""
 
     vpc: Vpc | None = None
     cluster: Cluster | None = None
@@ -75,5 +75,5 @@ class ExistingResources(_Described):
             named |= {*self.cluster.control_plane_subnets, *self.cluster.node_subnets}
         if unknown := sorted(named - known):
             allowed = ", ".join(sorted(known)) or "none without a vpc"
-            raise ValueError(f"subnets {', '.join(unknown)} are not the VPC's. Allowed: {allowed}")
+            raise ValueError(f"subnets {', '.join(unknown)} are not subnets of the VPC. Allowed: {allowed}")
         return self

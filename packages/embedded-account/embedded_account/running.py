@@ -1,4 +1,4 @@
-"""The account as a process of its own, for programs and tests that deploy to it."""
+"""Run the embedded account as a process of its own, for programs and tests that deploy to it."""
 
 import fcntl
 import json
@@ -24,18 +24,21 @@ if TYPE_CHECKING:
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
 CLOCK_SCALE: Final = 300.0
-"""A simulated minute takes 0.2 s: a node group's minutes or a file system's ten would be the whole rehearsal."""
+"""Simulated seconds in a real second, so a simulated minute takes 0.2 s.
 
-# A control plane is started in answer to one request.
+In real time, a node group's minutes and a file system's ten minutes would dominate a rehearsal.
+"""
+
+# Long, because a single request can start a whole control plane.
 _PATIENCE_SECONDS: Final = 300
-# The account ends its control planes in this time.
+# The time in which the account must stop its control planes.
 _END_SECONDS: Final = 30
 
 
 class EmbeddedAccount:
-    """One AWS account on localhost, seen from outside. `serve` makes, starts and ends one.
+    """An AWS account on localhost, for its clients. `serve` creates, starts and stops one.
 
-    `endpoint` uses the word `localhost`, which the CDK CLI needs.
+    `endpoint` contains the name `localhost` and no address, because the CDK CLI needs the name.
     """
 
     def __init__(
@@ -49,7 +52,17 @@ class EmbeddedAccount:
         extensions: Sequence[str] = (),
         cwd: Path | None = None,
     ) -> None:
-        """`extensions` are modules with `install(account)` that the account calls; `cwd` is on their path."""
+        """Choose a free port and issue keys; start nothing yet.
+
+        Args:
+            directory: Folder for the account's files.
+            programs: Folder of the control plane's programs.
+            account_id: Twelve digits.
+            region: The account's only region.
+            node_modules: Folder in which npm installed the CDK CLI.
+            extensions: Modules whose `install(account)` the account calls.
+            cwd: Working directory of the account, which is on the import path of the extensions.
+        """
         self.directory = directory
         self.account_id = account_id
         self.region = region
@@ -64,7 +77,7 @@ class EmbeddedAccount:
     def start(
         self, supervisor: Supervisor, *, clock_scale: float = CLOCK_SCALE, survives_parent: bool = False
     ) -> Child:
-        """Start the account and return its process, which ends with this one unless it `survives_parent`."""
+        """Start the account and return its process, which ends with this process unless `survives_parent`."""
         argv = [sys.executable, "-m", "embedded_account", "serve"]
         for option, value in {
             "--port": self.port,
@@ -92,10 +105,10 @@ class EmbeddedAccount:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All variables of a command that deploys to the account; of the caller's own only PATH and the language stay.
+        """The complete environment of a command that deploys to the account.
 
-        First on PATH are npm's programs, the CDK CLI among them, then kubectl and Helm as the account's functions have
-        them.
+        It takes only PATH and the language from the caller. PATH begins with npm's programs, including the CDK CLI.
+        The same kubectl and Helm that the account's functions use come next.
         """
         variables = child_environment(
             self.directory,
@@ -137,7 +150,7 @@ class EmbeddedAccount:
         return entries
 
     def set_hyperpod_faults(self, faults: Mapping[str, Any]) -> None:
-        """Inject faults into HyperPod, as embedded_account/hyperpod/fault_requests.py describes."""
+        """Inject faults into HyperPod; embedded_account/hyperpod/fault_requests.py describes them."""
         self._call("/_rehearsal/hyperpod/faults", json.dumps(faults).encode())
 
     def make_existing(self, resources: "ExistingResources") -> None:
@@ -145,7 +158,7 @@ class EmbeddedAccount:
         self._call("/_rehearsal/existing", resources.model_dump_json().encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
-        """GET one of the account's own routes, or POST a body to it; return the parsed answer."""
+        """GET one of the account's own routes, or POST a body to it; return the parsed JSON response."""
         request = urllib.request.Request(self.endpoint + path, body, self.keys.control_headers)
         with urllib.request.urlopen(request, timeout=timeout) as response:
             return json.load(response)
@@ -159,7 +172,7 @@ class EmbeddedAccount:
 
 
 def default_cache() -> Path:
-    """Return the folder of the programs that are built once for all accounts of this user."""
+    """Return the folder of the built programs, which all accounts of this user share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "embedded-account")
 
 
@@ -179,21 +192,22 @@ def serve(
     extensions: Sequence[str] = (),
     progress: Callable[[str], None] = _say,
 ) -> Iterator[EmbeddedAccount]:
-    """Serve a new, empty account for the length of the block; logs and journal stay in `directory`.
+    """Serve a new, empty account until the block ends; logs and journal stay in `directory`.
 
     Args:
-        directory: Everything of the run lies below it; what an earlier account left there is removed.
-        region: The one region of the account.
+        directory: Folder for all files of the run; files of an earlier account there are removed.
+        region: The account's only region.
         account_id: Twelve digits.
-        clock_scale: Simulated seconds in each second that a simulated service waits.
-        cache: Folder of the control plane's programs, built on first use in about five minutes (`default_cache`).
-        node_modules: Folder in which npm installed the CDK CLI (the nearest one, as Node looks).
-        extensions: Modules of yours whose `install(account)` is called; the working directory is on their path.
-        progress: Gets a line for each step of that build.
+        clock_scale: Simulated seconds in each real second that a simulated service waits.
+        cache: Folder of the control plane's programs, by default `default_cache()`. The first use builds them, in
+            about five minutes.
+        node_modules: Folder in which npm installed the CDK CLI, by default the nearest one, as Node finds it.
+        extensions: Your modules whose `install(account)` is called; the working directory is on their import path.
+        progress: Called with a line for each step of that build.
 
     Raises:
         BinariesError: A program could not be built; the message names its log.
-        ProcessError: The account did not start, or ended before the block did.
+        ProcessError: The account did not start, or ended before the block did; or another account uses `directory`.
     """
     root = Path(directory).resolve()
     root.mkdir(parents=True, exist_ok=True)
@@ -220,7 +234,7 @@ def serve(
 
 @contextmanager
 def _held(directory: Path) -> Iterator[None]:
-    """Hold a run's folder; the kernel lets go of it when the process ends."""
+    """Lock a run's folder until the context ends; the kernel releases the lock if the process ends before."""
     with (directory / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

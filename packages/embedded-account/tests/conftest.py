@@ -1,4 +1,4 @@
-"""The plugin under test, the workspace's programs, and the environment of a user of the package."""
+"""Load the plugin under test; provide the workspace's built programs and the environment of a package user."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ pytest_plugins = ("embedded_account.testing.plugin",)
 
 _WORKSPACE: Final = Path(__file__).resolve().parents[3]
 
-# Files with more than ten seconds of work, the longest first: of two workers none is left alone with one at the end.
+# Files with more than ten seconds of work, the longest first, so that both of two workers stay busy until the end.
 LONGEST: Final = (
     "tests/test_second_app.py",
     "tests/account/test_cloudformation_cli.py",
@@ -26,20 +26,20 @@ LONGEST: Final = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first; all others stay in their order."""
+    """Put the longest files first; keep the order of all others."""
     rank = {file: number for number, file in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
 
 
 @pytest.fixture(scope="session")
 def programs_cache() -> Path:
-    """The folder in which the workspace keeps what it built."""
+    """Return the folder of the workspace's built programs."""
     return _WORKSPACE / ".rehearsal" / "cache" / "bin"
 
 
 @pytest.fixture
 def environment(tmp_path: Path, programs_cache: Path) -> Mapping[str, str]:
-    """Variables of a user whose programs are built, with the CDK CLI in `tmp_path`."""
+    """Return the environment of a user whose programs are already built; link the CDK CLI into `tmp_path`."""
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     programs_cache.mkdir(parents=True, exist_ok=True)
     cache = tmp_path / "cache"

@@ -1,4 +1,4 @@
-"""What is loaded before the CDK CLI: it shortens the pauses between two looks at CloudFormation, and no other timer."""
+"""Test the file that Node loads before the CDK CLI: it shortens the CLI's polls of CloudFormation, no other timer."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ promisify(setTimeout)(1, 'promised timer').then(console.log);
 
 
 def run(program: Path, source: str, **env: str) -> list[str]:
-    """Run a program that Node loads the file into; return the lines that it prints."""
+    """Run a program into which Node preloads the file; return the lines that it prints."""
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(source)
     argv = ["node", "--require", str(CDK_PRELOAD), str(program)]
@@ -30,7 +30,7 @@ def run(program: Path, source: str, **env: str) -> list[str]:
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Path:
-    """Where npm puts the CLI."""
+    """Return the path to which npm installs the CLI."""
     return tmp_path / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
 

@@ -1,4 +1,4 @@
-"""`python -m embedded_account run -- COMMAND`."""
+"""Test `python -m embedded_account run -- COMMAND`."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ def run(directory: Path, environment: Mapping[str, str], *words: str) -> subproc
     return subprocess.run(argv, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_command_is_given_an_account_and_its_exit_code_returned(tmp_path: Path, environment: Mapping[str, str]) -> None:
+def test_command_gets_an_account_and_its_exit_code_is_returned(tmp_path: Path, environment: Mapping[str, str]) -> None:
     say_who = f"{SAY_WHO}; raise SystemExit(3)"
     done = run(tmp_path, environment, "run", "--account-id=444455556666", "--", "python", "-c", say_who)
     assert done.returncode == 3, done.stderr
@@ -43,7 +43,7 @@ def test_a_folder_serves_one_account_at_a_time(tmp_path: Path, environment: Mapp
     assert "Traceback" not in done.stderr
 
 
-def test_unknown_verb_is_answered_with_the_usage(tmp_path: Path, environment: Mapping[str, str]) -> None:
+def test_unknown_command_prints_the_usage(tmp_path: Path, environment: Mapping[str, str]) -> None:
     done = run(tmp_path, environment, "start")
     assert done.returncode == 2
     assert "usage: python -m embedded_account run" in done.stderr

@@ -1,4 +1,4 @@
-"""Nothing of the caller's configuration reaches a child of the rehearsal."""
+"""Test that no configuration of the caller reaches a child process of the rehearsal."""
 
 import json
 import subprocess

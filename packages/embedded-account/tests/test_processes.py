@@ -1,4 +1,4 @@
-"""Child processes are logged, recorded and watched, and end with their parent."""
+"""Test that child processes are logged, recorded and watched, and end with their parent."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ def test_the_end_of_a_watched_program_is_reported_with_its_log(tmp_path: Path) -
     child = supervisor.start("server", SLEEP, ENV)
     wait_until(child.tail, "its first line")
     os.kill(child.pid, signal.SIGKILL)
-    wait_until(lambda: told, "the account of its end")
+    wait_until(lambda: told, "the report of its end")
     assert str(told[0]) == f"server was ended by SIGKILL; its log: {tmp_path}/logs/server.log\nhere"
 
 
@@ -92,7 +92,7 @@ def test_an_unexpected_end_is_reported_once_and_an_expected_end_never(tmp_path: 
     for number, name in enumerate(("first", "second")):
         ended = supervisor.start(name, SLEEP, ENV)
         os.kill(ended.pid, signal.SIGKILL)
-        wait_until(partial(told.__getitem__, slice(number, None)), "the account of its end")
+        wait_until(partial(told.__getitem__, slice(number, None)), "the report of its end")
     assert [str(each).split()[0] for each in told] == ["first", "second"]
 
 
@@ -109,7 +109,7 @@ def test_a_restartable_program_is_restarted_a_limited_number_of_times(tmp_path: 
         assert told == []
         assert (tmp_path / "run" / "kwok.pid").read_text() == f"{child.pid}\n"
         os.kill(child.pid, signal.SIGKILL)
-    wait_until(lambda: told, "the account of its last end")
+    wait_until(lambda: told, "the report of its last end")
     assert child.restarts == 3
     supervisor.stop_all()
     assert list((tmp_path / "run").iterdir()) == []

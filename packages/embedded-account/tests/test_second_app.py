@@ -1,4 +1,4 @@
-"""An app that is not this repository's: deployed, looked at and destroyed as the README shows."""
+"""Test an app from outside this repository: deployed, inspected and destroyed as the README shows."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ APP: Final = Path(__file__).with_name("app")
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """The app in a project of its own."""
+    """Return the app in a project of its own."""
     return shutil.copytree(APP, tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__"))
 
 
@@ -33,12 +33,12 @@ def test_an_app_with_a_cluster_is_deployed_and_destroyed_without_a_trace(
     argv = [sys.executable, "rehearse.py"]
     done = subprocess.run(argv, cwd=app, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    # An output of the stack, and the objects of its release, which has the answer of the custom resource.
+    # The stack's output, and an object of its Helm release, both contain the custom resource's response.
     assert "greeter.Answer = Hello, greeter!" in done.stdout + done.stderr
     assert "greeting: Hello, greeter!" in done.stdout
     assert "readyReplicas: 1" in done.stdout
     left = [line.split() for line in done.stdout.splitlines() if line.startswith("left: ")]
     assert {"bootstrap", "background"} == {owner.partition(":")[0] for _, owner, *_ in left}
-    # As on AWS, Lambda keeps the logs of the functions, which CDK did not declare.
+    # As on AWS, the functions' log groups remain: Lambda created them, CDK did not declare them.
     assert {kind for _, owner, kind, _ in left if owner != "bootstrap"} == {"AWS::Logs::LogGroup"}
     assert living(app / ".embedded-account") == {}

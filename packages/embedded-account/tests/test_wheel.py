@@ -1,4 +1,4 @@
-"""What is installed from a wheel: the package with its Go modules, its YAML and its JavaScript."""
+"""Test the content of a wheel: the package with its Go modules, its YAML and its JavaScript."""
 
 import shutil
 import subprocess

@@ -94,7 +94,7 @@ def test_a_new_environment_has_nothing_that_existed(account: Account) -> None:
         ('{"vpc": {"id": "vpc-1", "cidr": "10.0.0.0/16", "subnets": []}}', "vpc.subnets: Tuple should have at least 1"),
         (
             '{"file_system": {"id": "fs-1", "mount_name": "fsx", "subnet": "subnet-1"}}',
-            "subnets subnet-1 are not the VPC's. Allowed: none without a vpc",
+            "subnets subnet-1 are not subnets of the VPC. Allowed: none without a vpc",
         ),
     ],
 )

@@ -1,12 +1,16 @@
 """The SageMaker HyperPod simulator of the embedded account.
 
-SIMULATED: no instance starts and no lifecycle script or health check runs. Real are the request's validation
-against botocore's model and HyperPod's documented rules, the permissions of caller and execution role, and what
-becomes visible elsewhere: network interfaces, access entries, log streams, and nodes in the EKS cluster's own
-Kubernetes control plane. Durations are simulated minutes, shortened by the account's clock (see `world.Minutes`).
+SIMULATED: no instance starts, and no lifecycle script or health check runs. The following is real:
 
-`install` puts it behind moto's SageMaker endpoint; `bench` runs the same simulator inside a test with a clock that
-is moved by hand.
+- requests are validated against botocore's model and HyperPod's documented rules;
+- the permissions of the caller and of the execution role are checked;
+- the effects on other services: network interfaces, access entries, log streams, and nodes in the Kubernetes
+  control plane of the EKS cluster.
+
+Durations are simulated minutes; the account's clock shortens them (see `world.Minutes`).
+
+`install` serves the simulator at moto's SageMaker endpoint. `bench` runs the same simulator inside a test, which
+advances the clock by hand.
 """
 
 import logging
@@ -35,7 +39,7 @@ _simulators: dict[tuple[str, str], HyperPodService] = {}
 
 
 def install(account: "Account") -> None:
-    """Serve HyperPod in this account until it ends, with a thread that carries out what is due."""
+    """Serve HyperPod in this account until the account ends; a thread carries out the transitions that are due."""
     world = World(
         account_id=account.account_id,
         region=account.region,
@@ -60,7 +64,7 @@ def install(account: "Account") -> None:
 
 
 def simulator_of(account: "Account") -> HyperPodService:
-    """The simulator installed in the account; raises KeyError when there is none."""
+    """Return the simulator installed in the account; raise KeyError if there is none."""
     return _simulators[account.account_id, account.region]
 
 
@@ -68,12 +72,15 @@ def _tick(hyperpod: HyperPodService, ended: threading.Event) -> None:
     while not ended.wait(TICK_SECONDS):
         try:
             hyperpod.tick()
-        except Exception:  # noqa: BLE001 - time goes on for the other clusters; the log tells what failed
+        except Exception:  # noqa: BLE001 - the other clusters must continue; the log says what failed
             _log.exception("a transition of the HyperPod simulator failed")
 
 
 def _json(request: Request) -> dict[str, Any]:
-    body = request.get_json(force=True, silent=True)  # curl -d names no content type
+    body = request.get_json(force=True, silent=True)  # `curl -d` sends no JSON content type
     if not isinstance(body, dict):
-        raise BadRequest("faults are one JSON object; see embedded_account/hyperpod/fault_requests.py")
+        raise BadRequest(
+            "the body is invalid: it is not a JSON object. Allowed: one JSON object of faults "
+            "(embedded_account/hyperpod/fault_requests.py)"
+        )
     return body

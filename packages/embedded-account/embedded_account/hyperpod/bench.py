@@ -1,7 +1,7 @@
-"""The HyperPod simulator inside a test process: a small account, a clock moved by hand, EKS as plain records.
+"""Run the HyperPod simulator inside a test process, with a small account, a manual clock and EKS as plain records.
 
-No server, no thread and no sleep: boto3 clients reach moto in the process. For tests of the simulator and of
-whatever calls SageMaker's API (the custom resource's handlers, `ops`).
+There is no server, no thread and no sleep: boto3 clients call moto in the same process. It serves tests of the
+simulator and of the code that calls SageMaker's API (the custom resource's handlers, `ops`).
 
     with HyperPodBench() as bench:
         sagemaker = bench.client("sagemaker")
@@ -38,7 +38,7 @@ ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
 _MOTO_SETTINGS: Final = {
     "MOTO_ACCOUNT_ID": ACCOUNT_ID,
-    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # a thousand images that nothing here needs cost most of the set-up
+    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # loading moto's thousand images would take most of the set-up time
 }
 EXECUTION_POLICY: Final = {
     "Version": "2012-10-17",
@@ -48,7 +48,7 @@ EXECUTION_POLICY: Final = {
 
 @lru_cache(maxsize=64)
 def _client(service: str, key: str, secret: str, token: str | None = None, **options: Any) -> Any:
-    """A client of the process: making one costs more than many calls of it."""
+    """Return a client that the whole process shares: creating one costs more than many calls."""
     core = botocore.session.Session()
     core.register_component("data_loader", _loader())
     session: Any = boto3.Session(key, secret, token, REGION, botocore_session=core)
@@ -57,13 +57,13 @@ def _client(service: str, key: str, secret: str, token: str | None = None, **opt
 
 @cache
 def _loader() -> Loader:
-    """One loader for all sessions: reading SageMaker's service model takes half a second."""
+    """Return one loader for all sessions: reading SageMaker's service model takes half a second."""
     loader: Loader = botocore.session.Session().get_component("data_loader")
     return loader
 
 
 class ManualClock:
-    """A clock that stands still until it is moved; one simulated second is one second of it."""
+    """A clock that changes only when a test sets `present`; its scale is 1, so a second is a simulated second."""
 
     scale = 1.0
 
@@ -71,15 +71,20 @@ class ManualClock:
         self.present = datetime(2026, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
-        """The moment to which the clock was moved."""
+        """Return the time that was last set."""
         return self.present
 
 
 class EksRecords:
-    """EKS clusters as records: what the simulator did to them stays readable in the attributes.
+    """EKS clusters as records; tests read in the attributes what the simulator did to them.
 
-    `access_entries` by cluster and principal; `nodes` by name; `silent` the nodes without heart-beats; `missing`
-    what missing_dependencies answers; while `unavailable` no control plane answers.
+    Attributes:
+        clusters: The EKS clusters, by name.
+        access_entries: The properties of each access entry, by cluster and principal.
+        nodes: The Kubernetes nodes, by name.
+        silent: Names of the nodes without heartbeats.
+        missing: The answer of `missing_dependencies`.
+        unavailable: While true, no control plane answers.
     """
 
     def __init__(self) -> None:
@@ -127,9 +132,11 @@ class EksRecords:
 
 
 class HyperPodBench:
-    """An account with what a cluster needs: VPC, security group with its self rules, role, scripts, EKS cluster.
+    """An account with the prerequisites of a cluster.
 
-    `journal` holds every recorded entry as (kind, fields); `hyperpod` is the simulator; `eks` its EKS clusters.
+    They are a VPC, a security group that allows all traffic with itself, an execution role, lifecycle scripts and an
+    EKS cluster. `journal` holds every recorded entry as (kind, fields); `hyperpod` is the simulator; `eks` holds the
+    EKS clusters.
     """
 
     def __init__(self) -> None:
@@ -162,11 +169,11 @@ class HyperPodBench:
         self._stack.close()
 
     def record(self, kind: str, **fields: Any) -> None:
-        """Keep a journal entry."""
+        """Append an entry to the journal."""
         self.journal.append((kind, fields))
 
     def client(self, service: str, role_arn: str | None = None, **options: Any) -> Any:
-        """A boto3 client: the operator's, or with `role_arn` one of a session of that role."""
+        """Return a boto3 client with the operator's credentials or, with `role_arn`, of a session of that role."""
         if role_arn is None:
             return _client(service, isolation.DUMMY_ACCESS_KEY, isolation.DUMMY_SECRET_KEY, **options)
         answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="bench")["Credentials"]
@@ -174,16 +181,16 @@ class HyperPodBench:
         return _client(service, *keys, **options)
 
     def advance(self, minutes: float) -> None:
-        """Move the clock and carry out everything that was due on the way, each at its own moment."""
+        """Advance the clock and carry out every transition that falls due, each at its own due time."""
         self.clock.present += timedelta(minutes=minutes)
         self.hyperpod.tick()
 
     def fault(self, **body: Any) -> dict[str, Any]:
-        """Set faults; see embedded_account.hyperpod.fault_requests."""
+        """Set faults and return the nodes that failed; see embedded_account.hyperpod.fault_requests."""
         return apply(self.hyperpod, body)
 
     def role(self, name: str, *policies: dict[str, Any], service: str = "lambda.amazonaws.com") -> str:
-        """Make a role with these inline policies; returns its ARN."""
+        """Create a role with these inline policies that `service` may assume; return its ARN."""
         iam = self.client("iam")
         trust = {
             "Version": "2012-10-17",
@@ -195,7 +202,7 @@ class HyperPodBench:
         return arn
 
     def request(self, **changes: Any) -> dict[str, Any]:
-        """A valid CreateCluster request with a CPU and a GPU group; `changes` replace members at the top."""
+        """Return a valid CreateCluster request with a CPU and a GPU group; `changes` replace top-level members."""
         groups = [
             self.group("head-group", "ml.m5.2xlarge", 1),
             self.group("worker-group-1", "ml.p5.48xlarge", 2),
@@ -211,7 +218,7 @@ class HyperPodBench:
         return deepcopy(request | changes)
 
     def group(self, name: str, instance_type: str, count: int, **members: Any) -> dict[str, Any]:
-        """An instance group of a request."""
+        """Return an instance group for a request; `members` add to it or replace its members."""
         return {
             "InstanceGroupName": name,
             "InstanceType": instance_type,
@@ -241,7 +248,7 @@ class HyperPodBench:
         self.add_eks_cluster("eks")
 
     def _give_way_out(self, ec2: Any) -> None:
-        """A NAT gateway in a public subnet: nodes call AWS's APIs."""
+        """Create a NAT gateway in a public subnet, because nodes call AWS's APIs."""
         internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
         ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=self.vpc_id)
         public = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.255.0/24")["Subnet"]["SubnetId"]
@@ -251,7 +258,7 @@ class HyperPodBench:
         ec2.create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
 
     def add_eks_cluster(self, name: str, **changes: Any) -> str:
-        """Record an EKS cluster, ACTIVE and with access entries unless changed; returns its ARN."""
+        """Record an EKS cluster, by default ACTIVE and with authentication mode API; return its ARN."""
         arn = f"arn:aws:eks:{REGION}:{ACCOUNT_ID}:cluster/{name}"
         fields = {"status": "ACTIVE", "authentication_mode": "API", "vpc_id": self.vpc_id, "version": "1.35"}
         self.eks.clusters[name] = EksCluster(name=name, arn=arn, **(fields | changes))

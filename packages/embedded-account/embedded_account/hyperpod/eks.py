@@ -1,4 +1,4 @@
-"""The EKS side of a HyperPod cluster: the cluster's description, its dependencies, access entries and nodes."""
+"""Connect a HyperPod cluster with its EKS cluster: description, dependencies, access entries and nodes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,12 +22,12 @@ DEEP_CHECK_ACCOUNT: Final = "deep-health-check-service-account"
 
 
 class KubernetesUnavailableError(Exception):
-    """The control plane did not answer or refused a write; the transition is tried again later."""
+    """The control plane did not answer or refused a write; the simulator retries the transition later."""
 
 
 @dataclass(frozen=True)
 class EksCluster:
-    """What HyperPod needs of DescribeCluster. `vpc_id` and `version` are "" when EKS does not tell."""
+    """The part of DescribeCluster that HyperPod needs. `vpc_id` and `version` are "" if EKS does not return them."""
 
     name: str
     arn: str
@@ -41,32 +41,38 @@ class Orchestrators(Protocol):
     """All EKS clusters of the account, by name."""
 
     def cluster(self, name: str) -> EksCluster | None:
-        """Describe the cluster, or None when there is none."""
+        """Return the cluster's description; None if it does not exist."""
 
     def missing_dependencies(self, name: str) -> list[str]:
-        """The objects of the HyperPod dependencies chart that are not in the cluster."""
+        """Return the objects of the HyperPod dependencies chart that the cluster lacks."""
 
     def add_access_entry(self, name: str, principal_arn: str, **properties: Any) -> bool:
-        """Make an access entry; False when the principal has one already, whose owner keeps it."""
+        """Create an access entry; return False, and change nothing, if the principal already has one."""
 
     def remove_access_entry(self, name: str, principal_arn: str) -> None:
-        """Delete the access entry; nothing happens when it or the cluster is gone."""
+        """Delete the access entry; do nothing if it or the cluster is gone."""
 
     def join(self, name: str, node: KubernetesNode) -> None:
-        """Add the node; raises KubernetesUnavailable."""
+        """Add the node; raise KubernetesUnavailableError if the control plane does not take it."""
 
     def mark(self, name: str, node: KubernetesNode) -> None:
-        """Bring labels, annotations and taints of a node that has joined up to date; raises KubernetesUnavailable."""
+        """Update labels, annotations and taints of a joined node.
+
+        Raise KubernetesUnavailableError if the control plane does not take the change.
+        """
 
     def leave(self, name: str, node_name: str) -> None:
-        """Remove the node; nothing happens when it or the cluster is gone; raises KubernetesUnavailable."""
+        """Remove the node; do nothing if it or the cluster is gone.
+
+        Raise KubernetesUnavailableError if the control plane does not take the change.
+        """
 
     def stop_heartbeat(self, name: str, node_name: str) -> None:
-        """Let the node fall silent, as when its instance dies."""
+        """Stop the node's heartbeat, as when its instance dies."""
 
 
 class EksOrchestrators:
-    """The account's EKS clusters with their real control planes."""
+    """The account's EKS clusters, which have real control planes."""
 
     def __init__(self, account: "Account") -> None:
         self._account = account
@@ -135,7 +141,7 @@ class EksOrchestrators:
         path = f"/api/v1/nodes/{node.name}"
         with _translated(ignoring=HTTPStatus.NOT_FOUND):
             api = self._api(name)
-            # Kubernetes' own taints (not ready, unreachable) stay.
+            # Keep the taints that Kubernetes itself sets (not ready, unreachable).
             others = [taint for taint in api.get(path)["spec"].get("taints", []) if taint["key"] != HEALTH_LABEL]
             own = [taint for taint in node.taints if taint["key"] == HEALTH_LABEL]
             metadata = {"labels": dict(node.labels), "annotations": dict(node.annotations)}
@@ -170,7 +176,7 @@ def _names(listed: dict[str, Any]) -> set[str]:
 
 @contextmanager
 def _translated(*, ignoring: int | None = None) -> Iterator[None]:
-    """Turn a refusal of the API server into KubernetesUnavailable, except one status that is as good as done."""
+    """Raise KubernetesUnavailableError for an error of the API server; ignore the HTTP status `ignoring`."""
     try:
         yield
     except ApiError as error:

@@ -1,14 +1,14 @@
-"""The service errors of the HyperPod simulator, by SageMaker's error codes.
+"""The service errors of the HyperPod simulator, with SageMaker's error codes.
 
-Codes: botocore's service model (`ResourceInUse`, `ResourceLimitExceeded`, `ConflictException`,
-`ResourceNotFound`); validation and authorisation failures arrive as codes that the model does not list.
+botocore's service model lists `ResourceInUse`, `ResourceLimitExceeded`, `ConflictException` and `ResourceNotFound`.
+It does not list the codes of validation and authorisation failures, which SageMaker nevertheless returns.
 """
 
 from moto.core.exceptions import ServiceException
 
 
 class ApiError(ServiceException):  # type: ignore[misc]  # moto publishes no types, its base class is Any
-    """An error that moto's serialiser sends to the client as `code` and the message."""
+    """An error that moto's serialiser sends to the client: `code` and the message."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -17,19 +17,19 @@ class ApiError(ServiceException):  # type: ignore[misc]  # moto publishes no typ
 
 
 class ValidationFailedError(ApiError):
-    """The request breaks the service model or one of HyperPod's rules."""
+    """The request violates the service model or one of HyperPod's rules."""
 
     code = "ValidationException"
 
 
 class AccessDeniedError(ApiError):
-    """The caller lacks the action itself or one that the service carries out in its name."""
+    """The caller lacks permission for the operation, or for an action that the service performs on its behalf."""
 
     code = "AccessDeniedException"
 
 
 class AlreadyInUseError(ApiError):
-    """A cluster of this name exists."""
+    """A cluster with this name already exists."""
 
     code = "ResourceInUse"
 
@@ -41,17 +41,17 @@ class LimitExceededError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The cluster is in a state in which it takes no change."""
+    """The cluster's state does not permit the change."""
 
     code = "ConflictException"
 
 
 class NotFoundError(ApiError):
-    """No such cluster, event or operation."""
+    """The cluster, node, event or operation does not exist."""
 
     code = "ResourceNotFound"
 
 
 def not_found(cluster: str) -> NotFoundError:
-    """SageMaker's words for a cluster, by name or ARN, that it does not know."""
+    """Return SageMaker's error for an unknown cluster, given by name or ARN."""
     return NotFoundError(f"Cluster with name {cluster.rpartition('/')[2]} not found")

@@ -1,24 +1,26 @@
-"""Faults on demand: what the simulator lets go wrong when a test or a drill asks for it.
+"""Inject faults into the simulator when a test or a drill requests them.
 
-`POST /_rehearsal/hyperpod/faults` takes one JSON object; each key is optional, unknown keys are refused:
+`POST /_rehearsal/hyperpod/faults` takes one JSON object. Each key is optional; unknown keys are refused:
 
-- `"capacity": {"ml.p5.48xlarge": 2}`: instances of the type that AWS has for this account (null: without limit).
-- `"quota": {"ml.p5.48xlarge": 4}`: the service quota "... for cluster usage" (null: without limit).
-- `"errors": {"UpdateCluster": {"error": "ThrottlingException", "message": "…", "times": 1, "after": false}}`: the
-  call is refused with this code `times` times (default: always). With `"after": true` it is carried out and the
-  answer is lost. A string stands for `{"error": …}`; `"create"`, `"update"`, `"delete"` at the top are short for
-  the calls CreateCluster, UpdateCluster and DeleteCluster; null ends the fault.
-- `"fail_creation": "message"`: the next cluster ends in Failed with this FailureMessage.
-- `"fail_update": "message"`: the next update is taken back: Updating, RollingBack, InService as it was before, with
-  the message in the events.
-- `"fail_deletion": "message"`: the next deletion ends in Failed with this FailureMessage, the cluster as it was.
-- `"lag_minutes": 4`: what a call changes from now on is seen by DescribeCluster, ListClusters and ListTags so many
-  minutes later; a new cluster is not known until then (0: at once).
+- `"capacity": {"ml.p5.48xlarge": 2}`: instances of this type that AWS has for this account (null: no limit).
+- `"quota": {"ml.p5.48xlarge": 4}`: the service quota "... for cluster usage" (null: no limit).
+- `"errors": {"UpdateCluster": {"error": "ThrottlingException", "message": "…", "times": 1, "after": false}}`: refuse
+  the call with this error code `times` times (default: always). With `"after": true` the simulator carries out the
+  call but returns the error instead of the response. A string is short for `{"error": …}`. The top-level keys
+  `"create"`, `"update"` and `"delete"` are short for CreateCluster, UpdateCluster and DeleteCluster. null removes the
+  fault.
+- `"fail_creation": "message"`: the next cluster creation ends in Failed with this FailureMessage.
+- `"fail_update": "message"`: the next update is rolled back: Updating, RollingBack, then InService with the previous
+  configuration; the events contain the message.
+- `"fail_deletion": "message"`: the next deletion ends in Failed with this FailureMessage; the cluster is unchanged.
+- `"lag_minutes": 4`: from now on DescribeCluster, ListClusters and ListTags show each change this many minutes
+  late; a new cluster is unknown until then (0: no delay).
 - `"fail_lifecycle": {"group": "worker-group-1", "times": 1}`: lifecycle scripts fail on the group's next nodes.
 - `"fail_deep_check": {"group": "worker-group-1", "times": 1}`: deep health checks fail on the group's next nodes.
-- `"fail_node": {"instance": "i-…", "reason": "…", "heartbeat": false}` or `{"group": …}` for any running node of the
-  group: a hardware fault now; with `"heartbeat": false` the node also falls silent. Add `"cluster"` to choose one.
-- `"clear": true`: forgets all of the above first.
+- `"fail_node": {"instance": "i-…", "reason": "…", "heartbeat": false}`, or `{"group": …}` for any running node of the
+  group: cause a hardware fault now. With `"heartbeat": false` the node's heartbeat stops too. `"cluster"` limits the
+  choice to one cluster.
+- `"clear": true`: first remove all faults set earlier.
 """
 
 from collections.abc import Mapping
@@ -33,14 +35,14 @@ from embedded_account.hyperpod.state import HyperPodService
 
 
 class GroupFault(Strict):
-    """A fault of a group's next nodes."""
+    """A fault on the next `times` nodes of a group."""
 
     group: str
     times: PositiveInt = ALWAYS
 
 
 class NodeFault(Strict):
-    """A hardware fault of one running node; "" stands for any."""
+    """A hardware fault on one running node; "" matches any cluster, group or instance."""
 
     cluster: str = ""
     group: str = ""
@@ -57,7 +59,7 @@ _CallError = Annotated[CallError | None, BeforeValidator(_spelled_out)]
 
 
 class FaultRequest(Strict):
-    """The body of the faults route; see the module."""
+    """The body of the faults route; the module's docstring describes its keys."""
 
     capacity: dict[str, NonNegativeInt | None] = Field(default_factory=dict)
     quota: dict[str, NonNegativeInt | None] = Field(default_factory=dict)
@@ -75,16 +77,17 @@ class FaultRequest(Strict):
     clear: bool = False
 
     def calls(self) -> dict[str, CallError | None]:
-        """The refusals by API call, short forms spelled out."""
+        """Return the errors to inject by API call, with the short forms expanded."""
         short = {"create": "CreateCluster", "update": "UpdateCluster", "delete": "DeleteCluster"}
         given = {call: getattr(self, name) for name, call in short.items() if name in self.model_fields_set}
         return self.errors | given
 
 
 def apply(hyperpod: HyperPodService, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Set faults of the simulator; returns the ids of nodes that were made to fail.
+    """Set faults in the simulator; return the ids of the failed nodes as `{"failed_nodes": […]}`.
 
-    Raises BadRequest that names what is wrong, before anything is set.
+    Raises:
+        BadRequest: The body is invalid, and no fault was set; or `fail_node` matches no running node.
     """
     request = _parse(body)
     with hyperpod.lock:
@@ -114,7 +117,9 @@ def _parse(body: Mapping[str, Any]) -> FaultRequest:
         raise BadRequest(f"{found}. Allowed faults: {', '.join(FaultRequest.model_fields)}") from error
     unknown = [call for call in request.errors if call not in REQUIRED]
     if unknown:
-        raise BadRequest(f"errors: {', '.join(unknown)} is no call of the simulator; it has {', '.join(REQUIRED)}")
+        raise BadRequest(
+            f"errors: {', '.join(unknown)} is invalid: not a simulated API call. Allowed: {', '.join(REQUIRED)}"
+        )
     return request
 
 
@@ -134,4 +139,4 @@ def _fail_node(hyperpod: HyperPodService, wanted: NodeFault) -> str:
         if node:
             hyperpod.nodes.hardware_fault(cluster, node, wanted.reason, heartbeat=wanted.heartbeat)
             return node.instance_id
-    raise BadRequest(f"fail_node: no running node matches {wanted!r}")
+    raise BadRequest(f"fail_node: {wanted!r} is invalid: no running node matches. Allowed: one without a fault")

@@ -1,4 +1,4 @@
-"""The faults that are set in the simulator; `fault_requests` takes them from the control route."""
+"""Hold the faults that are set in the simulator; `fault_requests` receives them through the control route."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,13 +11,13 @@ ALWAYS: Final = 1_000_000
 
 
 class Strict(BaseModel):
-    """A part of a fault request: unknown keys and other types are refused."""
+    """A part of a fault request that refuses unknown keys and wrong types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class CallError(Strict):
-    """How a call is refused."""
+    """The error that an API call returns, and how many times; `after` means that the call is carried out first."""
 
     error: str
     message: str = ""
@@ -40,36 +40,41 @@ class Faults:
     deep_check: dict[str, int] = field(default_factory=dict)
 
     def raise_for(self, operation: str, *, after: bool) -> None:
-        """Raise the error that is set for this call at this moment, if any."""
+        """Raise the error that is set for this operation, if any.
+
+        Args:
+            operation: The API call.
+            after: Whether the call was already carried out.
+        """
         fault = self.calls.get(operation)
         if fault is None or fault.after is not after:
             return
         fault.times -= 1
         if fault.times <= 0:
             del self.calls[operation]
-        raise ApiError(fault.message or f"{fault.error}, as the rehearsal was asked to answer {operation}", fault.error)
+        raise ApiError(fault.message or f"{fault.error}: a fault that the rehearsal set on {operation}", fault.error)
 
     def take_creation(self) -> str:
-        """The FailureMessage of the cluster that is being created, "" when it may succeed."""
+        """Return the FailureMessage for a new cluster and clear the fault; "" if no fault is set."""
         message, self.creation = self.creation, ""
         return message
 
     def take_update(self) -> str:
-        """Why the update that begins is taken back, "" when it may succeed."""
+        """Return why an update is to be rolled back and clear the fault; "" if no fault is set."""
         message, self.update = self.update, ""
         return message
 
     def take_deletion(self) -> str:
-        """The FailureMessage of the deletion that begins, "" when it may succeed."""
+        """Return the FailureMessage for a deletion and clear the fault; "" if no fault is set."""
         message, self.deletion = self.deletion, ""
         return message
 
     def take_lifecycle(self, group: str) -> bool:
-        """Whether the lifecycle scripts of a new node of the group fail."""
+        """Return whether the lifecycle scripts of a new node of the group fail; each True uses up one failure."""
         return _take(self.lifecycle, group)
 
     def take_deep_check(self, group: str) -> bool:
-        """Whether the deep health checks of a new node of the group fail."""
+        """Return whether the deep health checks of a new node of the group fail; each True uses up one failure."""
         return _take(self.deep_check, group)
 
 

@@ -1,11 +1,11 @@
-"""The instance types that the simulated service knows, by EC2's record (DescribeInstanceTypes, which moto carries).
+"""Describe the instance types that the simulator supports, based on moto's copy of EC2's DescribeInstanceTypes.
 
-What EC2 does not say follows from it:
+Two figures are derived, because EC2 does not give them:
 
-- A HyperPod node has one network interface for pods: its addresses but the first are the pods' (AWS docs,
-  sagemaker-hyperpod-eks-prerequisites, table of pods per instance type), and each further network card takes one
-  address of the subnet (sagemaker-hyperpod-prerequisites: 81 of an ml.p5.48xlarge).
-- EFA's software sets aside 110 pages of 2 MiB per CPU, and one page (bottlerocket-core-kit, corndog;
+- Pods and subnet addresses per node. A HyperPod node has one network interface for pods; pods use all its addresses
+  except the first (AWS docs, sagemaker-hyperpod-eks-prerequisites, table of pods per instance type). Each further
+  network card takes one subnet address (sagemaker-hyperpod-prerequisites: 81 addresses for an ml.p5.48xlarge).
+- Huge pages. EFA's software reserves 110 pages of 2 MiB per CPU, plus one page (bottlerocket-core-kit, corndog;
   awslabs/libfabric-ci-scripts, efa-check.sh).
 """
 
@@ -27,7 +27,7 @@ _VALID_THREADS_PER_CORE: Final = {"g5": (1, 2)}
 
 @dataclass(frozen=True)
 class InstanceType:
-    """One type. `vcpus` are those at the most threads per core; `memory_gib` leaves out a part of a GiB."""
+    """An instance type. `vcpus` counts the CPUs at the maximum threads per core; `memory_gib` is rounded down."""
 
     name: str
     vcpus: int
@@ -42,23 +42,23 @@ class InstanceType:
 
     @property
     def accelerated(self) -> bool:
-        """Whether HyperPod offers deep health checks and automatic replacement for it (not for CPU types)."""
+        """Whether HyperPod offers deep health checks and automatic replacement for this type (not for CPU types)."""
         return self.accelerators > 0
 
     @property
     def devices(self) -> dict[str, int]:
-        """Accelerators and EFA interfaces by the names of their Kubernetes resources."""
+        """The numbers of accelerators and EFA interfaces, by Kubernetes resource name."""
         devices = {self.accelerator_resource: self.accelerators, EFA_RESOURCE: self.efa}
         return {name: count for name, count in devices.items() if name and count}
 
     def vcpus_at(self, threads_per_core: int) -> int:
-        """CPUs that the operating system sees with the given threads per core."""
+        """Return the number of CPUs that the operating system sees with this many threads per core."""
         return self.vcpus * threads_per_core // max(self.threads_per_core)
 
 
 @cache
 def find(name: str) -> InstanceType | None:
-    """Return the type `ml.…`; None for one that EC2's record does not have or that is not x86-64 (not simulated)."""
+    """Return the type with this name (`ml.…`); None if EC2's record lacks it or it is not x86-64 (not simulated)."""
     ec2_name = name.removeprefix("ml.")
     ec2 = INSTANCE_TYPES.get(ec2_name, {})
     if not name.startswith("ml.") or "x86_64" not in ec2.get("ProcessorInfo", {}).get("SupportedArchitectures", ()):

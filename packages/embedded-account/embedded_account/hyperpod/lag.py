@@ -1,6 +1,7 @@
-"""Reads that lag behind changes: DescribeCluster, ListClusters and ListTags promise no consistency.
+"""Delay what read calls show: AWS promises no consistency for DescribeCluster, ListClusters and ListTags.
 
-While the fault `lag_minutes` is set, each change leaves what was seen before it; readers see that for so long.
+While the fault `lag_minutes` is set, each change keeps a copy of the previous state. Read calls return that copy for
+the set number of minutes.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,10 @@ from embedded_account.hyperpod.world import World
 
 @contextmanager
 def lagging(world: World) -> Iterator[None]:
-    """Let reads see the clusters as they are now for the set time, whatever happens until the context ends."""
+    """Keep the clusters' present state for readers if code in the context changes the clusters.
+
+    Readers see that state for the `lag_minutes` of the fault.
+    """
     if not world.faults.lag_minutes:
         yield
         return
@@ -33,19 +37,19 @@ def lagging(world: World) -> Iterator[None]:
 
 
 def is_known(world: World, cluster: HyperPodCluster) -> bool:
-    """Whether readers know the cluster at all."""
+    """Return whether read calls already show the cluster."""
     outdated = _outdated(world, cluster)
     return outdated is None or outdated.view is not None
 
 
 def seen(world: World, cluster: HyperPodCluster) -> View:
-    """DescribeCluster of a cluster that is known."""
+    """Return the DescribeCluster response of a cluster that readers know (`is_known`)."""
     outdated = _outdated(world, cluster)
     return dict(outdated.view) if outdated and outdated.view else views.cluster_view(cluster)
 
 
 def seen_tags(world: World, cluster: HyperPodCluster) -> list[View]:
-    """ListTags of a cluster that is known."""
+    """Return the tags that ListTags shows of a cluster that readers know (`is_known`)."""
     outdated = _outdated(world, cluster)
     return views.tags_view(outdated.tags if outdated else cluster.tag_values)
 

@@ -1,7 +1,7 @@
-"""A HyperPod cluster as the simulator keeps it: cluster, instance groups, nodes, events, operations.
+"""Hold the state of HyperPod clusters: cluster, instance groups, nodes, events and operations.
 
-States: botocore's service model and AWS's HyperPod documentation. These classes hold; `state` and
-`provisioning` change them.
+The status values come from botocore's service model and AWS's HyperPod documentation. Modules `state` and
+`instances.provisioning` change the objects.
 """
 
 import secrets
@@ -15,16 +15,16 @@ from embedded_account.hyperpod import instance_types
 from embedded_account.hyperpod.instance_types import InstanceType
 
 DEFAULT_THREADS_PER_CORE = 1
-"""What a group gets whose request has no ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""
+"""The value for a group without ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""
 
 DEFAULT_IMAGE = "ami-0000000000000def0"
-"""The image of a group whose request names none, or `default`: DescribeCluster shows one for every group."""
+"""The image of a group without ImageId or with `default`; DescribeCluster shows an image for every group."""
 
 KEPT_WHEN_OMITTED = ("OverrideVpcConfig", "CapacityRequirements")
-"""Fields of an instance group that an update keeps when it does not name them; all others are replaced."""
+"""Fields of an instance group that an update keeps if the request omits them; it replaces all others."""
 
 Specification = dict[str, Any]
-"""An instance group as a request spells it."""
+"""An instance group in the form of a request."""
 
 
 class ClusterStatus(StrEnum):
@@ -51,7 +51,7 @@ class NodeStatus(StrEnum):
 
 
 JOINED = frozenset({NodeStatus.RUNNING, NodeStatus.DEEP_HEALTH_CHECK, NodeStatus.SYSTEM_UPDATING})
-"""States of a node that is part of the Kubernetes cluster and counts in CurrentCount."""
+"""Statuses of a node that is part of the Kubernetes cluster and counts in CurrentCount."""
 
 
 class Health(StrEnum):
@@ -73,7 +73,7 @@ class DeepCheck(StrEnum):
 
 @dataclass(frozen=True)
 class Subnet:
-    """A subnet and where it lies."""
+    """A subnet, its VPC and its Availability Zone."""
 
     subnet_id: str
     vpc_id: str
@@ -83,7 +83,7 @@ class Subnet:
 
 @dataclass
 class Node:
-    """One instance. `interface_id` and `address` are those of its network interface in the customer's VPC."""
+    """An instance. `interface_id` and `address` belong to its network interface in the customer's VPC."""
 
     instance_id: str
     group: str
@@ -115,10 +115,10 @@ class Node:
 
 @dataclass
 class Group:
-    """An instance group: the request's specification and what the simulator adds.
+    """An instance group: the specification from the request and the simulator's own state.
 
-    `shortage` is the text of the last failed attempt to launch, empty while none fails; a group that is
-    `deleting` goes with its last node.
+    `shortage` is the message of the last launch attempt if it failed, else "". A group with `deleting` is removed
+    together with its last node.
     """
 
     specification: Specification
@@ -139,20 +139,23 @@ class Group:
         self.specification["InstanceCount"] = count
 
     def change(self, specification: Specification) -> None:
-        """Take an update's specification. Without ThreadsPerCore it is reset, for nodes launched from now on."""
+        """Apply the specification of an update.
+
+        If ThreadsPerCore is missing, nodes launched from now on get the default.
+        """
         kept = {key: self.specification[key] for key in KEPT_WHEN_OMITTED if key in self.specification}
         self.specification = kept | specification
         self.deleting = False
 
     def mark_deleted(self) -> None:
-        """Let the group end with its last node."""
+        """Set the target to 0; the group is removed together with its last node."""
         self.deleting = True
         self.target = 0
         self.specification.pop("MinInstanceCount", None)
 
     @property
     def image_id(self) -> str:
-        """The AMI that the group is to have."""
+        """The group's desired AMI."""
         named = self.specification.get("ImageId", "default")
         return DEFAULT_IMAGE if named == "default" else str(named)
 
@@ -162,7 +165,7 @@ class Group:
 
     @property
     def instance_types(self) -> list[InstanceType]:
-        """The types that the group may use, the preferred one first."""
+        """The instance types that the group may use, the preferred one first."""
         return instance_types_of(self.specification)
 
     @property
@@ -195,7 +198,10 @@ class Event:
 
 @dataclass
 class Operation:
-    """A scaling operation: counts per group when it was accepted, and what it wants."""
+    """A scaling operation, with counts per group.
+
+    `original` holds CurrentCount and TargetCount at the time of acceptance, `desired` the new TargetCount.
+    """
 
     operation_id: str
     created: datetime
@@ -206,7 +212,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Outdated:
-    """What reading calls still answer until a moment: the cluster before a change, None when it was not there."""
+    """The cluster before a change, which read calls return until `until`; `view` is None if it did not exist."""
 
     until: datetime
     view: Mapping[str, Any] | None = None
@@ -215,12 +221,17 @@ class Outdated:
 
 @dataclass
 class HyperPodCluster:
-    """A cluster. `request` is CreateCluster's, kept up to date by UpdateCluster except for the groups.
+    """A HyperPod cluster.
 
-    `previous` holds the groups' specifications before the running update, `previous_request` the other fields;
-    `access_entries` the principals whose EKS access entries HyperPod made. An `orphaned` cluster lost its EKS cluster
-    before it was deleted: it leaves its network interfaces behind (AWS docs: delete HyperPod before EKS).
-    `published_status` is what EventBridge knows, `outdated` what lagging reads know, the oldest first.
+    Attributes:
+        request: The CreateCluster request without its groups; UpdateCluster updates it.
+        previous: The groups' specifications before the running update, by group name.
+        previous_request: The other fields of the request before the running update.
+        access_entries: The principals for which HyperPod created EKS access entries.
+        orphaned: Whether the EKS cluster was gone when the deletion began. Such a cluster leaves its network
+            interfaces behind (AWS docs: delete HyperPod before EKS).
+        published_status: The last status that EventBridge received.
+        outdated: The earlier states that delayed reads still return, the oldest first.
     """
 
     name: str
@@ -252,7 +263,7 @@ class HyperPodCluster:
 
     @property
     def recovers(self) -> bool:
-        """Whether faulty nodes are replaced by themselves; AWS's default is Automatic."""
+        """Whether HyperPod replaces faulty nodes automatically, which is AWS's default."""
         return bool(self.request.get("NodeRecovery", "Automatic") == "Automatic")
 
     @property
@@ -261,40 +272,40 @@ class HyperPodCluster:
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """The tags as AWS lists them (moto's resource groups read this too)."""
+        """The tags in the form of AWS's API (moto's resource groups read this too)."""
         return [{"Key": key, "Value": value} for key, value in self.tag_values.items()]
 
     def vpc_config(self, group: Group) -> dict[str, list[str]]:
-        """Subnets and security groups of a group: its own, else the cluster's."""
+        """Return the group's VpcConfig (subnets and security groups): its override or else the cluster's."""
         config: dict[str, list[str]] = group.specification.get("OverrideVpcConfig") or self.request["VpcConfig"]
         return config
 
     def nodes_of(self, group: str) -> Iterator[Node]:
-        """The group's nodes in any state."""
+        """Return the group's nodes in any status."""
         return (node for node in self.nodes.values() if node.group == group)
 
     def staying(self, group: str) -> list[Node]:
-        """The group's nodes that count towards its target."""
+        """Return the group's nodes that count towards its target."""
         return [node for node in self.nodes_of(group) if not node.leaving]
 
     def current_count(self, group: str) -> int:
-        """CurrentCount: nodes that have joined."""
+        """Return the group's CurrentCount: the number of nodes that have joined."""
         return sum(node.status in JOINED for node in self.nodes_of(group))
 
 
 def instance_types_of(specification: Specification) -> list[InstanceType]:
-    """The instance types that a request's group names, the preferred one first; those that are not known left out."""
+    """Return the known instance types that a group of a request names, the preferred one first."""
     found = (instance_types.find(name) for name in names_of_types(specification))
     return [each for each in found if each]
 
 
 def names_of_types(specification: Specification) -> list[str]:
-    """The names of a request's instance types, the preferred one first."""
+    """Return the names of the instance types of a group of a request, the preferred one first."""
     if "InstanceType" in specification:
         return [specification["InstanceType"]]
     return list(specification["InstanceRequirements"]["InstanceTypes"])
 
 
 def new_instance_id() -> str:
-    """An instance id as EC2 writes it: `i-` and 17 hexadecimal digits."""
+    """Return a new instance id in EC2's form: `i-` and 17 hexadecimal digits."""
     return f"i-{secrets.token_hex(9)[:17]}"

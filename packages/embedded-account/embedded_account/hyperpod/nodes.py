@@ -1,6 +1,7 @@
-"""How a HyperPod node looks in Kubernetes: name, labels, taints and what pods can have of it.
+"""Describe HyperPod nodes as Kubernetes Node objects: name, labels, taints and allocatable resources.
 
-Labels and taints: AWS docs, sagemaker-hyperpod-eks-resiliency-node-labels and sagemaker-hyperpod-eks-prerequisites.
+Source of labels and taints: AWS docs, sagemaker-hyperpod-eks-resiliency-node-labels and
+sagemaker-hyperpod-eks-prerequisites.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ DEEP_CHECK_TAINT: Final = {"key": HEALTH_LABEL, "value": Health.UNSCHEDULABLE.va
 
 @dataclass(frozen=True)
 class KubernetesNode:
-    """A Node object: quantities in `allocatable` and taints as Kubernetes spells them."""
+    """A Node object; `allocatable` and `taints` have the form of the Kubernetes API."""
 
     name: str
     labels: Mapping[str, str]
@@ -28,9 +29,9 @@ class KubernetesNode:
 
 
 def as_kubernetes(cluster: HyperPodCluster, node: Node) -> KubernetesNode:
-    """The Node object for the node in its present state.
+    """Return the Node object for the node's present state.
 
-    Only deep health checks taint a node. One that waits for its replacement is told by its label alone.
+    HyperPod taints a node only for deep health checks. A node that awaits replacement has only the health label.
     """
     config = _kubernetes_config(cluster.groups.get(node.group))
     in_deep_check = node.deep_check is DeepCheck.IN_PROGRESS
@@ -44,7 +45,7 @@ def as_kubernetes(cluster: HyperPodCluster, node: Node) -> KubernetesNode:
 
 
 def quantities(node: Node) -> dict[str, str]:
-    """What pods can have of the node, with its pod cap, as Kubernetes quantities."""
+    """Return the node's allocatable resources and its pod limit as Kubernetes quantities."""
     kind = node.instance_type
     offered = allocatable(
         cpus=kind.vcpus_at(node.threads_per_core),

@@ -1,8 +1,8 @@
-"""HyperPod's own rules for CreateCluster and UpdateCluster, beyond the service model.
+"""Check CreateCluster and UpdateCluster against HyperPod's own rules, beyond the service model.
 
-Sources: AWS docs, the SageMaker API reference, sagemaker-hyperpod-prerequisites and -eks-prerequisites, and error
-texts reported by users. Texts that no source shows are the rehearsal's own. Everything is checked before anything
-is changed.
+Sources of the rules: AWS docs, the SageMaker API reference, sagemaker-hyperpod-prerequisites and
+sagemaker-hyperpod-eks-prerequisites, and error messages that users reported. If no source shows a message, the
+rehearsal uses its own words. All checks run before any change.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ IMMUTABLE: Final = (
 )
 """Fields of an instance group that UpdateCluster cannot change (AWS docs: UpdateCluster, prerequisites)."""
 KUBERNETES_VERSIONS: Final = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35")
-"""What HyperPod supports, fewer than EKS does (AWS docs: sagemaker-hyperpod-eks-prerequisites)."""
+"""The versions that HyperPod supports, fewer than EKS (AWS docs: sagemaker-hyperpod-eks-prerequisites)."""
 AUTHENTICATION_MODES: Final = ("API", "API_AND_CONFIG_MAP")
 SUBNETS_NOT_RETRIEVED: Final = (
     "Unable to retrieve subnets. Please ensure that the execution role allows the action sts:AssumeRole for the "
@@ -53,7 +53,7 @@ Request = Mapping[str, Any]
 
 
 def check_create(world: World, request: Request) -> EksCluster:
-    """Raise the error that SageMaker would answer; returns the EKS cluster that orchestrates."""
+    """Return the EKS cluster that orchestrates the new cluster; raise the error that SageMaker would return."""
     name = request["ClusterName"]
     if name in world.clusters:
         raise AlreadyInUseError(
@@ -77,7 +77,7 @@ def check_create(world: World, request: Request) -> EksCluster:
 
 
 def check_update(world: World, cluster: HyperPodCluster, request: Request) -> None:
-    """Raise the error that SageMaker would answer to UpdateCluster."""
+    """Raise the error that SageMaker would return for UpdateCluster, if any."""
     check_takes_changes(cluster)
     _refuse_not_simulated(request, NOT_SIMULATED)
     orchestrator = request.get("Orchestrator", cluster.request["Orchestrator"])
@@ -106,23 +106,26 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
 
 
 def check_takes_changes(cluster: HyperPodCluster) -> None:
-    """Raise ConflictError while the cluster is not InService or checks nodes; a Failed one can only be deleted."""
+    """Raise an error unless the cluster permits changes.
+
+    Raises:
+        ValidationFailedError: The cluster is Failed and can only be deleted.
+        ConflictError: The cluster is not InService, or deep health checks are running.
+    """
     if cluster.status is ClusterStatus.FAILED:
         raise ValidationFailedError(f"Cluster {cluster.arn} is in status Failed: it can only be deleted.")
     if cluster.status is not ClusterStatus.IN_SERVICE:
-        raise ConflictError(
-            f"Cluster {cluster.arn} is in status {cluster.status}; it takes changes when it is InService."
-        )
+        raise ConflictError(f"Cluster {cluster.arn} is in status {cluster.status}. Fix: wait until it is InService.")
     checked = [node for node in cluster.nodes.values() if node.status is NodeStatus.DEEP_HEALTH_CHECK]
     if checked:
         raise ConflictError(
-            f"Cluster {cluster.arn} has {len(checked)} instances in status DeepHealthCheckInProgress; "
-            "wait until their deep health checks are over."
+            f"Cluster {cluster.arn} has {len(checked)} instances in status DeepHealthCheckInProgress. "
+            "Fix: wait until their deep health checks end."
         )
 
 
 def check_groups(groups: Iterable[Specification], *, continuous: bool) -> None:
-    """Raise ValidationFailedError when an instance group contradicts itself or the provisioning mode."""
+    """Raise ValidationFailedError if an instance group contradicts itself, another group or the provisioning mode."""
     groups = list(groups)
     counted = Counter(group["InstanceGroupName"] for group in groups)
     twice = [name for name, count in counted.items() if count > 1]
@@ -136,12 +139,14 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
     name = group["InstanceGroupName"]
     _refuse_not_simulated(group, NOT_SIMULATED_IN_GROUPS, where=f" of instance group {name}")
     if ("InstanceType" in group) is ("InstanceRequirements" in group):
-        raise ValidationFailedError(f"Instance group {name}: give InstanceType or InstanceRequirements, and only one.")
+        raise ValidationFailedError(
+            f"Instance group {name}: exactly one of InstanceType or InstanceRequirements is required."
+        )
     unknown = [each for each in names_of_types(group) if not instance_types.find(each)]
     if unknown:
         raise ValidationFailedError(
-            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. It knows the x86-64 types "
-            "of EC2."
+            f"Instance group {name}: the rehearsal has no figures for {', '.join(unknown)}. "
+            "Allowed: the x86-64 types of EC2."
         )
     if not continuous:
         only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()
@@ -176,21 +181,27 @@ def _check_types(name: str, group: Specification) -> None:
 
 
 def _check_storage(name: str, group: Specification) -> None:
-    """SageMaker API reference, ClusterEbsVolumeConfig: the root volume takes a key and no size, the other a size."""
+    """Raise ValidationFailedError unless the root volume has a key and no size, and the secondary volume a size.
+
+    Source: SageMaker API reference, ClusterEbsVolumeConfig.
+    """
     for volume in (
         each["EbsVolumeConfig"] for each in group.get("InstanceStorageConfigs", []) if "EbsVolumeConfig" in each
     ):
         root, key, size = volume.get("RootVolume", False), "VolumeKmsKeyId" in volume, "VolumeSizeInGB" in volume
         if root and (size or not key):
             raise ValidationFailedError(
-                f"Instance group {name}: with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB."
+                f"Instance group {name}: RootVolume requires VolumeKmsKeyId and does not allow VolumeSizeInGB."
             )
         if not root and not size:
             raise ValidationFailedError(f"Instance group {name}: VolumeSizeInGB is required for the secondary volume.")
 
 
 def _check_training_plans(world: World, groups: Iterable[Specification]) -> None:
-    """Every plan of this account and region is taken for one that exists: the rehearsal knows no reservations."""
+    """Raise ValidationFailedError for a training plan outside this account and region.
+
+    The rehearsal has no reservations, so it assumes that every plan inside exists.
+    """
     own = f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:training-plan/"
     for group in groups:
         plan = group.get("TrainingPlanArn", own)
@@ -257,7 +268,10 @@ def _check_dependencies(world: World, eks: EksCluster) -> None:
 
 
 def _check_roles(world: World, groups: Iterable[Specification]) -> None:
-    """The roles exist, trust SageMaker, and may describe the network; SageMaker's text names only the trust."""
+    """Raise ValidationFailedError unless each role exists, trusts SageMaker and may describe the network.
+
+    SageMaker's message names only the trust policy, whichever of them is the cause.
+    """
     for arn in dict.fromkeys(group["ExecutionRole"] for group in groups):
         role = world.surroundings.role(arn)
         if role is None or not trusts(role.trust, "sagemaker.amazonaws.com"):
@@ -272,7 +286,7 @@ def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:
     groups = {group_id: world.surroundings.security_group(group_id) for group_id in config["SecurityGroupIds"]}
     absent = [identifier for identifier, found in (*subnets.items(), *groups.items()) if found is None]
     if absent:
-        raise ValidationFailedError(f"VpcConfig names what does not exist: {', '.join(absent)}")
+        raise ValidationFailedError(f"VpcConfig names resources that do not exist: {', '.join(absent)}")
     vpcs = {found.vpc_id for found in (*subnets.values(), *groups.values()) if found}
     vpcs |= {eks.vpc_id} if eks.vpc_id else set()
     if len(vpcs) > 1:
@@ -282,7 +296,10 @@ def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:
 
 
 def _check_quota(world: World, groups: Iterable[Specification], *, replacing: str) -> None:
-    """Refuse what exceeds a quota; the groups' counts replace those of the cluster named `replacing`."""
+    """Raise LimitExceededError if the groups would exceed a service quota.
+
+    The groups' counts replace those of the same groups in the cluster named `replacing`.
+    """
     wanted = {group["InstanceGroupName"]: group for group in groups}
     used: Counter[str] = Counter()
     for cluster in world.clusters.values():

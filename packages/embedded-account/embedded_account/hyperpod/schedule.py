@@ -1,4 +1,4 @@
-"""What will happen later: the simulator's transitions, in order of time, without a thread or a sleep of its own."""
+"""Schedule the simulator's transitions in order of time, without a thread or a sleep of its own."""
 
 import heapq
 from collections.abc import Callable
@@ -11,20 +11,20 @@ Key = tuple[str, ...]
 
 
 class Clock(Protocol):
-    """The account's clock: real time, and how many simulated seconds one real second holds."""
+    """The account's clock: real time, and the number of simulated seconds in a real second (`scale`)."""
 
     scale: float
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
+        """Return the present time in UTC."""
 
 
 class Schedule:
-    """Planned actions, at most one per key: planning again replaces, so an object has one next transition.
+    """Planned actions, at most one per key: a new plan replaces the old one, so an object has one next transition.
 
-    Nothing runs by itself: `run_due` does what the clock has passed, in order. While an action runs, `now` is
-    the moment for which it was planned; whatever it plans counts from there. A clock that jumps an hour
-    therefore gives the same history as one that ticks.
+    Only `run_due` runs actions: those whose time has passed, in order. While an action runs, `now` returns the time
+    for which the action was planned, and what the action plans counts from that time. A clock that jumps an hour
+    therefore produces the same history as a clock that ticks.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -35,26 +35,26 @@ class Schedule:
         self._present: datetime | None = None
 
     def now(self) -> datetime:
-        """The moment of the running action, else the clock's."""
+        """Return the planned time of the running action, or else the clock's time."""
         return self._present or self._clock.now()
 
     def plan(self, key: Key, minutes: float, action: Action) -> None:
-        """Run `action` after `minutes` of simulated time, instead of what was planned under `key`."""
+        """Run `action` after `minutes` of simulated time; this replaces an earlier plan under `key`."""
         number = next(self._numbers)
         due = self.now() + timedelta(minutes=minutes / self._clock.scale)
         self._plans[key] = (number, action)
         heapq.heappush(self._queue, (due, number, key))
 
     def planned(self, key: Key) -> bool:
-        """Whether something is planned under `key`."""
+        """Return whether an action is planned under `key`."""
         return key in self._plans
 
     def forget(self, key: Key) -> None:
-        """Drop what is planned under `key`, if anything."""
+        """Cancel the action planned under `key`, if any."""
         self._plans.pop(key, None)
 
     def run_due(self) -> None:
-        """Run everything that is due, the earliest first; what a failing action raises ends the run."""
+        """Run every action that is due, the earliest first; an exception of an action ends the run."""
         now = self._clock.now()
         while self._queue and self._queue[0][0] <= now:
             due, number, key = heapq.heappop(self._queue)

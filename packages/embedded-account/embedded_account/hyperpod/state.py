@@ -1,8 +1,9 @@
-"""The state machine of clusters: what each call sets in motion and how it ends.
+"""Run the state machine of clusters: each call starts transitions that end in a stable status.
 
-Continuous provisioning: Creating ends in InService when the cluster is accepted, and groups fill afterwards; a
-shortage or a failing node leaves it InService and is told by events alone. Without it Creating and Updating last
-until every node runs; a failure ends creation in Failed and rolls an update back.
+With Continuous provisioning, Creating ends in InService as soon as the request is accepted, and the groups fill
+afterwards. A capacity shortage or a failing node does not change that status; only events report it. Without
+Continuous provisioning, Creating and Updating last until every node runs. A failure then ends a creation in Failed
+and rolls an update back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ NOT_DELETABLE: Final = frozenset(
 
 
 class HyperPodService:
-    """The simulator of one account and region. Hold `lock` around every call; `tick` lets time do its work."""
+    """The simulator of one account and region. Callers hold `lock` during every call; `tick` runs due transitions."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -49,25 +50,25 @@ class HyperPodService:
         self.nodes = Nodes(world, on_change=self._settle, on_failure=self._fail)
 
     def tick(self) -> None:
-        """Carry out every transition whose time has come."""
+        """Carry out every transition that is due."""
         with self.lock:
             self.world.timeline.run_due()
 
     def cluster(self, name_or_arn: str) -> HyperPodCluster:
-        """The cluster; raises NotFound."""
+        """Return the cluster with this name or ARN; raise NotFoundError if there is none."""
         for cluster in self.world.clusters.values():
             if name_or_arn in {cluster.name, cluster.arn}:
                 return cluster
         raise not_found(name_or_arn)
 
     def new_arn(self) -> str:
-        """An ARN for a cluster to come; its id is twelve letters and digits."""
+        """Return an ARN for a new cluster; its id consists of twelve letters and digits."""
         cluster_id = "".join(choice(ascii_lowercase + digits) for _ in range(12))
         world = self.world
         return f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:cluster/{cluster_id}"
 
     def create(self, arn: str, request: Specification) -> HyperPodCluster:
-        """Begin to create the cluster; raises the rules' errors before anything is made."""
+        """Start to create a cluster and return it; raise the errors of `rules` before any change."""
         eks = rules.check_create(self.world, request)
         request = deepcopy(request)
         groups = [Group(specification) for specification in request.pop("InstanceGroups", [])]
@@ -103,7 +104,7 @@ class HyperPodService:
         return cluster
 
     def update(self, cluster: HyperPodCluster, request: Specification) -> None:
-        """Begin to update the cluster; raises the rules' errors before anything is changed."""
+        """Start to update the cluster; raise the errors of `rules` before any change."""
         rules.check_update(self.world, cluster, request)
         request = deepcopy(request)
         original = {name: (cluster.current_count(name), group.target) for name, group in cluster.groups.items()}
@@ -130,7 +131,7 @@ class HyperPodService:
         self._plan(cluster, self.world.minutes.update, lambda: then(cluster))
 
     def delete(self, cluster: HyperPodCluster) -> None:
-        """Begin to delete the cluster with all its nodes; raises Busy in the middle of another change."""
+        """Start to delete the cluster with all its nodes; raise ConflictError during another change."""
         if cluster.status in NOT_DELETABLE:
             raise ConflictError(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
         cluster.status = ClusterStatus.DELETING
@@ -148,7 +149,7 @@ class HyperPodService:
         self._settle(cluster)
 
     def update_software(self, cluster: HyperPodCluster, names: Iterable[str]) -> None:
-        """Begin to rewrite the root volumes of the groups' nodes (all groups when none is named)."""
+        """Start to rewrite the root volumes of the nodes of these groups, or of all groups if `names` is empty."""
         rules.check_takes_changes(cluster)
         groups = [cluster.groups[name] for name in names] or list(cluster.groups.values())
         cluster.status = ClusterStatus.SYSTEM_UPDATING
@@ -160,14 +161,14 @@ class HyperPodService:
         self._plan(cluster, self.world.minutes.software, lambda: self._software_updated(cluster, groups))
 
     def delete_nodes(self, cluster: HyperPodCluster, nodes: Iterable[Node]) -> None:
-        """Shut down these nodes and lower their groups' targets, so that nothing replaces them."""
+        """Shut down these nodes and lower their groups' targets, so that HyperPod does not replace them."""
         for node in nodes:
             group = cluster.groups[node.group]
             group.target = max(0, group.target - 1)
             self.nodes.shut_down(cluster, node)
 
     def _let_in(self, cluster: HyperPodCluster, service_linked_role: str = "") -> None:
-        """Make the access entries that are missing; an entry that somebody made before stays theirs."""
+        """Create the missing access entries; leave entries that others created before as they are."""
         roles = {group.execution_role: {"type": "HYPERPOD_LINUX"} for group in cluster.groups.values()}
         if service_linked_role:
             roles[service_linked_role] = {"type": "STANDARD", "username": "hyperpod-service-linked-role"}
@@ -186,7 +187,7 @@ class HyperPodService:
         cluster.operations.append(Operation(str(uuid4()), now, dict(original), desired))
 
     def _accepted(self, cluster: HyperPodCluster) -> None:
-        """Continuous: the cluster serves; its groups fill from now on."""
+        """Set the cluster InService and start to fill its groups (Continuous provisioning)."""
         self._serve(cluster)
         previous = cluster.previous or {}
         cluster.previous = None
@@ -204,12 +205,15 @@ class HyperPodService:
         self._settle(cluster)
 
     def _watch_minimum(self, cluster: HyperPodCluster, group: Group, before: int) -> None:
-        """Three hours to reach MinInstanceCount, then back to what was there (API reference, MinInstanceCount)."""
+        """Restore the earlier target `before` if the group misses MinInstanceCount for three hours.
+
+        Source: SageMaker API reference, MinInstanceCount.
+        """
 
         def look() -> None:
             if cluster.current_count(group.name) >= group.minimum:
                 return
-            text = f"MinInstanceCount {group.minimum} was not reached in time; the target is {before} again."
+            text = f"MinInstanceCount {group.minimum} was not reached in time; the target is reset to {before}."
             scaling = {"TargetCount": before, "MinCount": group.minimum, "FailureMessage": text}
             group.target = before
             group.specification["MinInstanceCount"] = min(group.minimum, before)
@@ -219,7 +223,7 @@ class HyperPodService:
         self.world.plan(cluster, ("minimum", group.name), self.world.minutes.minimum, look)
 
     def _settle(self, cluster: HyperPodCluster) -> None:
-        """Draw the conclusions of a change among the nodes."""
+        """Update the groups, the last operation and the cluster's status after a change of its nodes."""
         for group in [group for group in cluster.groups.values() if group.deleting]:
             if not any(cluster.nodes_of(group.name)):
                 del cluster.groups[group.name]
@@ -240,7 +244,10 @@ class HyperPodService:
             self._serve(cluster)
 
     def _fail(self, cluster: HyperPodCluster, message: str) -> None:
-        """A node or a launch failed. Only without Continuous provisioning the cluster takes notice."""
+        """End a creation in Failed, or roll back an update, after a node or a launch failed.
+
+        With Continuous provisioning a failure does not change the cluster.
+        """
         if cluster.continuous:
             return
         if cluster.status is ClusterStatus.CREATING:

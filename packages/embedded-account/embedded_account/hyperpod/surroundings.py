@@ -1,6 +1,6 @@
-"""What HyperPod sees of the rest of the account: roles, subnets, security groups, buckets, interfaces, logs.
+"""Give HyperPod access to the rest of the account: roles, subnets, security groups, buckets, interfaces, logs.
 
-Reads moto's backends directly: the calls are made by the service, not by a client, and happen often.
+It uses moto's backends directly, because the service makes these calls, not a client, and makes them often.
 """
 
 import json
@@ -25,12 +25,12 @@ from embedded_account.services.iam.grants import document, grants_of
 from embedded_account.services.iam.policies import Grants, Policy
 
 TEMPORARY_KEY_PREFIX = "ASIA"
-"""Access keys of assumed roles begin with it (IAM user guide, unique identifiers)."""
+"""The prefix of access keys of assumed roles (IAM user guide, unique identifiers)."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """An IAM role: who may assume it and what it may do."""
+    """An IAM role: its trust policy and the permissions that it grants."""
 
     arn: str
     trust: Policy
@@ -39,7 +39,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request. `grants` is None for the operator's own credentials, which may do everything."""
+    """The caller of a request. `grants` is None for the operator's own credentials, which allow everything."""
 
     arn: str
     grants: Grants | None
@@ -47,7 +47,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class SecurityGroup:
-    """A security group; the two flags say whether all traffic from and to the group itself is allowed."""
+    """A security group; the two flags say whether its rules allow all traffic from and to the group itself."""
 
     group_id: str
     vpc_id: str
@@ -56,7 +56,7 @@ class SecurityGroup:
 
 
 class Surroundings:
-    """The account's other services, by the questions that HyperPod asks."""
+    """The account's other services: what HyperPod reads from them and changes in them."""
 
     def __init__(self, account_id: str, region: str, background: Background) -> None:
         self.account_id = account_id
@@ -73,9 +73,9 @@ class Surroundings:
         return ec2_backends[self.account_id][self.region]
 
     def caller(self, access_key: str) -> Caller:
-        """The owner of an access key: a role's session, an IAM user (without its groups), else the operator.
+        """Return the owner of an access key: a role's session, an IAM user (without its groups), or the operator.
 
-        Raises AccessDeniedError for a temporary key that no session has.
+        Raise AccessDeniedError for a temporary key without a session, or for a session whose role no longer exists.
         """
         session = sts_backends[self.account_id][self.partition].get_assumed_role_from_access_key(access_key)
         if session is not None:
@@ -93,18 +93,21 @@ class Surroundings:
         return Caller(f"arn:{self.partition}:iam::{self.account_id}:root", None)
 
     def role(self, arn: str) -> Role | None:
-        """The role, or None when there is none of this ARN."""
+        """Return the role with this ARN; None if it does not exist."""
         found = next((role for role in self._iam.roles.values() if role.arn == arn), None)
         if found is None:
             return None
         return Role(arn, document(found.assume_role_policy_document), grants_of(self.account_id, found))
 
     def service_linked_role(self) -> str | None:
-        """The ARN of HyperPod's service-linked role, or None while it does not exist."""
+        """Return the ARN of HyperPod's service-linked role; None if it does not exist."""
         return next((role.arn for role in self._iam.roles.values() if role.name == SERVICE_LINKED_ROLE), None)
 
     def ensure_service_linked_role(self) -> str:
-        """Make the service-linked role if it is missing, as the first cluster does; it stays for ever."""
+        """Return the ARN of the service-linked role; create the role if it is missing.
+
+        As on AWS, the first cluster creates the role and nothing deletes it.
+        """
         existing = self.service_linked_role()
         if existing:
             return existing
@@ -132,14 +135,14 @@ class Surroundings:
         return str(role.arn)
 
     def subnet(self, subnet_id: str) -> Subnet | None:
-        """The subnet, or None."""
+        """Return the subnet; None if it does not exist."""
         found = next((zone[subnet_id] for zone in self._ec2.subnets.values() if subnet_id in zone), None)
         if found is None:
             return None
         return Subnet(subnet_id, found.vpc_id, found.availability_zone, found.availability_zone_id)
 
     def security_group(self, group_id: str) -> SecurityGroup | None:
-        """The security group, or None."""
+        """Return the security group; None if it does not exist."""
         found = self._ec2.get_security_group_from_id(group_id)
         if found is None:
             return None
@@ -151,18 +154,18 @@ class Surroundings:
         )
 
     def object_exists(self, bucket: str, key: str) -> bool:
-        """Whether the object is in the bucket."""
+        """Return whether the bucket and the object in it exist."""
         known = s3_backends[self.account_id][self.partition].buckets.get(bucket)
         return known is not None and known.keys.get(key) is not None
 
     def unreachable(self, node: Node) -> str:
-        """Why the node does not reach what every node calls at its start, or ""."""
+        """Return why the node cannot reach the services that every node calls at its start, or ""."""
         return unreachable(self._ec2, Place(node.subnet.subnet_id, tuple(node.security_groups)), NODE_SERVICES)
 
     def attach_interface(self, cluster: HyperPodCluster, node: Node) -> str:
-        """Make the node's network interface in its subnet with all addresses the type takes.
+        """Create the node's network interface in its subnet, with as many addresses as the instance type needs.
 
-        Returns "", or EC2's message when the subnet has too few free addresses.
+        Return "", or EC2's message if that fails, for example because the subnet has too few free addresses.
         """
         try:
             interface = self._background.network_interface(
@@ -184,7 +187,7 @@ class Surroundings:
             node.interface_id = ""
 
     def log(self, cluster: HyperPodCluster, stream: str, message: str, milliseconds: int) -> None:
-        """Append one line to a stream of the cluster's log group, making both when they are missing."""
+        """Append one line to a stream of the cluster's log group; create the group and the stream if missing."""
         self._background.log_group(maker_arn=cluster.arn, name=cluster.log_group)
         logs = logs_backends[self.account_id][self.region]
         if stream not in logs.groups[cluster.log_group].streams:
@@ -193,7 +196,7 @@ class Surroundings:
 
 
 def split_s3_uri(uri: str) -> tuple[str, str]:
-    """Bucket and key prefix (without slashes at its ends) of `s3://bucket/prefix`."""
+    """Return the bucket and the key prefix, without leading and trailing slashes, of `s3://bucket/prefix`."""
     parsed = urlparse(uri)
     return parsed.netloc, parsed.path.strip("/")
 

@@ -1,4 +1,4 @@
-"""The simulator's objects as SageMaker's API answers them; keys without a value are left out."""
+"""Convert the simulator's objects to responses of SageMaker's API; a key without a value is omitted."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ View = dict[str, Any]
 
 
 def cluster_view(cluster: HyperPodCluster) -> View:
-    """DescribeCluster."""
+    """Return the DescribeCluster response."""
     view = {
         "ClusterArn": cluster.arn,
         "ClusterName": cluster.name,
@@ -39,12 +39,12 @@ def cluster_view(cluster: HyperPodCluster) -> View:
 
 
 def tags_view(tags: Mapping[str, str]) -> list[View]:
-    """Tags as AWS lists them."""
+    """Return tags in the form of AWS's API."""
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def cluster_summary(cluster: HyperPodCluster) -> View:
-    """An entry of ListClusters."""
+    """Return an entry of ListClusters."""
     return {
         "ClusterArn": cluster.arn,
         "ClusterName": cluster.name,
@@ -61,7 +61,7 @@ def _group_view(cluster: HyperPodCluster, group: Group) -> View:
         "TargetCount": group.target,
         "ThreadsPerCore": group.threads_per_core,
         "Status": _group_status(cluster, group),
-        # Which image a node really runs is not simulated.
+        # The simulator does not track which image a node runs, so both ids are the same.
         "CurrentImageId": group.image_id,
         "DesiredImageId": group.image_id,
         **{key: specification[key] for key in ECHOED_OF_GROUPS if key in specification},
@@ -96,7 +96,7 @@ def _group_status(cluster: HyperPodCluster, group: Group) -> str:
 
 
 def node_summary(node: Node, *, logical_id: bool) -> View:
-    """An entry of ListClusterNodes."""
+    """Return an entry of ListClusterNodes."""
     status: View = {"Status": str(node.status)}
     if node.message:
         status["Message"] = node.message
@@ -115,7 +115,7 @@ def node_summary(node: Node, *, logical_id: bool) -> View:
 
 
 def node_details(cluster: HyperPodCluster, node: Node) -> View:
-    """NodeDetails of DescribeClusterNode."""
+    """Return the NodeDetails of DescribeClusterNode."""
     view = node_summary(node, logical_id=True)
     group = cluster.groups.get(node.group)
     if group:
@@ -130,7 +130,7 @@ def node_details(cluster: HyperPodCluster, node: Node) -> View:
 
 
 def event_view(cluster: HyperPodCluster, event: Event, *, details: bool) -> View:
-    """An entry of ListClusterEvents; with `details` the EventDetails of DescribeClusterEvent."""
+    """Return an entry of ListClusterEvents or, with `details`, the EventDetails of DescribeClusterEvent."""
     view = {
         "EventId": event.event_id,
         "ClusterArn": cluster.arn,
@@ -152,7 +152,7 @@ def event_view(cluster: HyperPodCluster, event: Event, *, details: bool) -> View
 
 
 def operation_view(cluster: HyperPodCluster, operation: Operation, *, details: bool) -> View:
-    """An entry of ListClusterOperations; with `details` DescribeClusterOperation."""
+    """Return an entry of ListClusterOperations or, with `details`, the DescribeClusterOperation response."""
     view: View = {
         "OperationId": operation.operation_id,
         "ClusterArn": cluster.arn,
@@ -176,10 +176,10 @@ def operation_view(cluster: HyperPodCluster, operation: Operation, *, details: b
 
 
 def page(items: Sequence[View], request: View, key: str) -> View:
-    """One page of a list: `MaxResults` entries from the position that `NextToken` tells."""
+    """Return one page of a list under `key`: `MaxResults` entries from the position in `NextToken`."""
     token = request.get("NextToken", "0")
     if not token.isdecimal():
-        raise ValidationFailedError(f"NextToken {token!r} is not one that an earlier answer gave.")
+        raise ValidationFailedError(f"NextToken {token!r} is invalid. Allowed: a token from an earlier response.")
     first = int(token)
     last = first + request.get("MaxResults", DEFAULT_PAGE)
     view: View = {key: list(items[first:last])}

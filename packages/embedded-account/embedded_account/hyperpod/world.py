@@ -1,4 +1,4 @@
-"""What the parts of the simulator share: the clusters, the timeline, the account around them, events."""
+"""Hold the state that the simulator's parts share: the clusters, the timeline, the account and the events."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
 STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 
 Publish = Callable[[str, Mapping[str, Any]], object]
-"""Takes the detail type and the detail of an event for EventBridge."""
+"""A function that sends an event to EventBridge; its arguments are the detail type and the detail."""
 
 
 @dataclass(frozen=True)
 class Minutes:
-    """How long things take, in simulated minutes.
+    """The durations of transitions, in simulated minutes.
 
-    Orders of magnitude that users report (create, scale-up and replacement 15-30, reboot 1-3, software update
-    30-60, shutting down 5-20, fault detection 5-30 seconds); AWS promises none of them.
+    Users report these orders of magnitude: create, scale-up and replacement 15-30 minutes, reboot 1-3, software
+    update 30-60, shutdown 5-20, fault detection 5-30 seconds. AWS guarantees none of them.
     """
 
     accept: float = 5
@@ -47,10 +47,10 @@ class Minutes:
 
 @dataclass
 class World:
-    """The simulator's state apart from its rules. `record` is the journal's, `publish` leads to EventBridge.
+    """The simulator's shared state. `record` appends to the journal; `publish` sends to EventBridge.
 
-    Published are cluster events and changes of a cluster's status, not the health of single nodes (AWS docs:
-    sagemaker-hyperpod-cluster-events-reference, EventBridge integration).
+    EventBridge receives cluster events and changes of a cluster's status, but not the health of single nodes (AWS
+    docs: sagemaker-hyperpod-cluster-events-reference, EventBridge integration).
     """
 
     account_id: str
@@ -65,7 +65,7 @@ class World:
 
     @property
     def clusters(self) -> dict[str, HyperPodCluster]:
-        """The clusters by name. They live in moto's backend, so resetting moto removes them too."""
+        """The clusters by name. moto's backend stores them, so a reset of moto removes them too."""
         clusters: dict[str, HyperPodCluster] = sagemaker_backends[self.account_id][self.region].clusters
         return clusters
 
@@ -74,9 +74,9 @@ class World:
         return self.surroundings.partition
 
     def plan(self, cluster: HyperPodCluster, key: tuple[str, ...], minutes: float, action: Action) -> None:
-        """Do something for the cluster later; nothing happens if it is gone by then.
+        """Run `action` after `minutes`, unless the cluster is gone by then.
 
-        While Kubernetes does not answer the action is tried again, so it must bear repetition.
+        If Kubernetes does not answer, the action is retried every minute, so it must be idempotent.
         """
 
         def run() -> None:
@@ -91,11 +91,11 @@ class World:
         self.timeline.plan((cluster.arn, *key), minutes, run)
 
     def planned(self, cluster: HyperPodCluster, *key: str) -> bool:
-        """Whether something is planned for the cluster under the key."""
+        """Return whether an action is planned for the cluster under the key."""
         return self.timeline.planned((cluster.arn, *key))
 
     def forget(self, cluster: HyperPodCluster, *key: str) -> None:
-        """Drop what is planned for the cluster under the key."""
+        """Cancel the action planned for the cluster under the key, if any."""
         self.timeline.forget((cluster.arn, *key))
 
     def event(
@@ -108,7 +108,10 @@ class World:
         instance: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Append an event; its resource type follows from what is named. The wording is the rehearsal's own."""
+        """Append an event to the cluster and the journal, and publish it.
+
+        The arguments `group` and `instance` determine the resource type. The descriptions are the rehearsal's own.
+        """
         resource_type = "Instance" if instance else "InstanceGroup" if group else "Cluster"
         operation = cluster.operations[-1].operation_id if cluster.operations else ""
         event = Event(
@@ -132,7 +135,7 @@ class World:
             instance=instance,
             description=description,
         )
-        # The metadata, where failures stand, is missing in what EventBridge delivers.
+        # EventBridge's events lack the metadata, which contains the failure messages.
         self.publish(CLUSTER_EVENT, {"EventDetails": views.event_view(cluster, event, details=False)})
         if cluster.published_status is not cluster.status:
             cluster.published_status = cluster.status

@@ -1,4 +1,4 @@
-"""The account that tests are served in their own process."""
+"""Constants and types of the account that the plugin serves in the test process."""
 
 from collections.abc import Callable
 from typing import Any, Final

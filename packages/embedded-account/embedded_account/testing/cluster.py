@@ -1,4 +1,4 @@
-"""Talks to a control plane from tests: the real kubectl and Helm, and the objects that tests create."""
+"""Let tests call a control plane with the real kubectl and Helm; build the pods that tests create."""
 
 import argparse
 import subprocess
@@ -25,11 +25,11 @@ ACCELERATED = {
 }
 OPERATOR_IMAGE = "quay.io/kuberay/operator:v1.2.0"
 PYTHON_IMAGE = "public.ecr.aws/docker/library/python:3.13-slim"
-"""Images of pods that really run (embedded_account/kubernetes/programs.py)."""
+"""OPERATOR_IMAGE and PYTHON_IMAGE are images of pods that really run (kubernetes/pods/programs.py)."""
 
 
 class Kubectl:
-    """The real kubectl as cluster administrator; what it only reads comes without a process for each look."""
+    """The real kubectl as cluster administrator; `get` calls the API directly, without a process for each read."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
         self._control_plane = control_plane
@@ -53,7 +53,10 @@ class Kubectl:
         return done.stdout
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """A kubectl that goes on, with pipes for what it prints; leaving its context ends it."""
+        """Start kubectl without waiting for it; return the process, with pipes for stdout and stderr.
+
+        Leaving the process's context kills it.
+        """
         argv = [*self._argv, *arguments]
         return _Ending(argv, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -61,7 +64,7 @@ class Kubectl:
         self("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def get(self, *arguments: str) -> Object:
-        """Return what `kubectl get -o json` does: an object, or a list of objects of all kinds."""
+        """Return the result of `kubectl get -o json`: one object, or a list of objects of all requested kinds."""
         asked = _GET.parse_args(arguments)
         api, namespace = self._control_plane.api, "" if asked.A else asked.n
         paths = [self._collection(kind).path(namespace) for kind in asked.kinds.split(",")]
@@ -72,7 +75,7 @@ class Kubectl:
         return {"items": [{"kind": kind, "apiVersion": version, **item} for kind, version, of in named for item in of]}
 
     def _collection(self, kind: str) -> "_Collection":
-        """Find a kind by its plural, singular or short name, also one that was not served before."""
+        """Return a kind by its plural, singular or short name; repeat the discovery if the kind is unknown."""
         if kind not in self._collections:
             self._collections = _discover(self._control_plane.api)
         return self._collections[kind]
@@ -87,7 +90,7 @@ _GET.add_argument("name", nargs="?")
 
 
 def helm(control_plane: ControlPlane, *arguments: str | Path) -> str:
-    """Run the real Helm as cluster administrator."""
+    """Run the real Helm as cluster administrator; return its output."""
     argv = [str(control_plane.binaries["helm"]), f"--kubeconfig={control_plane.admin_kubeconfig}"]
     environment = {"HOME": str(control_plane.directory), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([*argv, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False)
@@ -97,7 +100,7 @@ def helm(control_plane: ControlPlane, *arguments: str | Path) -> str:
 
 @dataclass(frozen=True)
 class _Collection:
-    """Where the objects of a kind are."""
+    """The API path of the objects of a kind."""
 
     group: str
     name: str
@@ -109,7 +112,7 @@ class _Collection:
 
 
 def _discover(api: Api) -> dict[str, _Collection]:
-    """Map all names of all kinds; of two groups with the same name the first counts, as for kubectl."""
+    """Map every name of every kind to its path; if two groups use a name, the first wins, as with kubectl."""
     versions = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
     found: dict[str, _Collection] = {}
     for group in ("/api/v1", *(f"/apis/{version}" for version in versions)):
@@ -121,7 +124,7 @@ def _discover(api: Api) -> dict[str, _Collection]:
 
 
 def _resources(api: Api, group: str) -> list[Object]:
-    """Return what a group serves: nothing yet, while its definitions are being installed."""
+    """Return the resources that an API group serves; an empty list while its definitions are being installed."""
     try:
         return list(api.get(group)["resources"])
     except ApiError as error:
@@ -131,7 +134,7 @@ def _resources(api: Api, group: str) -> list[Object]:
 
 
 class _Ending(subprocess.Popen[str]):
-    """Killed when its context is left, however that happens."""
+    """A process that is killed whenever its context is left."""
 
     def __exit__(self, *exception: Any) -> None:
         self.kill()
@@ -139,19 +142,19 @@ class _Ending(subprocess.Popen[str]):
 
 
 def pod(name: str, **spec: Any) -> Object:
-    """A pod of one container that does nothing; `spec` overrides."""
+    """Return a pod with one container that does nothing; `spec` overrides fields of the pod's spec."""
     container = {"name": "main", "image": "example.invalid/image:1"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]} | spec}
 
 
 def operator_pod(name: str, **container: Any) -> Object:
-    """A bare pod with the operator's image, whose service account may do nothing."""
+    """Return a bare pod with the operator's image, whose service account has no permissions."""
     own = {"name": "manager", "image": OPERATOR_IMAGE, "command": ["/manager"]}
     return pod(name, containers=[own | container], terminationGracePeriodSeconds=1)
 
 
 def process_of(control_plane: ControlPlane) -> int:
-    """Pid of the process that the kubelet started last."""
+    """Return the pid of the process that the kubelet started last."""
     log = (control_plane.logs / "kubelet.log").read_text()
     started = [line for line in log.splitlines() if "as process" in line]
     return int(started[-1].split()[-1])

@@ -1,4 +1,4 @@
-"""A network, roles and a cluster for tests of EKS."""
+"""Create a network, roles and clusters for tests of EKS."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnl
 
 @dataclass
 class Eks:
-    """EKS of a test account, with what a cluster needs."""
+    """EKS of a test account, with the network and the roles that a cluster needs."""
 
     account: Account
     clients: Clients
@@ -37,7 +37,7 @@ class Eks:
         return plane.api
 
     def request(self, **changes: Any) -> dict[str, Any]:
-        """A CreateCluster request that EKS accepts, with changes."""
+        """Return a valid CreateCluster request; `changes` add or replace members."""
         return {
             "name": "c",
             "version": "1.35",
@@ -48,7 +48,7 @@ class Eks:
         }
 
     def create(self, **changes: Any) -> dict[str, Any]:
-        """Make a cluster and wait until it is ACTIVE."""
+        """Create a cluster, wait until it is ACTIVE, and return its description."""
         from embedded_account.services.eks.service import service_of
 
         request = self.request(**changes)
@@ -58,7 +58,7 @@ class Eks:
         return found
 
     def create_nodegroup(self, **changes: Any) -> dict[str, Any]:
-        """Make a node group of two m5.large in cluster `c`."""
+        """Create a node group of two m5.large in cluster `c`; return its description."""
         request = {
             "clusterName": "c",
             "nodegroupName": "system",
@@ -73,7 +73,7 @@ class Eks:
 
 
 def set_up(account: Account, clients: Clients) -> Eks:
-    """Make a VPC with two subnets, a cluster role and a node role."""
+    """Create a VPC with two subnets, a cluster role and a node role."""
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = [

@@ -1,4 +1,4 @@
-"""A control plane without Kubernetes: keeps objects by path and answers what EKS's parts ask."""
+"""Fake a control plane without Kubernetes: keep objects by path and answer the requests of the EKS simulator."""
 
 import queue
 import threading
@@ -12,7 +12,10 @@ CA = b"-----BEGIN CERTIFICATE-----\nfake\n-----END CERTIFICATE-----\n"
 
 
 class FakeApi:
-    """The part of `embedded_account.kubernetes.api.Api` that EKS uses. `tokens` says whose a token is, by audience."""
+    """The part of `embedded_account.kubernetes.api.Api` that EKS uses.
+
+    `tokens` maps a token and its audience to a user name.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
@@ -59,17 +62,17 @@ class FakeApi:
             yield self._events.get()
 
     def names(self, kind: str) -> list[str]:
-        """Names of the objects of a kind, such as `daemonsets`."""
+        """Return the sorted names of the objects of a kind, such as `daemonsets`."""
         return sorted(path.rsplit("/", 1)[-1] for path in self.objects if path.split("/")[-2] == kind)
 
     def make_namespace(self, name: str) -> None:
-        """Make a namespace, which a watch sees."""
+        """Create a namespace; watches receive its event."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self.create("/api/v1/namespaces", body)
 
 
 class FakePlane:
-    """A control plane of a FakeApi."""
+    """A control plane whose API is a FakeApi."""
 
     endpoint = "https://localhost:1"
     ca_pem = CA

@@ -1,4 +1,4 @@
-"""Roles and functions for tests, made by their CloudFormation models."""
+"""Create roles and functions for tests through their CloudFormation models."""
 
 import io
 import json
@@ -15,7 +15,7 @@ CODE_BUCKET = "assets"
 
 
 def zipped(files: Mapping[str, str], *, executable: Sequence[str] = ()) -> bytes:
-    """A zip of text files; those named in `executable` carry the mode bit."""
+    """Return a zip of text files; those named in `executable` have the executable mode."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in files.items():
@@ -26,7 +26,7 @@ def zipped(files: Mapping[str, str], *, executable: Sequence[str] = ()) -> bytes
 
 
 def upload(account: Account, key: str, content: bytes) -> dict[str, str]:
-    """Put an object into the code bucket; returns the Code or Content property that names it."""
+    """Put an object into the code bucket; return the Code or Content property that refers to it."""
     s3 = s3_backends[account.account_id]["aws"]
     if CODE_BUCKET not in s3.buckets:
         s3.create_bucket(CODE_BUCKET, account.region)
@@ -35,13 +35,13 @@ def upload(account: Account, key: str, content: bytes) -> dict[str, str]:
 
 
 def trust(service: str) -> dict[str, Any]:
-    """A trust policy for one service."""
+    """Return a trust policy for one service."""
     statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
 def make_role(account: Account, name: str, service: str, *managed: str, **properties: Any) -> Any:
-    """A role that `service` may assume, with managed policies of AWS by name; returns its model."""
+    """Create a role that `service` may assume, with these AWS managed policies; return its model."""
     arns = [f"arn:aws:iam::aws:policy/{policy}" for policy in managed]
     return Resources(account).create(
         "AWS::IAM::Role",
@@ -57,7 +57,7 @@ def make_role(account: Account, name: str, service: str, *managed: str, **proper
 def make_function(
     account: Account, files: Mapping[str, str], *, name: str = "work", runtime: str = "python3.13", **properties: Any
 ) -> Any:
-    """A function of these files with handler `main.handler` and a role of its own; returns its model."""
+    """Create a function from these files, with handler `main.handler` and a role of its own; return its model."""
     role = make_role(account, f"{name}-role", "lambda.amazonaws.com")
     return Resources(account).create(
         "AWS::Lambda::Function",
@@ -73,6 +73,6 @@ def make_function(
 
 
 def invoke(account: Account, function: Any, event: Any = None) -> tuple[Any, bool, str]:
-    """Run a function by its model; returns payload, whether it is an error, and its log."""
+    """Invoke a function; return its payload, whether the payload is an error, and its log."""
     result = account.functions.invoke(function.attributes()["Arn"], event or {})
     return json.loads(result.payload), result.error, result.logs

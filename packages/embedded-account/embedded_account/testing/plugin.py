@@ -1,7 +1,7 @@
-"""Fixtures of pytest: an embedded account in the test process, and a control plane with nodes.
+"""Provide pytest fixtures: an embedded account in the test process, and a control plane with nodes.
 
-Load them in the top conftest.py: `pytest_plugins = ("embedded_account.testing.plugin",)`. Nothing starts before a test
-asks for it; what a fixture needs is imported then.
+Load them in the top conftest.py: `pytest_plugins = ("embedded_account.testing.plugin",)`. A fixture starts, and imports
+its modules, only when a test requests it.
 """
 
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from embedded_account.testing.stacks import FakeFunctions, Stacks
 
 KNOWN_TOKEN: Final = "token-of-ann"
-"""The token that `control_plane` takes for Ann's, a member of the group `submitters`."""
+"""The token that authenticates user `ann`, a member of the group `submitters`, at `control_plane`."""
 
 
 # -- the account
@@ -33,7 +33,7 @@ KNOWN_TOKEN: Final = "token-of-ann"
 
 @pytest.fixture(scope="session")
 def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[AccountServer]":
-    """The account, served on a free port of this process; a simulated second takes 10 ms."""
+    """Serve the account on a free port in this process; a simulated second takes 10 ms."""
     from embedded_account.machine.processes import free_port
     from embedded_account.server import AccountServer, make_account
 
@@ -56,14 +56,14 @@ def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Accoun
 
 @pytest.fixture
 def account(account_server: "AccountServer") -> "Iterator[Account]":
-    """The served account; what a test made in it is forgotten afterwards."""
+    """Return the served account; discard its resources after each test."""
     from moto.core.base_backend import BackendDict
     from moto.s3.models import s3_backends
 
     yield account_server.account
     account_server.account.stacks.clear()
     account_server.account.existing.clear()
-    # moto's own reset makes every backend anew only to drop it: nearly a second per test.
+    # moto's own reset creates every backend again only to drop it: nearly a second per test.
     for backends in BackendDict._instances:
         backends.clear()
     BackendDict._instances.clear()
@@ -72,7 +72,7 @@ def account(account_server: "AccountServer") -> "Iterator[Account]":
 
 @pytest.fixture(scope="session")
 def aws_session(account_server: "AccountServer") -> Any:  # boto3's stubs know client() by literal service names only
-    """One boto3 session: each new one reads the services' models again, half a second for EC2."""
+    """Return one boto3 session for all tests: each new one reads the service models again, half a second for EC2."""
     import boto3
 
     keys = account_server.account.keys
@@ -91,7 +91,7 @@ def clients(account: "Account", aws_session: Any) -> Clients:
 
 @pytest.fixture
 def stacks(clients: Clients) -> "Stacks":
-    """Deploys stacks to the account."""
+    """Return a helper that deploys stacks to the account."""
     from embedded_account.testing.stacks import Stacks
 
     return Stacks(clients("cloudformation"))
@@ -99,7 +99,7 @@ def stacks(clients: Clients) -> "Stacks":
 
 @pytest.fixture
 def functions(account: "Account", monkeypatch: pytest.MonkeyPatch) -> "FakeFunctions":
-    """Functions that the test writes itself, in place of deployed ones."""
+    """Replace the account's function runtime with fake functions that the test defines."""
     from embedded_account.testing.stacks import FakeFunctions
 
     fake = FakeFunctions()
@@ -112,7 +112,7 @@ def functions(account: "Account", monkeypatch: pytest.MonkeyPatch) -> "FakeFunct
 
 @pytest.fixture(scope="session")
 def programs_cache() -> Path:
-    """The folder of the built programs; override it to keep them elsewhere."""
+    """Return the folder of the built programs; override this fixture to keep them elsewhere."""
     from embedded_account.running import default_cache
 
     return default_cache()
@@ -120,7 +120,7 @@ def programs_cache() -> Path:
 
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest, programs_cache: Path) -> "Binaries":
-    """The control plane's programs; where they are not built yet, the lines of the build are shown."""
+    """Return the control plane's programs; build them first if needed, and print the progress of the build."""
     from embedded_account.kubernetes.building import binaries as built
 
     capture = request.config.pluginmanager.getplugin("capturemanager")
@@ -134,7 +134,7 @@ def binaries(request: pytest.FixtureRequest, programs_cache: Path) -> "Binaries"
 
 @pytest.fixture(scope="session")
 def authenticator() -> Iterator[str]:
-    """URL of a TokenReview webhook that knows one token."""
+    """Serve a TokenReview webhook that knows one token; return its URL."""
 
     class Reviews(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -148,7 +148,7 @@ def authenticator() -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Keep the tests' output clean."""
+            """Log nothing, to keep the tests' output clean."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Reviews) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -160,7 +160,7 @@ def authenticator() -> Iterator[str]:
 def control_plane(
     tmp_path_factory: pytest.TempPathFactory, binaries: "Binaries", authenticator: str
 ) -> "Iterator[ControlPlane]":
-    """A real control plane, the same for all tests of the session."""
+    """Start a real control plane for all tests of the session."""
     from embedded_account.kubernetes.control_plane import ControlPlane
 
     plane = ControlPlane(
@@ -177,7 +177,7 @@ def control_plane(
 
 @pytest.fixture(scope="session")
 def nodes(control_plane: "ControlPlane") -> "Nodes":
-    """Six nodes, by their label `group`: one `system`, one `head`, four `gpu` with eight GPUs each."""
+    """Add six nodes with the label `group`: one `system`, one `head`, and four `gpu` with eight GPUs each."""
     from embedded_account.kubernetes.nodes import Nodes, NodeSpec
     from embedded_account.testing.cluster import ACCELERATED, GENERAL
 
@@ -197,7 +197,7 @@ def nodes(control_plane: "ControlPlane") -> "Nodes":
 
 @pytest.fixture(scope="session")
 def kubectl(control_plane: "ControlPlane") -> "Kubectl":
-    """The real kubectl, as the control plane's administrator."""
+    """Return the real kubectl as the control plane's administrator."""
     from embedded_account.testing.cluster import Kubectl
 
     return Kubectl(control_plane)

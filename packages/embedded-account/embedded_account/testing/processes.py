@@ -1,4 +1,4 @@
-"""What tests read of processes and their sockets in /proc."""
+"""Read processes and their sockets from /proc for tests."""
 
 import contextlib
 import ipaddress
@@ -9,7 +9,10 @@ from embedded_account.machine.processes import is_alive
 
 
 def processes_below(directory: Path) -> dict[int, str]:
-    """Command lines, by pid, of the processes whose command, variables or working directory name `directory`."""
+    """Return the processes whose command, environment or working directory contains `directory`.
+
+    The result maps the pid to the command line; this process is excluded.
+    """
     word = os.fsencode(directory)
     found = {}
     for entry in Path("/proc").iterdir():
@@ -20,12 +23,12 @@ def processes_below(directory: Path) -> dict[int, str]:
             if word in command + (entry / "environ").read_bytes() + os.fsencode((entry / "cwd").readlink()):
                 found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:
-            continue  # ended while it was looked at, or somebody else's
+            continue  # The process ended meanwhile or belongs to another user.
     return {pid: command for pid, command in found.items() if is_alive(pid)}
 
 
 def peer(field: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
-    """Address and port of a field of /proc/net/tcp: words of four bytes, in the machine's own order."""
+    """Parse the address and port in a field of /proc/net/tcp: words of four bytes in the machine's byte order."""
     words, _, port = field.partition(":")
     raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
     address = ipaddress.ip_address(raw)
@@ -34,7 +37,7 @@ def peer(field: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int
 
 
 def socket_inodes(pid: int) -> set[int]:
-    """Inodes of the sockets that a process holds."""
+    """Return the inodes of the sockets that a process has open."""
     inodes = set()
     with contextlib.suppress(OSError):
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():

@@ -1,4 +1,4 @@
-"""Resources of a stack without a stack: their models, called as CloudFormation's engine calls them."""
+"""Create resources without a stack: call their models in the same way as the CloudFormation engine."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/network/7c6d2b0e
 
 
 class Resources:
-    """Makes, changes and deletes resources of the served account by their CloudFormation models."""
+    """Creates, updates and deletes resources of the served account through their CloudFormation models."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -44,7 +44,7 @@ class Resources:
 
 
 class RefusedWith:
-    """Expects a refusal with this code (of AWS; None: of the account itself) and this text."""
+    """A context that expects a refusal with this text and AWS error code; None stands for the account's own error."""
 
     def __init__(self, code: str | None, text: str) -> None:
         self._code, self._text = code, text

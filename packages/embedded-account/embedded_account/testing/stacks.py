@@ -1,4 +1,4 @@
-"""Deploying stacks in tests, and functions of custom resources that tests write in place."""
+"""Deploy stacks in tests, and let tests define the functions of custom resources in Python."""
 
 import json
 import time
@@ -16,13 +16,13 @@ _BUSY = "_IN_PROGRESS"
 
 
 class Stacks:
-    """Stacks of the embedded account, deployed by change sets as the CDK CLI does it."""
+    """The stacks of the embedded account, deployed by change set like the CDK CLI."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     def change_set(self, name: str, template: Template, *, changing: str = "cs", **options: Any) -> dict[str, Any]:
-        """Create a change set of the kind that fits, and describe it."""
+        """Create a change set (UPDATE for an existing stack, else CREATE); return its description."""
         kind = "UPDATE" if self.exists(name) else "CREATE"
         self.client.create_change_set(
             StackName=name,
@@ -37,20 +37,20 @@ class Stacks:
         return described
 
     def deploy(self, name: str, template: Template, *, execution: Any = None, **options: Any) -> str:
-        """Create or update a stack and wait; return its status."""
+        """Create or update a stack and wait for the end; return its status."""
         described = self.change_set(name, template, **options)
         assert described["Status"] == "CREATE_COMPLETE", described["StatusReason"]
         self.client.execute_change_set(StackName=name, ChangeSetName="cs", **(execution or {}))
         return self.wait(described["StackId"])
 
     def delete(self, name: str, **options: Any) -> str:
-        """Delete a stack and wait; return its status."""
+        """Delete a stack and wait for the end; return its status."""
         stack_id = self.describe(name)["StackId"]
         self.client.delete_stack(StackName=name, **options)
         return self.wait(stack_id)
 
     def wait(self, name: str) -> str:
-        """Wait until no operation is going on; return the status."""
+        """Wait until no operation of the stack is in progress; return its status."""
         deadline = time.monotonic() + PATIENCE
         while (status := self.describe(name)["StackStatus"]).endswith(_BUSY):
             assert time.monotonic() < deadline, f"{name} is still {status}"
@@ -58,38 +58,38 @@ class Stacks:
         return str(status)
 
     def exists(self, name: str) -> bool:
-        """Whether there is a stack that has been deployed."""
+        """Return whether the stack exists; a stack in review does not count."""
         return any(
             stack["StackName"] == name and stack["StackStatus"] != "REVIEW_IN_PROGRESS"
             for stack in self.client.describe_stacks()["Stacks"]
         )
 
     def describe(self, name: str) -> dict[str, Any]:
-        """The stack's description."""
+        """Return the stack's description."""
         described: dict[str, Any] = self.client.describe_stacks(StackName=name)["Stacks"][0]
         return described
 
     def outputs(self, name: str) -> dict[str, str]:
-        """The stack's outputs."""
+        """Return the stack's outputs by key."""
         return {each["OutputKey"]: each["OutputValue"] for each in self.describe(name).get("Outputs", [])}
 
     def resource(self, name: str, logical_id: str) -> dict[str, Any]:
-        """One resource as DescribeStackResource shows it."""
+        """Return a resource's detail from DescribeStackResource."""
         answer = self.client.describe_stack_resource(StackName=name, LogicalResourceId=logical_id)
         detail: dict[str, Any] = answer["StackResourceDetail"]
         return detail
 
     def physical_id(self, name: str, logical_id: str) -> str:
-        """What Ref of a resource yields."""
+        """Return a resource's physical id, the value of its Ref."""
         return str(self.resource(name, logical_id)["PhysicalResourceId"])
 
     def events(self, name: str) -> list[tuple[str, str]]:
-        """Logical id and status of all events, the oldest first."""
+        """Return the logical id and the status of all events, the oldest first."""
         events = self.client.describe_stack_events(StackName=name)["StackEvents"]
         return [(event["LogicalResourceId"], event["ResourceStatus"]) for event in reversed(events)]
 
     def reason(self, name: str, logical_id: str, status: str) -> str:
-        """The reason of the latest event with this status."""
+        """Return the reason in the resource's latest event with this status; "" if it has none."""
         for event in self.client.describe_stack_events(StackName=name)["StackEvents"]:
             if (event["LogicalResourceId"], event["ResourceStatus"]) == (logical_id, status):
                 return str(event.get("ResourceStatusReason", ""))
@@ -102,7 +102,7 @@ Behaviour = Callable[[Event], Mapping[str, Any] | None]
 
 @dataclass
 class Result:
-    """What an invocation returns."""
+    """The result of an invocation."""
 
     payload: bytes
     error: bool
@@ -111,27 +111,27 @@ class Result:
 
 @dataclass
 class FakeFunctions:
-    """A function runtime whose functions are Python callables of the test.
+    """A function runtime whose functions are Python callables (behaviours) of the test.
 
-    A behaviour returns what it answers CloudFormation with (the request's ids are added), None to answer
-    nothing, or raises to fail as a function does.
+    A behaviour returns its response to CloudFormation, to which the request's ids are added. It returns None to send
+    no response, and raises an exception to fail like a function.
     """
 
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
     requests: list[Event] = field(default_factory=list)
 
     def function(self, name: str, behaviour: Behaviour) -> str:
-        """Add a function; returns its ARN, for ServiceToken."""
+        """Add a function; return its ARN for ServiceToken."""
         arn = f"arn:aws:lambda:us-west-2:111122223333:function:{name}"
         self.behaviours[arn] = behaviour
         return arn
 
     def types(self) -> list[str]:
-        """The types of all requests, in order."""
+        """Return the types of all requests, in order."""
         return [str(request["RequestType"]) for request in self.requests]
 
     def invoke(self, function_arn: str, event: Mapping[str, Any]) -> Result:
-        """Run a function as the account's runtime does."""
+        """Invoke a function in the same way as the account's runtime; return its result."""
         request = json.loads(json.dumps(event))
         self.requests.append(request)
         try:
@@ -144,37 +144,37 @@ class FakeFunctions:
 
 
 def respond(request: Event, **answer: Any) -> int:
-    """Answer a custom resource's request over HTTP; returns the status code."""
+    """Send a custom resource's response over HTTP; return the status code."""
     ids = {name: request[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
     body = {"Status": "SUCCESS", "PhysicalResourceId": request.get("PhysicalResourceId"), **ids, **answer}
     return requests.put(request["ResponseURL"], data=json.dumps(body), timeout=PATIENCE).status_code
 
 
 def topic(**properties: Any) -> dict[str, Any]:
-    """An SNS topic."""
+    """Return an SNS topic for a template."""
     return {"Type": "AWS::SNS::Topic", "Properties": properties}
 
 
 def repository(**properties: Any) -> dict[str, Any]:
-    """An ECR repository."""
+    """Return an ECR repository for a template."""
     return {"Type": "AWS::ECR::Repository", "Properties": properties}
 
 
 def failing() -> dict[str, Any]:
-    """A resource that passes validation and fails when it is made: no topic may be called so."""
+    """Return a resource that passes validation but fails on creation: its topic name is invalid."""
     return topic(TopicName="no name")
 
 
 def parameter(value: Any, **properties: Any) -> dict[str, Any]:
-    """An SSM parameter."""
+    """Return an SSM parameter for a template."""
     return {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": value, **properties}}
 
 
 def ref(name: str) -> dict[str, str]:
-    """A Ref."""
+    """Return a Ref."""
     return {"Ref": name}
 
 
 def att(name: str, attribute: str) -> dict[str, list[str]]:
-    """A Fn::GetAtt."""
+    """Return a Fn::GetAtt."""
     return {"Fn::GetAtt": [name, attribute]}

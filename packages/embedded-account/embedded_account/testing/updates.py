@@ -1,7 +1,7 @@
-"""For each resource type: a resource, changes that its update carries out, and changes that it refuses.
+"""List test cases for updates: for each resource type its properties, supported changes and refused changes.
 
-A type may have several cases: what follows it in a key tells them apart. A text that begins with `$` stands for
-something of `Surroundings` (surroundings.py), such as `$vpc`.
+A type can have several cases; their keys add a few words to the type. A value that begins with `$` refers to an
+attribute of `Surroundings` (tests/account/surroundings.py), such as `$vpc`.
 """
 
 import json
@@ -11,11 +11,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Case:
-    """`changes` and `refused` map the path of a property (`LaunchTemplate.Version`) to another value of it.
+    """A resource and the changes to try on it. Paths of properties have the form `LaunchTemplate.Version`.
 
-    `later` names what shows only when the resource is deleted: a test of its own holds it. `defaults` names those whose
-    value here is the service's default, so that taking them away changes nothing. `instead` names for a property the
-    one that goes when it comes.
+    Attributes:
+        properties: The properties of the resource.
+        changes: New values that an update applies, by path.
+        refused: New values that an update refuses, by path.
+        later: Paths whose change shows only when the resource is deleted; separate tests cover them.
+        defaults: Paths whose value here is the service's default, so removing them changes nothing.
+        instead: For a property, the property that it replaces.
     """
 
     properties: dict[str, Any]
@@ -26,7 +30,7 @@ class Case:
     instead: dict[str, str] = field(default_factory=dict)
 
     def tried(self) -> set[str]:
-        """Paths whose change is tried, by a case or by a test of its own."""
+        """Return the paths whose change is tested, by this case or by a separate test."""
         return {*self.changes, *self.refused, *self.later}
 
 

@@ -1,10 +1,16 @@
-"""A NAT gateway for the networks of tests: without one, nodes and functions in a VPC reach no service."""
+"""Create a NAT gateway for the networks of tests: without one, nodes and functions in a VPC reach no service."""
 
 from typing import Any
 
 
 def give_way_out(ec2: Any, vpc: str, block: str = "10.0.255.0/24") -> None:
-    """Route what the VPC's main route table serves through a NAT gateway in a public subnet of `block`."""
+    """Add a default route to the VPC's main route table, through a NAT gateway in a new public subnet.
+
+    Args:
+        ec2: boto3's EC2 client.
+        vpc: Id of the VPC.
+        block: CIDR block of the public subnet.
+    """
     internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=vpc)
     public = ec2.create_subnet(VpcId=vpc, CidrBlock=block)["Subnet"]["SubnetId"]

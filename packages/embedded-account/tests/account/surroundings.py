@@ -1,4 +1,4 @@
-"""What the cases of updates.py refer to, and everything that a service keeps."""
+"""Create the resources to which the cases of updates.py refer; capture the state of a service."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ from embedded_account.testing.waiting import wait_until
 
 
 class Surroundings:
-    """What the resources of the cases refer to, made when it is asked for."""
+    """The resources to which the cases refer, each created at first use."""
 
     def __init__(self, account: Account, clients: Clients) -> None:
         self._account, self._clients, self._resources = account, clients, Resources(account)
 
     def fill(self, value: Any) -> Any:
-        """Put what stands for `$name` in the place of each such text."""
+        """Return `value` with each text `$name` replaced by the attribute `name`."""
         if isinstance(value, dict):
             return {key: self.fill(each) for key, each in value.items()}
         if isinstance(value, list):
@@ -92,13 +92,13 @@ class Surroundings:
 
     @property
     def gateway(self) -> str:
-        """The internet gateway of the VPC."""
+        """Id of the VPC's internet gateway."""
         attached = {"Name": "attachment.vpc-id", "Values": [self.vpc]}
         found = self._clients("ec2").describe_internet_gateways(Filters=[attached])["InternetGateways"]
         return str(found[0]["InternetGatewayId"])
 
     def _bucket(self) -> str:
-        """A bucket that takes access logs."""
+        """Create a bucket that accepts access logs; return its name."""
         s3, name = self._clients("s3"), str(self._make("AWS::S3::Bucket"))
         statement = {"Effect": "Allow", "Principal": {"Service": "logging.s3.amazonaws.com"}, "Action": "s3:PutObject"}
         document = {"Version": "2012-10-17", "Statement": [{**statement, "Resource": f"arn:aws:s3:::{name}/*"}]}
@@ -123,7 +123,7 @@ class Surroundings:
 
 
 def state(account: Account, clients: Clients, kind: str) -> dict[str, Any]:
-    """Everything that the type's service keeps, by its place: plain values only, no times."""
+    """Return all state of the resource type's service by path: plain values only, without times."""
     from moto.core.base_backend import BackendDict
 
     from embedded_account.services.eks.service import service_of

@@ -1,4 +1,4 @@
-"""The account as a process of its own."""
+"""Test the account as a process of its own."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Any, int]]:
     process.communicate()
 
 
-def test_ready_line_routes_and_orderly_end(served: tuple[Any, int], tmp_path: Path) -> None:
+def test_account_reports_ready_serves_its_routes_and_stops(served: tuple[Any, int], tmp_path: Path) -> None:
     process, port = served
     assert json.loads(process.stdout.readline()) == {"ready": True, "port": port}
     base = f"http://127.0.0.1:{port}/_rehearsal"

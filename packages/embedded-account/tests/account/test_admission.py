@@ -1,4 +1,4 @@
-"""Whom the account answers: each way in that is closed, and each that must stay open."""
+"""Test which requests the account admits and which it refuses."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ CONTROL = "/_rehearsal/health"
 
 
 def signed(account: Account, keys: RunKeys | None = None, body: str = IDENTITY, host: str = "") -> dict[str, str]:
-    """Headers of a request to STS that is signed with the run's keys, or with others."""
+    """Return the headers of a signed request to STS, by default signed with the run's keys."""
     keys = keys or account.keys
     request = AWSRequest("POST", f"{account.endpoint}/", data=body)
     request.headers["Content-Type"] = "application/x-www-form-urlencoded"
@@ -95,7 +95,7 @@ def test_unknown_key_and_wrong_secret_are_refused(
     assert f"<Code>{code}</Code>" in answer.text
 
 
-def test_signature_holds_for_its_own_body_address_and_time_only(
+def test_signature_is_valid_for_its_own_body_address_and_time_only(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = signed(account)
@@ -178,11 +178,11 @@ def test_s3_s_ways_of_signing_are_understood(account: Account, aws_session: Any)
     url = virtual.generate_presigned_url("get_object", {"Bucket": "a-bucket", "Key": key})
     host = f"a-bucket.localhost:{account.port}"
     assert url.startswith(f"http://{host}/")
-    numbered = url.replace(host, f"127.0.0.1:{account.port}")  # not every machine resolves names below localhost
+    numbered = url.replace(host, f"127.0.0.1:{account.port}")  # Not every machine resolves subdomains of localhost.
     assert requests.get(numbered, headers={"Host": host}, timeout=PATIENCE).content == content
 
 
-def test_only_sts_s_question_about_a_token_needs_no_signature(account: Account) -> None:
+def test_only_a_web_identity_request_to_sts_needs_no_signature(account: Account) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     wanted = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn&RoleSessionName=a&WebIdentityToken=x"
     assert "Not authorized to perform sts:AssumeRoleWithWebIdentity" in ask(account, form, wanted).text

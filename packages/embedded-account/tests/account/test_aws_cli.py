@@ -1,4 +1,4 @@
-"""The AWS CLI of a layer: loaded once, and each call is its caller's."""
+"""Test the AWS CLI of a layer: loaded once, while each call uses its caller's environment and identity."""
 
 import json
 import signal
@@ -71,7 +71,7 @@ class Session:
 
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
-    """The merged layers of a function, with an AWS CLI whose program was replaced, below a path of 200 characters."""
+    """Return the folder of a function's merged layers with a fake AWS CLI; its path has 200 characters."""
     opt = tmp_path / ("long-" * 40) / "opt"
     (opt / "awscli/awscli").mkdir(parents=True)
     (opt / "awscli/awscli/__init__.py").touch()
@@ -119,7 +119,7 @@ def test_calls_share_what_is_loaded_and_nothing_else(layer: Path, clis: AwsClis,
     assert ones["loaded_in"] == twos["loaded_in"] != ones["pid"] != twos["pid"]
 
 
-def test_path_below_the_home_that_a_module_found_when_it_was_loaded_is_the_calls(layer: Path, clis: AwsClis) -> None:
+def test_path_that_a_module_found_below_the_home_at_load_time_is_the_calls(layer: Path, clis: AwsClis) -> None:
     called = aws(layer, "eks", HOME="/home/one")
     assert json.loads(called.stdout)["default_path"] == "/home/one/.kube/config", called.stderr
 

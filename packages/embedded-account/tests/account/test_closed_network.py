@@ -1,4 +1,4 @@
-"""A network without a way out means something: what no endpoint leads to is out of reach, and says so."""
+"""Test a network without internet access: a service without an endpoint is unreachable, and the error says so."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ def handler(event, context):
 
 @dataclass
 class Network:
-    """A VPC without any gateway: one subnet, one security group."""
+    """A VPC without any gateway, with one subnet and one security group."""
 
     ec2: Any
     vpc: str
@@ -34,7 +34,7 @@ class Network:
         return Place(self.subnet, (self.group,))
 
     def endpoint(self, service: str, **rule: Any) -> str:
-        """An interface endpoint whose security group has this one ingress rule."""
+        """Create an interface endpoint whose security group has only this ingress rule."""
         group = self.ec2.create_security_group(GroupName=service, Description=service, VpcId=self.vpc)["GroupId"]
         self.ec2.authorize_security_group_ingress(
             GroupId=group, IpPermissions=[{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, **rule}]

@@ -1,4 +1,4 @@
-"""Change sets: what would change, told as `cdk diff` and `cdk deploy` need it."""
+"""Test that change sets describe the changes as `cdk diff` and `cdk deploy` require."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def test_stack_in_review_can_be_deleted(stacks: Stacks) -> None:
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_changes_tell_action_replacement_and_properties(stacks: Stacks) -> None:
+def test_changes_show_action_replacement_and_properties(stacks: Stacks) -> None:
     stacks.deploy("s", of(InPlace=topic(DisplayName="a"), Replaced=topic(TopicName="a"), Removed=topic(), Same=topic()))
     update = of(InPlace=topic(DisplayName="b"), Replaced=topic(TopicName="b"), Added=topic(), Same=topic())
     found = changes(stacks.change_set("s", update))
@@ -61,7 +61,7 @@ def test_changes_tell_action_replacement_and_properties(stacks: Stacks) -> None:
     assert json.loads(found["InPlace"]["AfterContext"]) == {"Properties": {"DisplayName": "b"}}
 
 
-def test_values_are_told_only_on_request(stacks: Stacks) -> None:
+def test_values_are_shown_only_on_request(stacks: Stacks) -> None:
     stacks.deploy("s", of(T=topic(DisplayName="a")))
     stacks.change_set("s", of(T=topic(DisplayName="b")))
     plain = changes(stacks.client.describe_change_set(StackName="s", ChangeSetName="cs"))["T"]
@@ -74,7 +74,7 @@ def test_values_are_told_only_on_request(stacks: Stacks) -> None:
 
 
 def test_change_inside_an_object_can_force_a_replacement(stacks: Stacks) -> None:
-    """AWS::FSx::FileSystem's LustreConfiguration changes in place, its DeploymentType does not."""
+    """The LustreConfiguration of AWS::FSx::FileSystem changes in place, but its DeploymentType does not."""
     from embedded_account.cloudformation.planning import property_changes
     from embedded_account.cloudformation.templates.resource_types import resource_types
 
@@ -153,7 +153,7 @@ def test_same_template_gives_a_failed_change_set(stacks: Stacks) -> None:
 
 
 @pytest.mark.parametrize("extra", [{"Description": "other"}, {"Conditions": {"A": {"Fn::Equals": ["a", "a"]}}}])
-def test_what_touches_no_resource_is_no_change(stacks: Stacks, extra: Template) -> None:
+def test_change_that_affects_no_resource_is_no_change(stacks: Stacks, extra: Template) -> None:
     stacks.deploy("s", of(T=topic()))
     assert stacks.change_set("s", {**of(T=topic()), **extra})["Status"] == "FAILED"
 
@@ -188,13 +188,13 @@ def test_change_sets_of_two_stacks_may_have_one_name(stacks: Stacks) -> None:
     assert [each["StackName"] for each in summaries] == ["two"]
 
 
-def test_name_of_a_change_set_is_taken_once_per_stack(stacks: Stacks) -> None:
+def test_name_of_a_change_set_is_unique_per_stack(stacks: Stacks) -> None:
     stacks.change_set("s", of(T=topic()))
     with pytest.raises(ClientError, match="AlreadyExists"):
         stacks.change_set("s", of(T=topic()))
 
 
-def test_missing_change_set_is_told_by_its_code(stacks: Stacks) -> None:
+def test_missing_change_set_has_its_own_error_code(stacks: Stacks) -> None:
     stacks.deploy("s", of(T=topic()))
     for name in ("s", "nobody"):
         with pytest.raises(ClientError) as error:
@@ -209,20 +209,20 @@ def test_deleting_a_change_set_twice_succeeds(stacks: Stacks) -> None:
         stacks.client.delete_change_set(StackName="s", ChangeSetName="cs")
 
 
-def test_executed_change_set_takes_the_others_with_it(stacks: Stacks) -> None:
+def test_executing_a_change_set_deletes_the_stacks_others(stacks: Stacks) -> None:
     stacks.change_set("s", of(T=topic()), changing="other")
     stacks.deploy("s", of(T=topic()))
     assert stacks.client.list_change_sets(StackName="s")["Summaries"] == []
 
 
-def test_update_of_a_stack_that_is_not_there_is_refused(stacks: Stacks) -> None:
+def test_update_of_a_missing_stack_is_refused(stacks: Stacks) -> None:
     with pytest.raises(ClientError, match=r"Stack \[s\] does not exist"):
         stacks.client.create_change_set(
             StackName="s", ChangeSetName="cs", ChangeSetType="UPDATE", TemplateBody=json.dumps(of(T=topic()))
         )
 
 
-def test_creation_of_a_stack_that_is_there_is_refused(stacks: Stacks) -> None:
+def test_creation_of_an_existing_stack_is_refused(stacks: Stacks) -> None:
     stacks.deploy("s", of(T=topic()))
     body = json.dumps(of(T=topic()))
     with pytest.raises(ClientError, match="already exists and cannot be created again"):

@@ -1,4 +1,4 @@
-"""The engine under the real CDK CLI: bootstrap, deploy, diff, update, destroy of a small app of two stacks."""
+"""Test the engine with the real CDK CLI: bootstrap, deploy, diff, update and destroy a small app of two stacks."""
 
 import json
 import os
@@ -46,12 +46,12 @@ CONSUMER = template(
 
 
 def changed_stacks(printed: str) -> set[str]:
-    """Return the stacks that a `cdk deploy` made or changed: of another it says `(no changes)` after the name."""
+    """Return the stacks that `cdk deploy` created or changed: it prints `(no changes)` after the names of others."""
     return set(re.findall(r"^ *✅ +(\S+)$", printed, re.MULTILINE))
 
 
 class Cdk:
-    """Runs the CDK CLI on a cloud assembly."""
+    """A runner of the CDK CLI on a cloud assembly."""
 
     def __init__(self, directory: Path, port: int, keys: RunKeys) -> None:
         self._directory = directory
@@ -66,7 +66,7 @@ class Cdk:
         self.assembly.mkdir()
 
     def write(self, **stacks: dict[str, Any]) -> None:
-        """Write the assembly, as `cdk synth` would: each stack needs those before it."""
+        """Write the assembly like `cdk synth`: each stack depends on the stacks before it."""
         role = "arn:${AWS::Partition}:iam::111122223333:role/cdk-hnb659fds-{}-role-111122223333-us-west-2"
         artifacts: dict[str, Any] = {}
         for name, body in stacks.items():
@@ -86,7 +86,7 @@ class Cdk:
         (self.assembly / "manifest.json").write_text(json.dumps(manifest))
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """Run one command; returns what it printed."""
+        """Run one command and check its exit code; return its output."""
         argv = ["node", str(CLI), "--app", str(self.assembly), "--no-color", *arguments]
         done = subprocess.run(argv, env=self._environment, cwd=self._directory, capture_output=True, text=True)  # noqa: PLW1510
         output = done.stdout + done.stderr
@@ -96,7 +96,7 @@ class Cdk:
 
 @pytest.fixture(scope="module")
 def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
-    """An account that is bootstrapped; each test has stacks of its own."""
+    """Serve a bootstrapped account for all tests; each test deploys stacks of its own."""
     directory, port = tmp_path_factory.mktemp("cli"), free_port()
     argv = [sys.executable, "-m", "embedded_account", "serve", "--port", str(port), "--account-id", ACCOUNT_ID]
     argv += ["--region", REGION, "--directory", str(directory), "--binaries", str(directory)]
@@ -108,7 +108,7 @@ def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
     assert json.loads(process.stdout.readline())["ready"]
     try:
         cdk = Cdk(directory, port, keys)
-        # The CLI reads the app before it bootstraps.
+        # The CLI reads the app even for `bootstrap`.
         cdk.write(producer=producer("one"))
         assert "bootstrapped." in cdk.run("bootstrap", "aws://111122223333/us-west-2")
         yield cdk
@@ -139,7 +139,7 @@ def test_real_cdk_cli_deploys_compares_updates_and_destroys(cdk: Cdk) -> None:
     assert "✅  producer: destroyed" in cdk.run("destroy", "--all", "--force")
 
 
-def test_failed_deployment_is_told_with_its_reason(cdk: Cdk) -> None:
+def test_failed_deployment_shows_its_reason(cdk: Cdk) -> None:
     cdk.write(refused=template(T={"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "no name"}}))
     output = cdk.run("deploy", "refused", "--require-approval", "never", code=1)
     assert "Topic names must be made up of" in output

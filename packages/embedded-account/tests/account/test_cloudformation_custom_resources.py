@@ -1,4 +1,4 @@
-"""The protocol between CloudFormation and the functions of custom resources."""
+"""Test the protocol between CloudFormation and the functions of custom resources."""
 
 import json
 import threading
@@ -81,7 +81,7 @@ def test_data_is_read_by_name_and_by_path(stacks: Stacks, functions: FakeFunctio
     assert stacks.outputs("s") == {"O0": "a", "O1": "b", "O2": "c", "O3": "7"}
 
 
-def test_attribute_that_was_not_returned_fails_who_asks(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_attribute_that_was_not_returned_fails_the_referring_resource(stacks: Stacks, functions: FakeFunctions) -> None:
     token = functions.function("f", always("x"))
     template = of(token)
     template["Resources"]["P"] = parameter(att("C", "Missing"))
@@ -103,7 +103,7 @@ def test_independent_custom_resources_run_at_the_same_time(stacks: Stacks, funct
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_reason_of_a_failure_is_told_and_the_id_is_deleted(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_reason_of_a_failure_is_reported_and_the_id_is_deleted(stacks: Stacks, functions: FakeFunctions) -> None:
     def answer(event: Event) -> dict[str, str]:
         failed = event["RequestType"] == "Create"
         return {"Status": "FAILED", "Reason": "no room", "PhysicalResourceId": "half"} if failed else {}
@@ -136,7 +136,7 @@ def test_function_that_fails_is_tried_three_times_and_then_told_to_delete_an_unk
     assert len(unknown) == len("s-C-") + 12
 
 
-def test_function_that_recovers_is_asked_no_more(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_function_that_recovers_is_not_invoked_again(stacks: Stacks, functions: FakeFunctions) -> None:
     def answer(_: Event) -> dict[str, str]:
         if len(functions.requests) < 3:
             raise RuntimeError("not yet")
@@ -154,7 +154,7 @@ def test_answer_may_come_after_the_function_has_returned(stacks: Stacks, functio
     assert stacks.physical_id("s", "C") == "late"
 
 
-def test_silence_ends_with_the_service_timeout(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_missing_response_fails_at_the_service_timeout(stacks: Stacks, functions: FakeFunctions) -> None:
     token = functions.function("f", lambda event: None if event["RequestType"] == "Create" else {})
     assert stacks.deploy("s", of(token, ServiceTimeout=1)) == "ROLLBACK_COMPLETE"
     assert "did not receive a response" in stacks.reason("s", "C", "CREATE_FAILED")
@@ -197,7 +197,7 @@ def test_answer_that_is_no_json_fails_the_resource(stacks: Stacks, functions: Fa
     assert "it is not JSON" in stacks.reason("s", "C", "CREATE_FAILED")
 
 
-def test_failed_delete_keeps_the_stack_and_can_be_tried_again(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_failed_delete_keeps_the_stack_and_can_be_retried(stacks: Stacks, functions: FakeFunctions) -> None:
     stuck = threading.Event()
     stuck.set()
 

@@ -1,4 +1,4 @@
-"""Intrinsic functions, without an account."""
+"""Test the intrinsic functions, without an account."""
 
 from typing import Any
 
@@ -62,12 +62,12 @@ def resolve(value: Any) -> Any:
         ({"Fn::Length": {"Ref": "L"}}, 2),
         ({"a": {"Ref": "AWS::NoValue"}, "b": [{"Ref": "AWS::NoValue"}, 1]}, {"b": [1]}),
         ("x-{{resolve:ssm:name}}", "x-NAME"),
-        # Two keys are no function: IAM policies have such conditions.
+        # An object with two keys is not a function call. A Condition with an object is one of an IAM policy.
         ({"Ref": "P", "Other": 1}, {"Ref": "P", "Other": 1}),
         ({"Condition": {"StringEquals": {"a": "b"}}}, {"Condition": {"StringEquals": {"a": "b"}}}),
     ],
 )
-def test_function_becomes_its_value(value: Any, result: Any) -> None:
+def test_function_resolves_to_its_value(value: Any, result: Any) -> None:
     assert resolve(value) == result
 
 
@@ -81,7 +81,7 @@ def test_function_becomes_its_value(value: Any, result: Any) -> None:
         {"Fn::Join": [",", {"Fn::GetAtt": ["New", "List"]}]},
     ],
 )
-def test_value_made_of_what_is_not_yet_known_is_not_known_either(value: Any) -> None:
+def test_value_that_depends_on_an_unknown_value_is_unknown(value: Any) -> None:
     assert NOT_YET_KNOWN in resolve(value)
 
 

@@ -1,4 +1,4 @@
-"""Creating, updating and deleting stacks: order, events, rollback, replacement, policies, exports."""
+"""Test creating, updating and deleting stacks: order, events, rollback, replacement, policies, exports."""
 
 import threading
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def topics(clients: Clients) -> set[str]:
 # --- create ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_referred_to_comes_first(stacks: Stacks) -> None:
+def test_referenced_resource_is_created_first(stacks: Stacks) -> None:
     template = of(
         Last={**topic(), "DependsOn": ["Middle"]},
         Middle=parameter({"Fn::Sub": "${First.TopicName} and ${First}"}),
@@ -49,7 +49,7 @@ def test_what_is_referred_to_comes_first(stacks: Stacks) -> None:
     assert events.index(("First", "CREATE_COMPLETE")) < events.index(("Middle", "CREATE_IN_PROGRESS"))
 
 
-def test_events_tell_every_step_with_its_own_time(stacks: Stacks) -> None:
+def test_events_show_every_step_with_its_own_time(stacks: Stacks) -> None:
     stacks.deploy("s", of(T=topic()))
     assert stacks.events("s") == [
         ("s", "REVIEW_IN_PROGRESS"),
@@ -64,7 +64,7 @@ def test_events_tell_every_step_with_its_own_time(stacks: Stacks) -> None:
     assert times == sorted(times, reverse=True)
 
 
-def test_journal_tells_what_waited_for_what(stacks: Stacks, account: Account) -> None:
+def test_journal_records_which_resource_waited_for_which(stacks: Stacks, account: Account) -> None:
     before = len(account.journal.entries())
     stacks.deploy("s", of(A=topic(), B=parameter(att("A", "TopicName"))))
     first, second = account.journal.entries(before, "cfn")
@@ -75,7 +75,7 @@ def test_journal_tells_what_waited_for_what(stacks: Stacks, account: Account) ->
 
 
 class Slow(ResourceModel):
-    """A resource that is ready two looks after it was made."""
+    """A resource that becomes ready two status checks after its creation."""
 
     TYPE = "AWS::GameLift::Fleet"
     KNOWN = frozenset({"Name"})
@@ -136,7 +136,7 @@ def test_resource_that_fails_after_it_was_made_is_deleted(
 
 
 class StillUsedError(Exception):
-    """EC2's refusal to delete what something else uses."""
+    """EC2's refusal to delete a resource that is still in use."""
 
     code = "DependencyViolation"
 
@@ -275,7 +275,7 @@ def test_rollback_of_a_replacement_keeps_the_old_resource(stacks: Stacks, client
     assert stacks.physical_id("s", "T").endswith(":one")
 
 
-def test_failing_rollback_is_told_and_can_be_continued(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_failed_rollback_is_reported_and_can_be_continued(stacks: Stacks, functions: FakeFunctions) -> None:
     broken = threading.Event()
 
     def answer(request: dict[str, Any]) -> dict[str, str]:
@@ -336,7 +336,7 @@ def test_on_failure_delete_leaves_no_stack(stacks: Stacks, clients: Clients) -> 
 # --- replacement and removal -----------------------------------------------------------------------------
 
 
-def test_replacement_makes_the_new_one_before_the_old_one_goes(stacks: Stacks, clients: Clients) -> None:
+def test_replacement_creates_the_new_resource_before_deleting_the_old(stacks: Stacks, clients: Clients) -> None:
     stacks.deploy("s", of(T=topic(TopicName="one"), P=parameter(ref("T"), Name="/p")))
     assert stacks.deploy("s", of(T=topic(TopicName="two"), P=parameter(ref("T"), Name="/p"))) == "UPDATE_COMPLETE"
     assert topics(clients) == {"two"}
@@ -378,7 +378,7 @@ def test_update_that_a_model_cannot_do_fails_instead_of_being_forgotten(
     assert "cannot update DisplayName of AWS::SNS::Topic: its model" in stacks.reason("s", "T", "UPDATE_FAILED")
 
 
-def test_what_the_template_no_longer_has_is_deleted_or_retained(stacks: Stacks, clients: Clients) -> None:
+def test_resource_removed_from_the_template_is_deleted_or_retained(stacks: Stacks, clients: Clients) -> None:
     kept = {**topic(TopicName="kept"), "DeletionPolicy": "Retain"}
     stacks.deploy("s", of(Stays=topic(TopicName="stays"), Goes=topic(TopicName="goes"), Kept=kept))
     stacks.deploy("s", of(Stays=topic(TopicName="stays")))
@@ -391,7 +391,7 @@ def test_what_the_template_no_longer_has_is_deleted_or_retained(stacks: Stacks, 
 # --- delete ----------------------------------------------------------------------------------------------
 
 
-def test_deletion_goes_against_the_order_of_creation(stacks: Stacks) -> None:
+def test_deletion_reverses_the_order_of_creation(stacks: Stacks) -> None:
     stacks.deploy("s", of(A=topic(), B=parameter(ref("A")), C={**topic(), "DependsOn": "B"}))
     stack_id = stacks.describe("s")["StackId"]
     stacks.delete("s")
@@ -399,7 +399,7 @@ def test_deletion_goes_against_the_order_of_creation(stacks: Stacks) -> None:
     assert deleted == ["C", "B", "A", "s"]
 
 
-def test_deletion_that_fails_can_be_tried_again(stacks: Stacks, clients: Clients) -> None:
+def test_failed_deletion_can_be_retried(stacks: Stacks, clients: Clients) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}}
     stacks.deploy("s", of(B=bucket, P=parameter(ref("B")), T=topic()))
     stack_id = stacks.describe("s")["StackId"]
@@ -414,7 +414,7 @@ def test_deletion_that_fails_can_be_tried_again(stacks: Stacks, clients: Clients
     assert clients("s3").list_buckets()["Buckets"] == []
 
 
-def test_what_another_still_needs_is_not_deleted(stacks: Stacks, clients: Clients) -> None:
+def test_resource_that_a_remaining_one_needs_is_not_deleted(stacks: Stacks, clients: Clients) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}, "DependsOn": "Needed"}
     stacks.deploy("s", of(Needed=topic(TopicName="needed"), B=bucket))
     clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
@@ -432,7 +432,7 @@ def test_resources_can_be_left_behind_only_after_a_failed_deletion(stacks: Stack
     assert [bucket["Name"] for bucket in clients("s3").list_buckets()["Buckets"]] == ["data"]
 
 
-def test_resource_that_is_gone_already_is_no_obstacle(stacks: Stacks, clients: Clients) -> None:
+def test_resource_that_no_longer_exists_does_not_block_deletion(stacks: Stacks, clients: Clients) -> None:
     stacks.deploy("s", of(P=parameter("x", Name="/p")))
     clients("ssm").delete_parameter(Name="/p")
     assert stacks.delete("s") == "DELETE_COMPLETE"
@@ -449,7 +449,7 @@ def test_termination_protection_refuses_deletion(stacks: Stacks) -> None:
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_deleting_a_stack_that_is_not_there_succeeds(stacks: Stacks) -> None:
+def test_deleting_a_missing_stack_succeeds(stacks: Stacks) -> None:
     stacks.client.delete_stack(StackName="nobody")
 
 
@@ -493,7 +493,7 @@ def test_export_in_use_cannot_be_changed(stacks: Stacks) -> None:
     assert stacks.outputs("producer") == {"O": "7"}
 
 
-def test_export_is_free_again_when_its_importer_lets_go(stacks: Stacks) -> None:
+def test_export_can_be_changed_after_its_last_import_is_removed(stacks: Stacks) -> None:
     stacks.deploy("producer", exporting("7"))
     stacks.deploy("consumer", IMPORTING)
     stacks.deploy("consumer", of(P=parameter("own", Name="/imported")))
@@ -502,14 +502,14 @@ def test_export_is_free_again_when_its_importer_lets_go(stacks: Stacks) -> None:
     assert stacks.deploy("producer", exporting("8")) == "UPDATE_COMPLETE"
 
 
-def test_name_of_an_export_is_taken_once(stacks: Stacks) -> None:
+def test_name_of_an_export_is_unique(stacks: Stacks) -> None:
     stacks.deploy("one", exporting("7"))
     assert stacks.deploy("two", exporting("7")) == "ROLLBACK_COMPLETE"
     why = stacks.reason("two", "two", "ROLLBACK_IN_PROGRESS")
     assert why == "Export with name shared is already exported by stack one."
 
 
-def test_import_of_nothing_fails_the_change_set(stacks: Stacks) -> None:
+def test_import_of_a_missing_export_fails_the_change_set(stacks: Stacks) -> None:
     with pytest.raises(ClientError, match="No export named shared found"):
         stacks.change_set("consumer", IMPORTING)
 

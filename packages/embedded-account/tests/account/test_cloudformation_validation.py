@@ -1,4 +1,4 @@
-"""What the engine refuses before it touches anything."""
+"""Test which templates and requests the engine refuses before any change."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from embedded_account.testing.stacks import Stacks, Template, att, parameter, re
 
 
 def refused(stacks: Stacks, template: Template, **options: Any) -> str:
-    """Return why CreateChangeSet refuses a template; nothing may have come to be."""
+    """Return why CreateChangeSet refuses a template; assert that it created no stack."""
     with pytest.raises(ClientError) as error:
         stacks.change_set("s", template, **options)
     assert stacks.client.describe_stacks()["Stacks"] == []
@@ -32,7 +32,7 @@ def test_unknown_type_fails_before_anything_is_made(stacks: Stacks, clients: Cli
 
 
 @pytest.mark.parametrize("kind", ["AWS::GameLift::Fleet", "AWS::SQS::Queue", "AWS::CloudFormation::Stack"])
-def test_type_without_an_own_model_is_refused_and_says_so(stacks: Stacks, kind: str) -> None:
+def test_type_without_a_model_is_refused_with_the_reason(stacks: Stacks, kind: str) -> None:
     why = refused(stacks, of({"Type": kind, "Properties": {"Name": "f"}}))
     assert f"embedded account has no model for resource types: [{kind}]" in why
 
@@ -53,7 +53,7 @@ def test_missing_required_property_is_refused(stacks: Stacks) -> None:
     assert "#: required key [Value] not found" in why
 
 
-def test_all_problems_are_told_at_once(stacks: Stacks) -> None:
+def test_all_problems_are_reported_at_once(stacks: Stacks) -> None:
     why = refused(stacks, {"Resources": {"A": topic(Colour=1), "B": repository(Size=1)}})
     assert "resource A" in why
     assert "resource B" in why
@@ -78,7 +78,7 @@ def test_custom_resource_needs_a_service_token(stacks: Stacks) -> None:
     assert "required key [ServiceToken]" in refused(stacks, of({"Type": "Custom::Thing", "Properties": {"A": 1}}))
 
 
-def test_reference_to_nothing_is_refused(stacks: Stacks) -> None:
+def test_reference_to_a_missing_resource_is_refused(stacks: Stacks) -> None:
     why = refused(stacks, of(topic(DisplayName=ref("Nobody"))))
     assert "Unresolved resource dependencies [Nobody] in the Resources block" in why
 
@@ -97,7 +97,7 @@ def test_attribute_that_the_type_lacks_is_refused(stacks: Stacks) -> None:
     assert "resource T does not support attribute type Arm in Fn::GetAtt" in why
 
 
-def test_circle_is_refused(stacks: Stacks) -> None:
+def test_circular_dependency_is_refused(stacks: Stacks) -> None:
     template = {
         "Resources": {
             "A": topic(DisplayName=ref("B")),
@@ -163,7 +163,7 @@ def test_role_that_does_not_trust_cloudformation_is_refused(account: Account, st
     assert stacks.describe("s")["StackStatus"] == "CREATE_COMPLETE"
 
 
-def test_role_that_trusts_cloudformation_no_longer_ends_no_stack(account: Account, stacks: Stacks) -> None:
+def test_stack_whose_role_no_longer_trusts_cloudformation_refuses_changes(account: Account, stacks: Stacks) -> None:
     role = make_role(account, "own", "cloudformation.amazonaws.com")
     stacks.deploy("s", of(topic()), RoleARN=role.attributes()["Arn"])
     declared = {"RoleName": "own", "ManagedPolicyArns": []}
@@ -269,6 +269,6 @@ Outputs:
     assert stacks.outputs("s")["Name"] == stacks.physical_id("s", "T").split(":")[-1]
 
 
-def test_operations_that_are_not_offered_say_so(stacks: Stacks) -> None:
+def test_unsupported_operations_are_refused_by_name(stacks: Stacks) -> None:
     with pytest.raises(ClientError, match="does not offer ListStackSets"):
         stacks.client.list_stack_sets()

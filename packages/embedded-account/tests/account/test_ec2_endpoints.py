@@ -1,4 +1,4 @@
-"""VPC endpoints, gateway and interface, and launch templates."""
+"""Test VPC endpoints (gateway and interface) and launch templates."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""EC2's network resources behave as AWS's: made in the right place, changed in place, refused while in use."""
+"""Test that EC2's network resources behave like AWS's: placement, changes in place, refused deletion while in use."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def make_subnet(resources: Resources, vpc: str, **properties: Any) -> Any:
 
 
 def make_public_subnet(resources: Resources, vpc: str) -> tuple[Any, Any, Any]:
-    """A subnet, the internet gateway and its attachment."""
+    """Create a subnet and an internet gateway; return the subnet, the gateway and the gateway's attachment."""
     gateway = resources.create("AWS::EC2::InternetGateway")
     attachment = resources.create(
         "AWS::EC2::VPCGatewayAttachment", {"VpcId": vpc, "InternetGatewayId": gateway.physical_resource_id}
@@ -277,7 +277,7 @@ def test_route_changes_its_target_in_place(resources: Resources, ec2: Any, vpc: 
     assert len(ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]) == 1
 
 
-def test_resource_gone_already_counts_as_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_resource_that_no_longer_exists_counts_as_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     ec2.delete_subnet(SubnetId=subnet.physical_resource_id)
     resources.delete(subnet)

@@ -1,4 +1,4 @@
-"""Security groups, their rules, and what keeps a group from being deleted."""
+"""Test security groups, their rules, and what prevents the deletion of a group."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def make_group(resources: Resources, vpc: str, name: str = "shared", **propertie
 
 
 def rules(ec2: Any, group: Any, *, egress: bool) -> list[tuple[str, str, Any]]:
-    """Protocol, peer and first port of a group's rules."""
+    """Return protocol, peer and first port of each of a group's rules."""
     found = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group.physical_resource_id]}])[
         "SecurityGroupRules"
     ]
@@ -80,7 +80,7 @@ def test_inline_ingress_changes_in_place(resources: Resources, ec2: Any, vpc: st
         resources.update(group, {"GroupDescription": "other", "VpcId": vpc})
 
 
-def test_separate_egress_rules_take_the_default_rule_away(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_separate_egress_rules_remove_the_default_rule(resources: Resources, ec2: Any, vpc: str) -> None:
     group = make_group(resources, vpc)
     group_id = group.physical_resource_id
     to_self = {"GroupId": group_id, "IpProtocol": "-1", "DestinationSecurityGroupId": group_id}

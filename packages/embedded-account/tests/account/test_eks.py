@@ -1,4 +1,4 @@
-"""EKS's clusters, node groups and add-ons, with a control plane without Kubernetes behind them."""
+"""Test EKS clusters, node groups and add-ons with a fake control plane, without Kubernetes."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_cluster_answers_with_its_control_plane(eks: Eks) -> None:
     assert eks.account.clusters.of_issuer(found["identity"]["oidc"]["issuer"]) is not None
 
 
-def test_cluster_makes_and_takes_its_network_and_leaves_its_log_group(eks: Eks) -> None:
+def test_cluster_creates_and_deletes_its_network_and_leaves_its_log_group(eks: Eks) -> None:
     found = eks.create(logging={"clusterLogging": [{"types": ["api"], "enabled": True}]})
     kinds = sorted(made.kind for made in eks.account.background.made_by(found["arn"]))
     assert kinds == ["log-group", "network-interface", "network-interface", "security-group"]
@@ -81,12 +81,12 @@ def test_bad_clusters_are_refused(eks: Eks, changes: dict[str, Any], reason: str
     assert eks.api.list_clusters()["clusters"] == []
 
 
-def test_subnets_must_lie_in_two_zones(eks: Eks) -> None:
+def test_subnets_must_be_in_two_zones(eks: Eks) -> None:
     with pytest.raises(eks.api.exceptions.InvalidParameterException, match="at least two different AZs"):
         eks.api.create_cluster(**eks.request(resourcesVpcConfig={"subnetIds": eks.subnets[:1]}))
 
 
-def test_cluster_exists_once(eks: Eks) -> None:
+def test_cluster_name_is_unique(eks: Eks) -> None:
     eks.create()
 
     with pytest.raises(eks.api.exceptions.ResourceInUseException):
@@ -119,7 +119,7 @@ def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:
     assert eks.api.describe_cluster(name="c")["cluster"]["version"] == "1.34"
 
 
-def test_node_group_without_a_way_to_what_nodes_call_is_not_made(eks: Eks) -> None:
+def test_node_group_that_cannot_reach_its_services_is_not_created(eks: Eks) -> None:
     eks.create()
     ec2 = eks.clients("ec2")
     mine = [{"Name": "vpc-id", "Values": [eks.vpc_id]}, {"Name": "association.main", "Values": ["true"]}]
@@ -132,7 +132,7 @@ def test_node_group_without_a_way_to_what_nodes_call_is_not_made(eks: Eks) -> No
     assert eks.api.list_nodegroups(clusterName="c")["nodegroups"] == []
 
 
-def test_nodes_join_with_labels_taints_and_room(eks: Eks) -> None:
+def test_nodes_join_with_labels_taints_and_capacity(eks: Eks) -> None:
     eks.create()
 
     eks.create_nodegroup(
@@ -153,7 +153,7 @@ def test_nodes_join_with_labels_taints_and_room(eks: Eks) -> None:
     assert nodes[0]["status"]["capacity"]["pods"] == "29"
 
 
-def test_node_group_scales_and_takes_its_interfaces_along(eks: Eks) -> None:
+def test_node_group_scales_and_deletes_its_interfaces(eks: Eks) -> None:
     eks.create()
     group = eks.create_nodegroup()
     name = {"clusterName": "c", "nodegroupName": "system"}
@@ -212,7 +212,7 @@ def test_new_cluster_has_the_addons_that_eks_installs_itself(eks: Eks) -> None:
     assert eks.api.list_addons(clusterName="c")["addons"] == []
 
 
-def test_addon_brings_and_takes_its_stand_in(eks: Eks) -> None:
+def test_addon_creates_and_deletes_its_stand_in(eks: Eks) -> None:
     eks.create(bootstrapSelfManagedAddons=False)
     assert eks.kubernetes.names("daemonsets") == []
 
@@ -260,7 +260,7 @@ def test_pod_identity_needs_a_role_that_trusts_pods(eks: Eks) -> None:
     assert eks.api.list_pod_identity_associations(clusterName="c")["associations"] == []
 
 
-def test_a_node_group_follows_its_control_plane_and_never_goes_back(eks: Eks) -> None:
+def test_a_node_group_follows_its_control_plane_and_cannot_be_downgraded(eks: Eks) -> None:
     eks.create(version="1.34")
     resources = Resources(eks.account)
     properties = {"ClusterName": "c", "NodeRole": eks.node_role_arn, "Subnets": eks.subnets, "Version": "1.34"}

@@ -1,4 +1,4 @@
-"""Who gets into a cluster, and with what: access entries, access policies, tokens, pods' identities."""
+"""Test access to clusters: access entries, access policies, tokens and the identities of pods."""
 
 import base64
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def member(eks: Eks) -> str:
-    """The ARN of a role with an access entry."""
+    """Return the ARN of a role that has an access entry."""
     arn = str(make_role(eks.account, "member", "lambda.amazonaws.com").attributes()["Arn"])
     eks.api.create_access_entry(clusterName="c", principalArn=arn, kubernetesGroups=["team"])
     return arn
 
 
 def token_of(eks: Eks, role_arn: str, *, cluster: str = "c", endpoint: str | None = None, expires: int = 60) -> str:
-    """A token as `aws eks get-token` makes it: a presigned GetCallerIdentity that names the cluster."""
+    """Return a token like `aws eks get-token`: a presigned GetCallerIdentity request that names the cluster."""
     keys = eks.clients("sts").assume_role(RoleArn=role_arn, RoleSessionName="anna")["Credentials"]
     credentials = Credentials(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
     signer = RequestSigner(
@@ -86,7 +86,7 @@ def test_webhook_names_user_and_groups(eks: Eks, member: str) -> None:
     assert "system:masters" not in user["groups"]
 
 
-def test_role_without_an_entry_stays_outside(eks: Eks) -> None:
+def test_role_without_an_entry_has_no_access(eks: Eks) -> None:
     stranger = make_role(eks.account, "stranger", "lambda.amazonaws.com").attributes()["Arn"]
 
     with pytest.raises(InvalidTokenError, match="no access entry of cluster c"):
@@ -128,7 +128,7 @@ def test_garbage_is_refused(eks: Eks, token: str) -> None:
         admit(eks, token)
 
 
-def test_cluster_admin_policy_makes_a_master_until_it_is_taken(eks: Eks, member: str) -> None:
+def test_cluster_admin_policy_grants_system_masters_until_it_is_removed(eks: Eks, member: str) -> None:
     policy = {"clusterName": "c", "principalArn": member, "policyArn": POLICY + "AmazonEKSClusterAdminPolicy"}
 
     eks.api.associate_access_policy(**policy, accessScope=WHOLE_CLUSTER)
@@ -156,7 +156,7 @@ def test_policy_of_a_namespace_is_bound_when_the_namespace_appears(eks: Eks, mem
     assert eks.kubernetes.names("rolebindings") == []
 
 
-def test_deleting_an_entry_takes_its_bindings(eks: Eks, member: str) -> None:
+def test_deleting_an_entry_deletes_its_bindings(eks: Eks, member: str) -> None:
     eks.api.associate_access_policy(
         clusterName="c",
         principalArn=member,
@@ -234,7 +234,7 @@ def test_cloudformation_keeps_policies_as_declared(eks: Eks, member: str) -> Non
 
 
 def irsa_role(eks: Eks, conditions: dict[str, str]) -> str:
-    """A role for service accounts of cluster `c`, with conditions on claims of its issuer."""
+    """Create a role for service accounts of cluster `c`, with conditions on the claims of its issuer."""
     issuer = eks.api.describe_cluster(name="c")["cluster"]["identity"]["oidc"]["issuer"]
     resources = Resources(eks.account)
     provider = resources.create("AWS::IAM::OIDCProvider", {"Url": issuer, "ClientIdList": ["sts.amazonaws.com"]})

@@ -1,4 +1,4 @@
-"""A function with CDK's own layers reaches a real control plane as the role that it runs as."""
+"""Test that a function with CDK's own layers reaches a real control plane with its execution role."""
 
 import importlib.util
 import io
@@ -27,7 +27,7 @@ def handler(event, context):
 
 
 def layer_of(package: str) -> bytes:
-    """The layer's zip inside a CDK asset package."""
+    """Return the layer's zip from a CDK asset package."""
     spec = importlib.util.find_spec(package)
     assert spec is not None
     assert spec.submodule_search_locations is not None

@@ -1,4 +1,4 @@
-"""FSx for Lustre, simulated: rules, life cycle, interfaces, growth, data repository associations."""
+"""Test the simulated FSx for Lustre: rules, lifecycle, interfaces, growth, data repository associations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ EVENTS = {"AutoImportPolicy": {"Events": ["NEW", "CHANGED"]}, "AutoExportPolicy"
 
 @pytest.fixture
 def fast_clock(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten simulated minutes in 0.12 real seconds."""
+    """Run ten simulated minutes in 0.12 real seconds."""
     monkeypatch.setattr(account.clock, "scale", 5000.0)
 
 
@@ -34,7 +34,7 @@ def fsx(clients: Clients) -> Any:
 
 @pytest.fixture
 def network(clients: Clients) -> tuple[str, str]:
-    """A subnet and a security group."""
+    """Create a subnet and a security group; return their ids."""
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
@@ -55,7 +55,7 @@ def request(network: tuple[str, str], lustre: dict[str, Any] | None = None, **ot
 
 @pytest.fixture
 def real_minutes(account: Account, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From its call on, simulated minutes are real ones: what begins then does not end before the test does."""
+    """Return a function that makes simulated minutes real ones, so later operations do not end during the test."""
     return lambda: monkeypatch.setattr(account.clock, "scale", 1.0)
 
 
@@ -200,7 +200,9 @@ def test_association_links_a_path_and_a_prefix(resources: Resources, fsx: Any, n
 
 
 @pytest.mark.usefixtures("bucket")
-def test_associations_go_with_their_file_system(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
+def test_associations_are_deleted_with_their_file_system(
+    resources: Resources, fsx: Any, network: tuple[str, str]
+) -> None:
     file_system = make_file_system(resources, network)
     make_association(resources, file_system, "/a")
     resources.delete(file_system)

@@ -1,4 +1,4 @@
-"""What FSx for Lustre takes and what it refuses."""
+"""Test which requests FSx for Lustre accepts and which it refuses."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def refused(error: pytest.ExceptionInfo[BaseException]) -> str:
 
 @pytest.mark.parametrize("capacity", [1200, 2400, 4800, 12000])
 @pytest.mark.parametrize("throughput", [125, 250, 500, 1000])
-def test_valid_file_systems_are_taken(capacity: int, throughput: int) -> None:
+def test_valid_file_systems_are_accepted(capacity: int, throughput: int) -> None:
     fsx_rules.check_file_system(request({"PerUnitStorageThroughput": throughput}, StorageCapacity=capacity))
 
 
@@ -49,7 +49,7 @@ def test_valid_file_systems_are_taken(capacity: int, throughput: int) -> None:
         ({"SubnetIds": ["subnet-0", "subnet-1"]}, "BadRequest", "Exactly 1 subnet ID"),
     ],
 )
-def test_file_system_that_fsx_does_not_take_is_refused(changes: dict[str, Any], code: str, text: str) -> None:
+def test_invalid_file_system_is_refused(changes: dict[str, Any], code: str, text: str) -> None:
     with pytest.raises(JsonRESTError, match=text) as error:
         fsx_rules.check_file_system(request({}, **changes))
     assert refused(error) == code
@@ -71,7 +71,7 @@ def test_file_system_that_fsx_does_not_take_is_refused(changes: dict[str, Any], 
         ({"DriveCacheType": "READ"}, "UnsupportedOperation", "DriveCacheType"),
     ],
 )
-def test_lustre_settings_that_fsx_does_not_take_are_refused(lustre: dict[str, Any], code: str, text: str) -> None:
+def test_invalid_lustre_settings_are_refused(lustre: dict[str, Any], code: str, text: str) -> None:
     with pytest.raises(JsonRESTError, match=text) as error:
         fsx_rules.check_file_system(request(lustre))
     assert refused(error) == code
@@ -123,7 +123,7 @@ def test_deployment_type_cannot_be_updated() -> None:
         ({"FileSystemPath": "/b", "DataRepositoryPath": "https://data-bucket/b"}, "must be s3://bucket/prefix/"),
     ],
 )
-def test_association_that_does_not_fit_is_refused(wanted: dict[str, Any], text: str) -> None:
+def test_invalid_association_is_refused(wanted: dict[str, Any], text: str) -> None:
     with pytest.raises(JsonRESTError, match=text) as error:
         fsx_rules.check_association(wanted, [FIRST])
     assert refused(error) == "BadRequest"

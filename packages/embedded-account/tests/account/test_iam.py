@@ -1,4 +1,4 @@
-"""IAM's CloudFormation resources and questions."""
+"""Test IAM's CloudFormation resources and its policy simulation."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The inventory: complete, with an owner for everything, and empty when everything is gone."""
+"""Test that the inventory is complete, names an owner for each resource, and is empty after all are deleted."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def _no_stacks_of_other_tests(account: Account) -> None:
 
 
 def owners(account: Account) -> dict[str, str]:
-    """Owner by type, for tests with one resource of each type."""
+    """Return the owner by resource type, for tests with one resource of each type."""
     return {item.type: item.owner for item in collect(account)}
 
 
@@ -57,7 +57,7 @@ def wait_for(cloudformation: Any, name: str, status: str) -> None:
     def described() -> Any:
         return cloudformation.describe_stacks(StackName=name)["Stacks"][0]
 
-    wait_until(lambda: not described()["StackStatus"].endswith("_IN_PROGRESS"), f"end of what {name} does")
+    wait_until(lambda: not described()["StackStatus"].endswith("_IN_PROGRESS"), f"end of the operation on stack {name}")
     assert described()["StackStatus"] == status, described().get("StackStatusReason")
 
 
@@ -173,7 +173,7 @@ def make_notifications(clients: Clients) -> Callable[[], None]:
         ),
     ],
 )
-def test_resources_of_no_stack_are_nobodys_until_they_are_deleted(
+def test_resources_without_a_stack_belong_to_nobody_until_deleted(
     account: Account, clients: Clients, make: Callable[[Clients], Callable[[], None]], types: set[str]
 ) -> None:
     delete = make(clients)
@@ -194,7 +194,7 @@ def test_resource_of_another_region_is_found(account: Account, clients: Clients)
     assert [item.arn.split(":")[3] for item in collect(account)] == ["eu-west-1"]
 
 
-def test_stack_owns_what_it_made_and_what_came_with_it(account: Account, clients: Clients) -> None:
+def test_stack_owns_its_resources_and_those_created_with_them(account: Account, clients: Clients) -> None:
     deploy(clients, "network", NETWORK)
     assert owners(account) == {
         "AWS::CloudFormation::Stack": "network",
@@ -208,7 +208,7 @@ def test_stack_owns_what_it_made_and_what_came_with_it(account: Account, clients
     wait_until(lambda: collect(account) == [], "nothing is left")
 
 
-def test_bootstrap_owns_its_bucket_and_tells_what_lies_in_it(account: Account, clients: Clients) -> None:
+def test_bootstrap_owns_its_bucket_and_its_object_versions_are_counted(account: Account, clients: Clients) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "cdk-assets"}}
     deploy(clients, "CDKToolkit", {"StagingBucket": bucket})
     clients("s3").put_object(Bucket="cdk-assets", Key="a.zip", Body=b"1")
@@ -216,14 +216,14 @@ def test_bootstrap_owns_its_bucket_and_tells_what_lies_in_it(account: Account, c
     assert of_type(account, "AWS::S3::Bucket")[0].note == "1 object versions"
 
 
-def test_retained_resource_is_nobodys_after_its_stack(account: Account, clients: Clients) -> None:
+def test_retained_resource_belongs_to_nobody_after_its_stack(account: Account, clients: Clients) -> None:
     deploy(clients, "storage", {"Topic": {"Type": "AWS::SNS::Topic", "DeletionPolicy": "Retain"}})
     clients("cloudformation").delete_stack(StackName="storage")
     wait_until(lambda: not of_type(account, "AWS::CloudFormation::Stack"), "end of the stack")
     assert owners(account) == {"AWS::SNS::Topic": "nobody"}
 
 
-def test_custom_resource_owns_the_cluster_that_it_made(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_resource_owns_the_cluster_that_it_created(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abc"
     cluster = Found("AWS::SageMaker::Cluster", "ml-cluster", arn)
     namesake = Found("AWS::ECR::Repository", "ml-cluster", "arn:aws:ecr:us-west-2:111122223333:repository/ml-cluster")
@@ -233,7 +233,7 @@ def test_custom_resource_owns_the_cluster_that_it_made(account: Account, monkeyp
     assert owners(account) == {"AWS::SageMaker::Cluster": "hyperpod", "AWS::ECR::Repository": "nobody"}
 
 
-def test_deleted_key_is_kms_own_until_it_goes(account: Account, clients: Clients) -> None:
+def test_key_pending_deletion_belongs_to_kms(account: Account, clients: Clients) -> None:
     key = clients("kms").create_key()["KeyMetadata"]["KeyId"]
     assert of_type(account, "AWS::KMS::Key")[0].owner == "nobody"
     clients("kms").schedule_key_deletion(KeyId=key)
@@ -241,7 +241,7 @@ def test_deleted_key_is_kms_own_until_it_goes(account: Account, clients: Clients
     assert (item.owner, item.note) == ("background:kms", "pending deletion")
 
 
-def test_interface_of_a_service_belongs_to_its_maker(account: Account, clients: Clients) -> None:
+def test_interface_of_a_service_belongs_to_its_creator(account: Account, clients: Clients) -> None:
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
@@ -253,7 +253,7 @@ def test_interface_of_a_service_belongs_to_its_maker(account: Account, clients: 
     assert (item.id, item.owner, item.note) == (interface.id, f"background:{topic}", "of the maker")
 
 
-def test_log_group_whose_maker_is_gone_says_so(account: Account) -> None:
+def test_log_group_shows_that_its_creator_is_gone(account: Account) -> None:
     maker = "arn:aws:lambda:us-west-2:111122223333:function:gone"
     account.background.log_group(maker_arn=maker, name="/aws/lambda/gone")
     item = of_type(account, "AWS::Logs::LogGroup")[0]

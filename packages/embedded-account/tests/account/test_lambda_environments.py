@@ -1,4 +1,4 @@
-"""Execution environments of functions: what is kept between invocations, what is not, and what ends with what."""
+"""Test the execution environments of functions: what they keep between invocations, and when they end."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def handler(event, context):
 
 @pytest.fixture
 def runtime(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalRuntime]:
-    """The account's functions, in a runtime of the test's own, on a machine of one core."""
+    """Replace the account's function runtime with one of the test's own, which sees a machine with one core."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     runtime = LocalRuntime(account)
     monkeypatch.setattr(account, "functions", runtime)
@@ -72,7 +72,7 @@ def call(account: Account, function: Any, **event: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set how long an invocation waits while a core is idle and while none is, and the time that cores were idle."""
+    """Set how long an invocation waits with an idle core and without one, and for how long cores were idle."""
     names = ("PATIENCE_SECONDS", "BUSY_PATIENCE_SECONDS", "spare_seconds")
     for name, value in zip(names, request.param, strict=True):
         monkeypatch.setattr(environments, name, value)
@@ -183,7 +183,7 @@ def test_invocation_waits_for_an_environment_rather_than_making_more_than_there_
         second = pool.submit(invoke, account, function)
         assert waits.acquire(timeout=PATIENCE)
         look_again()
-        assert waits.acquire(timeout=PATIENCE), "it did not look again, or made another"
+        assert waits.acquire(timeout=PATIENCE), "it did not check again, or it started another environment"
         go.touch()
 
     assert first.result()[0] == second.result()[0]
@@ -261,7 +261,7 @@ def test_killed_environment_is_replaced(account: Account) -> None:
 
     payload, is_error, _ = invoke(account, function)
 
-    # An end that is not noticed before the invocation begins is the invocation's, as on AWS.
+    # As on AWS, the invocation fails if the runtime notices the end only after the invocation began.
     if is_error:
         assert "signal: SIGKILL" in payload["errorMessage"]
         payload = call(account, function)
@@ -355,7 +355,7 @@ def test_what_a_function_leaves_running_is_frozen_until_its_next_invocation(acco
     pid, _ = invoke(account, function)[0]
 
     wait_until(lambda: _state(pid) == "T", "the child's freezing")
-    assert invoke(account, function)[0] in ([pid, "S"], [pid, "R"])  # asleep, or about to be where no core is idle
+    assert invoke(account, function)[0] in ([pid, "S"], [pid, "R"])  # Sleeping, or about to sleep if no core is idle.
 
 
 def test_what_a_function_started_ends_with_the_account(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +396,7 @@ def test_what_a_function_started_ends_when_the_account_is_killed(tmp_path: Path)
     )
     wait_until((tmp_path / "pids").exists, "the program's children")
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    os.kill(pids[0], signal.SIGSTOP)  # a frozen one ends, too
+    os.kill(pids[0], signal.SIGSTOP)  # A frozen process must end too.
 
     owner.kill()
     owner.wait()
@@ -405,7 +405,7 @@ def test_what_a_function_started_ends_when_the_account_is_killed(tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda n: n.name)
-def test_keeper_that_is_told_to_end_leaves_no_frozen_program(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopped_keeper_leaves_no_frozen_program(tmp_path: Path, number: signal.Signals) -> None:
     script = f"import os, pathlib, time; pathlib.Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
     script += f"os.rename({str(tmp_path / 'new')!r}, {str(tmp_path / 'pid')!r}); time.sleep(600)"
     argv = [sys.executable, "-I", "-S", keeper.__file__, sys.executable, "-c", script]
@@ -420,7 +420,7 @@ def test_keeper_that_is_told_to_end_leaves_no_frozen_program(tmp_path: Path, num
     wait_until(lambda: not is_alive(program), "the end of the program")
 
 
-def test_error_while_loading_is_the_payload_and_is_tried_again(account: Account, tmp_path: Path) -> None:
+def test_error_while_loading_is_the_payload_and_loading_is_retried(account: Account, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     code = f"import os\nif not os.path.exists({str(mark)!r}):\n    import missing\nhandler = lambda e, c: 'loaded'\n"
     function = make_function(account, {"main.py": code})

@@ -1,4 +1,4 @@
-"""Lambda's CloudFormation resources."""
+"""Test Lambda's CloudFormation resources."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def _subnet_and_group(clients: Clients) -> tuple[str, str]:
     return subnet, group
 
 
-def test_function_in_a_vpc_holds_its_subnet_until_it_goes(
+def test_function_in_a_vpc_holds_its_subnet_until_it_is_deleted(
     account: Account, clients: Clients, resources: Resources
 ) -> None:
     subnet, group = _subnet_and_group(clients)
@@ -121,7 +121,9 @@ def test_function_in_a_vpc_needs_permission_for_interfaces(account: Account, cli
         make_function(account, HELLO, VpcConfig={"SubnetIds": [subnet], "SecurityGroupIds": [group]})
 
 
-def test_permission_comes_and_goes_with_its_resource(account: Account, clients: Clients, resources: Resources) -> None:
+def test_permission_is_added_and_removed_with_its_resource(
+    account: Account, clients: Clients, resources: Resources
+) -> None:
     make_function(account, HELLO)
     permission = resources.create(
         "AWS::Lambda::Permission",

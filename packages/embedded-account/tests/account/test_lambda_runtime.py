@@ -1,4 +1,4 @@
-"""Lambda functions as local processes."""
+"""Test Lambda functions as local processes."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_nothing_of_the_callers_environment_is_inherited(account: Account, monke
     assert payload["TEST_OUTDIR"] == payload["TMPDIR"]
 
 
-def test_log_lines_reach_a_group_that_lambda_makes(account: Account, clients: Clients) -> None:
+def test_log_lines_reach_a_group_that_lambda_creates(account: Account, clients: Clients) -> None:
     function = make_function(account, {"main.py": "def handler(event, context):\n    print('line one')\n"})
 
     invoke(account, function)
@@ -134,7 +134,7 @@ def test_node_function_finds_sdk_clients_and_reports_errors(account: Account) ->
     assert (payload["errorType"], payload["errorMessage"]) == ("TypeError", "bad event")
 
 
-def test_missing_sdk_client_names_the_remedy(account: Account) -> None:
+def test_missing_sdk_client_names_the_fix(account: Account) -> None:
     code = "exports.handler = async () => require('@aws-sdk/client-not-there');\n"
 
     payload, is_error, _ = invoke(account, make_function(account, {"main.js": code}, runtime="nodejs24.x", Timeout=20))
@@ -189,7 +189,7 @@ def test_api_reports_function_errors_and_the_log_tail(account: Account, clients:
     assert answer["LogResult"]
 
 
-def test_event_invocation_is_tried_again_while_it_fails(account: Account, clients: Clients, tmp_path: Path) -> None:
+def test_failing_event_invocation_is_retried(account: Account, clients: Clients, tmp_path: Path) -> None:
     tries = tmp_path / "tries"
     code = f"def handler(event, context):\n    open({str(tries)!r}, 'a').write('x')\n    raise RuntimeError('again')\n"
     make_function(account, {"main.py": code})
@@ -224,4 +224,4 @@ def test_node_answers_to_cloudformation_reach_the_account(account: Account) -> N
     )
 
     assert not is_error, logs
-    assert payload == 401  # it asks for its secret, so the request came to the account
+    assert payload == 401  # The account requires its secret, so the request reached it.

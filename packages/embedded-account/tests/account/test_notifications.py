@@ -1,4 +1,4 @@
-"""Keys, topics and rules: the ways by which a cluster's events reach people."""
+"""Test KMS keys, SNS topics and EventBridge rules, through which a cluster's events reach people."""
 
 import json
 from typing import Any
@@ -68,7 +68,7 @@ def test_topic_without_a_policy_for_eventbridge_gets_nothing(
     assert outcome == "failed: the topic's policy does not allow events.amazonaws.com to publish"
 
 
-def test_deleted_policy_leaves_the_default_one(account: Account, resources: Resources, topic: str) -> None:
+def test_deleting_a_policy_restores_the_default_one(account: Account, resources: Resources, topic: str) -> None:
     document = policy_for("events.amazonaws.com", topic)
     policy = resources.create("AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": document})
     resources.delete(policy)
@@ -77,7 +77,9 @@ def test_deleted_policy_leaves_the_default_one(account: Account, resources: Reso
     assert received(account, topic) == []
 
 
-def test_rule_changes_in_place_and_goes_with_its_targets(resources: Resources, clients: Clients, topic: str) -> None:
+def test_rule_changes_in_place_and_is_deleted_with_its_targets(
+    resources: Resources, clients: Clients, topic: str
+) -> None:
     rule, bus = make_rule(resources, topic), clients("events")
     assert rule.attributes()["Arn"].endswith(":rule/cluster-events")
     resources.update(rule, {"EventPattern": {"source": ["aws.ec2"]}, "State": "DISABLED"})

@@ -1,4 +1,4 @@
-"""Buckets and their policies as CloudFormation resources."""
+"""Test buckets and their policies as CloudFormation resources."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_what_the_account_does_not_implement_is_refused(
 def test_bucket_sends_its_events_to_eventbridge(account: Account, resources: Resources) -> None:
     configuration = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
     resources.create("AWS::S3::Bucket", {"NotificationConfiguration": configuration}, name=NAME)
-    # moto's GetBucketNotificationConfiguration leaves EventBridge out.
+    # Read moto's model: its GetBucketNotificationConfiguration omits EventBridge.
     bucket = s3_backends[account.account_id]["aws"].get_bucket(NAME)
     assert bucket.notification_configuration.event_bridge is not None
 
@@ -156,6 +156,6 @@ def test_policy_is_put_changed_and_deleted(resources: Resources, s3: Any) -> Non
         s3.get_bucket_policy(Bucket=NAME)
 
 
-def test_policy_of_no_bucket_is_refused(resources: Resources) -> None:
+def test_policy_of_a_missing_bucket_is_refused(resources: Resources) -> None:
     with RefusedWith("NoSuchBucket", "does not exist"):
         resources.create("AWS::S3::BucketPolicy", {"Bucket": "no-such", "PolicyDocument": {}})

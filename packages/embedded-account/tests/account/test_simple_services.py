@@ -1,4 +1,4 @@
-"""SSM parameters, log groups, repositories, state machines, CloudTrail."""
+"""Test SSM parameters, log groups, ECR repositories, state machines and CloudTrail."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resour
         resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/h", "RetentionInDays": 8})
 
 
-def test_repository_with_images_stays_unless_it_empties(
+def test_repository_with_images_is_not_deleted_unless_it_empties_on_delete(
     account: Account, clients: Clients, resources: Resources
 ) -> None:
     repository = resources.create("AWS::ECR::Repository", IMMUTABLE)

@@ -1,4 +1,4 @@
-"""An update changes what the service shows, or is refused by name: nothing is dropped in silence."""
+"""Test that an update changes the service's state or is refused by the property's name: no change is ignored."""
 
 import copy
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tests.account.surroundings import Surroundings, state
 
 
 def may_go(key: str, path: str) -> bool:
-    """Whether a template may leave out what the case gives."""
+    """Return whether a template may omit the property at the path of this case."""
     types, case = resource_types(NODE_MODULES), CASES[key]
     properties, known = case.properties, types.get(key.split(maxsplit=1)[0])
     assert known
@@ -41,7 +41,7 @@ REMOVALS = [(key, path) for key, path in CHANGES if may_go(key, path)]
 
 
 class Updated:
-    """A resource of a case, and what its service keeps."""
+    """The resource of a case and the state of its service."""
 
     def __init__(self, account: Account, clients: Clients, kind: str) -> None:
         self._account, self._clients, self._kind = account, clients, kind.split(maxsplit=1)[0]
@@ -59,7 +59,7 @@ class Updated:
         return state(self._account, self._clients, self._kind)
 
     def with_value(self, path: str, *value: Any) -> dict[str, Any]:
-        """The properties with another value at the path, or without it."""
+        """Return the properties with this value at the path; without a value, the path is removed."""
         changed: dict[str, Any] = copy.deepcopy(self.properties)
         *above, last = path.split(".")
         inner: dict[str, Any] = changed
@@ -96,7 +96,10 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
 
 
 def beyond_noise(resource: Updated, properties: dict[str, Any]) -> set[str]:
-    """Update twice: to what the resource has, which shows what any update touches, then to `properties`."""
+    """Return the places in the service's state that an update to `properties` changes.
+
+    An update without changes comes first: places that it changes do not count.
+    """
     at_first = resource.state()
     resource.update(resource.properties)
     before = resource.state()
@@ -119,7 +122,7 @@ def test_removal_shows_in_the_service_or_is_refused(updated: Any, kind: str, pat
     try:
         seen = beyond_noise(resource, resource.with_value(path))
     except (ResourceError, ClientError, ServiceException):
-        return  # the model refuses, or the service itself
+        return  # The model or the service refused the removal.
     assert seen
 
 
@@ -135,7 +138,7 @@ def test_change_that_is_not_carried_out_is_refused_by_name(updated: Any, kind: s
     assert differences(before, resource.state()) == set()
 
 
-def test_key_waits_as_long_as_its_last_update_says(updated: Any, account: Account, clients: Clients) -> None:
+def test_key_is_deleted_after_the_window_of_its_last_update(updated: Any, account: Account, clients: Clients) -> None:
     key = updated("AWS::KMS::Key")
     key.update(key.with_value("PendingWindowInDays", 7))
     key.model.remove()
@@ -144,7 +147,7 @@ def test_key_waits_as_long_as_its_last_update_says(updated: Any, account: Accoun
 
 
 @pytest.mark.parametrize("preserved", [True, False])
-def test_add_on_leaves_its_objects_as_its_last_update_says(updated: Any, account: Account, preserved: bool) -> None:
+def test_add_on_keeps_its_objects_if_its_last_update_says_so(updated: Any, account: Account, preserved: bool) -> None:
     addon = updated("AWS::EKS::Addon")
     addon.update(addon.with_value("PreserveOnDelete", True))
     addon.update(addon.with_value("PreserveOnDelete", preserved))
@@ -153,7 +156,7 @@ def test_add_on_leaves_its_objects_as_its_last_update_says(updated: Any, account
     assert ("coredns" in api.names("deployments")) == preserved
 
 
-def test_each_change_that_a_model_claims_is_tried() -> None:
+def test_each_change_that_a_model_supports_is_tested() -> None:
     untried = {
         (kind, path)
         for kind, model in REGISTERED.items()
@@ -164,6 +167,6 @@ def test_each_change_that_a_model_claims_is_tried() -> None:
 
 
 def tried(kind: str) -> set[str]:
-    """Paths of a type whose change some case carries out."""
+    """Return the paths of a type whose change a case tests."""
     cases = (case for key, case in CASES.items() if key.split()[0] == kind)
     return {path for case in cases for path in (*case.changes, *case.later)}

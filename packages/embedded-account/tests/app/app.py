@@ -1,4 +1,4 @@
-"""A small app with EKS: a network, a cluster, a custom resource, and a Helm release that shows its answer."""
+"""Define a small app: a network, an EKS cluster, a custom resource, and a Helm release with the resource's response."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 class Greeter(Stack):
-    """Greets from a cluster of its own."""
+    """A stack with a greeter that runs on an EKS cluster of its own."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)

@@ -1,4 +1,4 @@
-"""Building, with a Go that only pretends to: what a real one makes is what every other test here runs."""
+"""Test the build with a fake Go; all other tests here run programs that a real Go has built."""
 
 import os
 import re
@@ -63,7 +63,7 @@ sys.stdin.read()
 
 
 class Go:
-    """The pretended Go, in an environment of its own."""
+    """The fake Go, in a Python environment of its own."""
 
     def __init__(self, directory: Path) -> None:
         self.program = directory / "bin" / "go"
@@ -277,7 +277,7 @@ def test_another_source_is_another_build(
 
 
 def test_kwok_is_built_from_the_libraries_of_kubernetes() -> None:
-    """Go compiles a package again for another version: a minute and a half of a core for each first build."""
+    """Otherwise Go compiles shared packages twice, which costs each first build a minute and a half of a core."""
     kubernetes, kwok = selected("kubernetes"), selected("kwok")
     shared = kubernetes.keys() & kwok.keys()
     assert {"k8s.io/client-go", "google.golang.org/protobuf"} < shared
@@ -285,7 +285,7 @@ def test_kwok_is_built_from_the_libraries_of_kubernetes() -> None:
 
 
 def selected(module: str) -> dict[str, str]:
-    """Each dependency's version that a go.mod selects."""
+    """Return the version that a go.mod selects for each dependency."""
     text = (golang.MODULES / module / "go.mod").read_text()
     required = re.findall(r"^\t(\S+) (v\S+)", text, re.MULTILINE)
     replaced = re.findall(r"^\t(\S+) => \S+ (v\S+)", text, re.MULTILINE)

@@ -25,7 +25,7 @@ from embedded_account.testing.waiting import wait_until
 
 
 def answer_to(control_plane: ControlPlane, token: str) -> urllib3.BaseHTTPResponse:
-    """The API server's answer to the question of who the bearer of a token is."""
+    """Return the API server's response to a SelfSubjectReview with this token."""
     client = urllib3.PoolManager(ssl_context=ssl.create_default_context(cadata=control_plane.ca_pem.decode()))
     return client.request(
         "POST",
@@ -62,14 +62,14 @@ def test_service_account_tokens_name_the_given_issuer(control_plane: ControlPlan
 
 
 def etcd_ports(plane: ControlPlane) -> list[int]:
-    """The ports for clients and for peers, from the program's own arguments."""
+    """Return etcd's ports for clients and for peers, from its command line."""
     words = Path(f"/proc/{pids_of(plane.directory)['etcd']}/cmdline").read_text().split("\0")
     flags = dict(word.split("=", 1) for word in words if "=" in word)
     return [int(flags[f"--listen-{kind}-urls"].rsplit(":", 1)[1]) for kind in ("client", "peer")]
 
 
 def etcd_answers(plane: ControlPlane, port: int, certificate: str = "") -> bool:
-    """Whether etcd says its version to a client with this certificate of the control plane ("": none)."""
+    """Return whether etcd answers a client with this certificate of the control plane; "" means no certificate."""
     folder = plane.directory / "pki"
     context = ssl.create_default_context(cafile=str(folder / "etcd-ca.crt"))
     if certificate:
@@ -93,17 +93,17 @@ def test_etcd_answers_the_api_server_and_nobody_else(control_plane: ControlPlane
 
 
 def listening() -> dict[int, str]:
-    """Address of each TCP socket that listens on this machine, by the socket's inode."""
+    """Return the address of each listening TCP socket on this machine, by inode."""
     rows = (line.split() for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()[1:])
     return {int(row[9]): str(peer(row[1])[0]) for row in rows if row[3] == "0A"}
 
 
 def ports_of_programs(control_plane: ControlPlane) -> dict[str, list[str]]:
-    """Map each program of a control plane that listens to the addresses of its ports."""
+    """Return the addresses of the listening ports of each program of a control plane that has any."""
     addresses = listening()
     found: dict[str, list[str]] = defaultdict(list)
     for pid, command in processes_below(control_plane.directory).items():
-        # Other tests' pods of this control plane have ports for metrics and health.
+        # Leave out pods of other tests in this control plane: they listen on ports for metrics and health.
         if not command.startswith((sys.executable, str(control_plane.binaries["kuberay-operator"]))):
             found[Path(command.split()[0]).name] += [addresses[each] for each in socket_inodes(pid) & addresses.keys()]
     return {name: each for name, each in found.items() if each}
@@ -175,22 +175,22 @@ def test_the_end_of_each_program_is_noticed_and_kwok_is_started_again(tmp_path: 
     plane.start()
     try:
         programs = pids_of(tmp_path)
-        # Whatever runs here is in the loop below, or is kwok; the kubelet starts one program itself.
+        # `programs` lists what the control plane starts. The kubelet starts one more, the server of the nodes.
         wait_until(lambda: set(living(tmp_path)) > set(programs.values()), "the server of the nodes")
         (podserver,) = set(living(tmp_path)) - set(programs.values())
         os.kill(programs.pop("kwok"), signal.SIGKILL)
         Nodes(plane.api).add("joins-later", capacity=GENERAL, allocatable=GENERAL)
-        wait_until(lambda: Nodes(plane.api).is_ready("joins-later"), "a heart-beat from kwok's successor")
+        wait_until(lambda: Nodes(plane.api).is_ready("joins-later"), "a heartbeat from the restarted kwok")
         assert told == []
         os.kill(podserver, signal.SIGKILL)
-        del programs["kubelet"]  # which ends with the server of its nodes
+        del programs["kubelet"]  # It ended together with the server of its nodes.
         wait_until(lambda: told, "the end of the kubelet")
         said = "kubelet ended with code 1; its log: .*/kubelet.log[\\s\\S]*podserver ended with code -9"
         assert re.match(said, str(told.pop()))
-        # etcd is the last one: all others end without it.
+        # Kill etcd last: without it all others end.
         for name in sorted(programs, key="etcd".__eq__):
             os.kill(programs[name], signal.SIGKILL)
-            wait_until(lambda: told, f"the account of the end of {name}")
+            wait_until(lambda: told, f"the report of the end of {name}")
             assert str(told.pop()).startswith(f"{name} was ended by SIGKILL; its log: {plane.logs / name}.log\n")
     finally:
         plane.stop()
@@ -208,7 +208,7 @@ def test_component_that_does_not_start_is_named_with_its_log(
     (broken / component).write_text("#!/bin/sh\necho no such luck\nexit 3\n")
     (broken / component).chmod(0o755)
     plane = ControlPlane(tmp_path / "plane", Binaries(broken), name="broken")
-    # What is waited for in vain is told otherwise.
+    # The error names the component, not the condition that the start waited for.
     with pytest.raises(ProcessError, match=rf"(?s){component} ended with code 3; its log: .*no such luck"):
         plane.start()
     assert not pids_of(tmp_path / "plane")

@@ -1,4 +1,4 @@
-"""The names that pods in sandboxes know."""
+"""Test which host names pods in sandboxes can resolve."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_short_name_is_known_in_its_own_namespace_only(hosts: Hosts) -> None:
     assert addresses(hosts, "other", "head-svc.ray.svc.cluster.local") == ["10.245.0.7"]
 
 
-def test_pod_that_is_not_ready_is_no_ones_address_unless_the_service_says_so(hosts: Hosts) -> None:
+def test_name_leads_to_unready_pod_only_if_the_service_publishes_it(hosts: Hosts) -> None:
     hosts.update([service()], [head(ready=False)])
     assert addresses(hosts, "ray", "head-svc") == []
     hosts.update([service(publishNotReadyAddresses=True)], [head(ready=False)])
@@ -50,17 +50,17 @@ def test_pod_that_is_not_ready_is_no_ones_address_unless_the_service_says_so(hos
 
 
 @pytest.mark.parametrize("pod", [head(address=None), head(deletionTimestamp="now"), head(labels={"role": "worker"})])
-def test_pod_without_address_on_its_way_out_or_of_another_kind_is_not_meant(hosts: Hosts, pod: Object) -> None:
+def test_pod_without_address_or_label_or_being_deleted_has_no_name(hosts: Hosts, pod: Object) -> None:
     hosts.update([service(publishNotReadyAddresses=True)], [pod])
     assert addresses(hosts, "ray", "head-svc") == []
 
 
-def test_replaced_pod_is_found_by_those_who_have_the_file_open(hosts: Hosts) -> None:
+def test_replaced_pod_is_found_by_a_process_with_the_file_open(hosts: Hosts) -> None:
     hosts.update([service()], [head()])
     with hosts.of("ray").open() as mounted:
         hosts.update([service()], [head("10.245.0.9")])
         assert "10.245.0.9 head-svc" in mounted.read()
 
 
-def test_api_server_is_always_there(hosts: Hosts) -> None:
+def test_name_of_the_api_server_is_always_known(hosts: Hosts) -> None:
     assert addresses(hosts, "any", "kubernetes.default.svc") == [SERVICE_IP]

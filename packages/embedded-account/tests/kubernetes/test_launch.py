@@ -1,4 +1,4 @@
-"""From a container of a pod to a local process, without a cluster."""
+"""Test how a pod's container becomes a local process, without a cluster."""
 
 from collections.abc import Sequence
 from pathlib import Path

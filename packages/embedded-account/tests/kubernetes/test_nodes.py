@@ -15,7 +15,7 @@ def taints_of(kubectl: Kubectl, name: str) -> set[str]:
     return {taint["key"] for taint in kubectl.get("node", name)["spec"].get("taints", ())}
 
 
-def test_node_joins_with_everything_that_its_kubelet_would_say(nodes: Nodes, kubectl: Kubectl) -> None:
+def test_node_joins_with_everything_that_its_kubelet_would_report(nodes: Nodes, kubectl: Kubectl) -> None:
     taint = {"key": "example.com/checking", "value": "yes", "effect": "NoSchedule"}
     nodes.add(
         "described",
@@ -47,14 +47,14 @@ def test_node_cannot_join_twice(nodes: Nodes) -> None:
         nodes.add("head-1", capacity=GENERAL, allocatable=GENERAL)
 
 
-def test_pod_runs_where_it_asks_to(nodes: Nodes, kubectl: Kubectl) -> None:
+def test_pod_runs_on_the_node_that_it_selects(nodes: Nodes, kubectl: Kubectl) -> None:
     kubectl.apply(pod("placed", nodeSelector={"group": "head"}))
     wait_until(lambda: phase_of(kubectl, "placed") == "Running", "pod Running")
     assert kubectl.get("pod", "placed")["spec"]["nodeName"] == "head-1"
     kubectl("delete", "pod", "placed", KUBECTL_PATIENCE)
 
 
-def test_pod_that_asks_more_than_is_allocatable_stays_pending(nodes: Nodes, kubectl: Kubectl) -> None:
+def test_pod_that_requests_more_than_is_allocatable_stays_pending(nodes: Nodes, kubectl: Kubectl) -> None:
     asked = {"requests": {"cpu": "9"}}
     container = {"name": "main", "image": "example.invalid/image:1", "resources": asked}
     kubectl.apply(pod("too-big", nodeSelector={"group": "head"}, containers=[container]))
@@ -74,7 +74,7 @@ def test_job_completes(nodes: Nodes, kubectl: Kubectl) -> None:
     kubectl("delete", "job", "build")
 
 
-def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes, kubectl: Kubectl) -> None:
+def test_node_without_heartbeats_is_lost_and_recovers_with_them(nodes: Nodes, kubectl: Kubectl) -> None:
     nodes.add("fragile", labels={"group": "fragile"}, capacity=GENERAL, allocatable=GENERAL)
     wait_until(lambda: nodes.is_ready("fragile"), "node Ready")
     kubectl.apply(pod("stranded", nodeSelector={"group": "fragile"}))
@@ -87,11 +87,11 @@ def test_node_without_heart_beats_is_lost_and_comes_back_with_them(nodes: Nodes,
     kubectl.apply(pod("attended", nodeSelector={"group": "system"}))
     wait_until(lambda: phase_of(kubectl, "attended") == "Running", "pod Running")
     kubectl("delete", "pod", "attended", KUBECTL_PATIENCE)
-    assert "deletionTimestamp" in kubectl.get("pod", "stranded")["metadata"], "nobody is there to end the pod"
+    assert "deletionTimestamp" in kubectl.get("pod", "stranded")["metadata"], "no kubelet ends the pod of a lost node"
     nodes.resume_heartbeat("fragile")
     wait_until(lambda: nodes.is_ready("fragile"), "node Ready again")
     assert addresses
-    assert kubectl.get("node", "fragile")["status"]["addresses"] == addresses, "kubectl logs and exec go there"
+    assert kubectl.get("node", "fragile")["status"]["addresses"] == addresses, "kubectl logs and exec use the addresses"
     kubectl("wait", "--for=delete", "pod/stranded", KUBECTL_PATIENCE)
     nodes.remove("fragile")
 

@@ -1,4 +1,4 @@
-"""logs, exec and port-forward by the real kubectl, of pods whose programs run and of pods that kwok simulates."""
+"""Test logs, exec and port-forward with the real kubectl, for pods with running programs and simulated pods."""
 
 import socket
 import ssl
@@ -45,7 +45,10 @@ def talker(name: str) -> Object:
 
 @pytest.fixture(scope="module")
 def talking(nodes: Nodes, kubectl: Kubectl) -> Iterator[Kubectl]:
-    """kubectl, with the pod `talker` that writes a line ten times a second and answers on port 8080."""
+    """Return kubectl after starting two pods.
+
+    Pod `talker` writes a line ten times a second and answers on port 8080; pod `silent` is simulated.
+    """
     kubectl.apply(talker("talker"), pod("silent"))
     kubectl("wait", "--for=condition=Ready", "pod/talker", "pod/silent", KUBECTL_PATIENCE)
     yield kubectl
@@ -64,7 +67,7 @@ def test_tail_is_the_end_of_the_log(talking: Kubectl) -> None:
     assert int(lines[1].split()[1]) == int(lines[0].split()[1]) + 1
 
 
-def test_followed_log_goes_on_and_ends_with_the_container(talking: Kubectl) -> None:
+def test_followed_log_continues_and_ends_with_the_container(talking: Kubectl) -> None:
     talking.apply(talker("short-lived"))
     talking("wait", "--for=condition=Ready", "pod/short-lived", KUBECTL_PATIENCE)
     with talking.start("logs", "-f", "short-lived") as following:
@@ -106,13 +109,13 @@ def test_port_that_nothing_listens_on_is_refused(talking: Kubectl) -> None:
 
 
 def _refusal(talking: Kubectl, pod: str) -> str:
-    """Return what kubectl says when somebody connects to its forwarding of a pod's port 9."""
+    """Connect to a forwarding of the pod's port 9; return kubectl's error output."""
     with talking.start("port-forward", pod, ":9") as forwarding:
         assert forwarding.stdout
         local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
         with socket.create_connection(("127.0.0.1", local), timeout=PATIENCE) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            # An end in order or not: kubectl closes with what was sent unread, or after it.
+            # kubectl may close before or after it has read what was sent: a reset or an orderly end.
             with suppress(ConnectionResetError):
                 assert connection.recv(100) == b""
         _, refusal = forwarding.communicate(timeout=PATIENCE)
@@ -132,13 +135,13 @@ def test_port_forward_to_a_simulated_pod_says_so(talking: Kubectl) -> None:
     assert SIMULATED in _refusal(talking, "pod/silent")
 
 
-def test_what_a_plain_log_cannot_tell_is_refused(talking: Kubectl) -> None:
+def test_timestamps_of_a_log_are_refused(talking: Kubectl) -> None:
     with pytest.raises(AssertionError, match="the rehearsal does not know timestamps of a log"):
         talking("logs", "talker", "--timestamps")
 
 
 def test_only_the_control_plane_is_served(talking: Kubectl, control_plane: ControlPlane) -> None:
-    """Whoever is served runs commands as the rehearsal's user: others on this machine must not be."""
+    """A client of this server runs commands as the rehearsal's user, so it must refuse others on this machine."""
     endpoints = talking.get("node", "system-1")["status"]["daemonEndpoints"]
     port = endpoints["kubeletEndpoint"]["Port"]
     context = ssl.create_default_context(cadata=control_plane.ca_pem.decode())

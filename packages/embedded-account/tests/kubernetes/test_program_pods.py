@@ -1,4 +1,4 @@
-"""Pods whose image stands in the table of programs, seen as `kubectl` sees them."""
+"""Test pods whose image is in the table of programs, as `kubectl` shows them."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from embedded_account.testing.waiting import KUBECTL_PATIENCE, wait_until
 
 @pytest.fixture(scope="module")
 def namespace(nodes: Nodes, kubectl: Kubectl) -> Iterator[Kubectl]:
-    """kubectl in a namespace whose default service account may do nothing."""
+    """Return kubectl for a namespace whose default service account has no permissions."""
     kubectl("create", "namespace", "programs")
     yield kubectl
     kubectl("delete", "namespace", "programs", "--wait=false")
@@ -40,7 +40,7 @@ def probe(path: str) -> Object:
     return {"httpGet": {"path": path, "port": 8080}, "failureThreshold": 1, "periodSeconds": 1}
 
 
-def test_program_that_crashes_is_started_again_and_never_ready(namespace: Kubectl) -> None:
+def test_program_that_crashes_is_restarted_and_never_ready(namespace: Kubectl) -> None:
     name = create(namespace, operator_pod("crashing", args=["--no-such-flag"]))
     wait_until(lambda: container_of(namespace, name).get("restartCount", 0) >= 1, "a restart")
     wait_until(lambda: "waiting" in container_of(namespace, name)["state"], "back-off")
@@ -76,7 +76,7 @@ def test_pod_whose_probe_asks_a_wrong_path_is_never_ready(namespace: Kubectl) ->
     wait_until(lambda: "running" in container_of(namespace, name).get("state", {}), "process running")
     later = create(namespace, operator_pod("right-path", readinessProbe=probe("/metrics")))
     wait_until(lambda: container_of(namespace, later).get("ready") is True, "pod ready")
-    assert container_of(namespace, name)["ready"] is False, "it was asked before the other"
+    assert container_of(namespace, name)["ready"] is False, "the kubelet probed it before the other pod"
     delete(namespace, name)
     delete(namespace, later)
 

@@ -1,4 +1,4 @@
-"""Pods in sandboxes: their own network, files and processes, with commands and probes as they stand in a manifest."""
+"""Test pods in sandboxes: own network, files and processes, and the manifest's commands and probes unchanged."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Itera
 
 @pytest.fixture(scope="module")
 def kubectl(plane: ControlPlane) -> Kubectl:
-    """kubectl on a cluster with one node and the bound claim `fsx-claim`."""
+    """Return kubectl for a cluster with one node and the bound claim `fsx-claim`."""
     Nodes(plane.api).add("node-1", labels={"group": "one"}, capacity=GENERAL, allocatable=GENERAL)
     told = Kubectl(plane)
     told.apply(*claim("fsx-claim"))
@@ -52,7 +52,7 @@ def claim(name: str) -> list[Object]:
 
 
 def shell(name: str, script: str, *, container: Object | None = None, **spec: Any) -> Object:
-    """A pod of Ray's image that runs a script in a login shell, with the claim at /fsx."""
+    """Return a pod of Ray's image that runs a script in a login shell, with the claim at /fsx."""
     own = {
         "name": "main",
         "image": RAY_IMAGE,
@@ -124,7 +124,7 @@ def test_service_account_works_as_in_a_cluster(kubectl: Kubectl) -> None:
     assert '"gitVersion"' in printed(kubectl, "asking", ask)
 
 
-def test_nothing_outside_is_in_reach(kubectl: Kubectl, plane: ControlPlane) -> None:
+def test_nothing_outside_the_cluster_is_reachable(kubectl: Kubectl, plane: ControlPlane) -> None:
     port = plane.endpoint.rpartition(":")[2]
     script = f"! (echo > /dev/tcp/127.0.0.1/{port}) && ! timeout 1 bash -c 'echo > /dev/tcp/192.0.2.7/80'"
     assert finished(kubectl, shell("locked-in", script))["phase"] == "Succeeded"
@@ -171,7 +171,7 @@ def test_probes_are_the_manifests_commands(kubectl: Kubectl) -> None:
     run(kubectl, shell("probed", "echo from > /fsx/page; " + SERVER, container=probed))
     conditions = kubectl.get("pod", "unready")["status"]["conditions"]
     ready = [item["status"] for item in conditions if item["type"] == "Ready"]
-    assert ready == ["False"], "it was asked before the other"
+    assert ready == ["False"], "the kubelet probed it before the other pod"
 
 
 def test_init_containers_come_first_and_may_fail_the_pod(kubectl: Kubectl) -> None:
@@ -208,7 +208,7 @@ def test_port_forward_reaches_what_listens_on_a_pods_localhost(kubectl: Kubectl)
 
 
 def test_controller_runs_in_a_sandbox_like_rays_pods(kubectl: Kubectl) -> None:
-    """Its listen address is the manifest's own, and its HTTP probe asks the pod's address."""
+    """It listens on the manifest's own address, and its HTTP probe uses the pod's address."""
     probe = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
     command = ["python", "-m", "http.server", "8080"]
     own = {"name": "main", "image": PYTHON_IMAGE, "command": command, "readinessProbe": probe}
@@ -222,11 +222,11 @@ def test_lost_node_loses_everything_of_its_pods(kubectl: Kubectl, plane: Control
     pid = pid_of("sleep 4343")
     nodes.stop_heartbeat("losing")
     wait_until(lambda: not is_alive(pid), "end of the pod's processes")
-    assert kubectl.get("pod", name)["status"]["phase"] == "Running", "nobody was there to report it"
+    assert kubectl.get("pod", name)["status"]["phase"] == "Running", "no kubelet reported the end"
 
 
 def pid_of(command: str) -> int:
-    """The process of this machine with a command line, once it is there."""
+    """Wait for the one process with this command line; return its pid."""
     wait_until(lambda: len(_pids_of(command)) == 1, command)
     return _pids_of(command)[0]
 

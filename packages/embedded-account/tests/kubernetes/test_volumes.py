@@ -1,4 +1,4 @@
-"""Volumes of pods that really run, without a cluster."""
+"""Test the volumes of pods that really run, without a cluster."""
 
 import base64
 from pathlib import Path
@@ -17,7 +17,7 @@ OBJECTS: dict[str, Object] = {
     f"{NAMESPACE}/configmaps/kube-root-ca.crt": {"data": {"ca.crt": "PEM"}},
     f"{NAMESPACE}/secrets/key": {"data": {"token": base64.b64encode(b"\xff secret").decode()}},
 }
-# What the API server's admission adds to every pod that has a service account.
+# The API server's admission adds this volume to every pod that has a service account.
 ACCOUNT = {
     "name": "kube-api-access",
     "projected": {
@@ -32,7 +32,7 @@ ACCOUNT = {
 
 
 class FakeApi(Api):
-    """Knows `OBJECTS`, and makes a token each time it is asked."""
+    """An API that returns `OBJECTS` and issues a new token for each request."""
 
     def __init__(self) -> None:
         self.tokens: list[Object] = []
@@ -93,11 +93,11 @@ def test_service_account_has_token_authority_and_namespace(api: FakeApi, tmp_pat
     folder = mounted(api, tmp_path, ACCOUNT)
     assert files(folder) == {"token": b"token 1", "ca.crt": b"PEM", "namespace": b"ops"}
     [asked] = api.tokens
-    assert asked["boundObjectRef"]["uid"] == "u-1", "it must end with the pod"
+    assert asked["boundObjectRef"]["uid"] == "u-1", "the token must be bound to the pod"
     assert "audiences" not in asked
 
 
-def test_token_is_renewed_when_most_of_its_time_is_over(api: FakeApi, tmp_path: Path) -> None:
+def test_token_is_renewed_when_most_of_its_lifetime_has_passed(api: FakeApi, tmp_path: Path) -> None:
     short = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 0, "path": "a/b"}}]}}
     made = volumes(api, tmp_path, short, ACCOUNT)
     mounts = [{"name": "t", "mountPath": "/t"}, {"name": ACCOUNT["name"], "mountPath": TOKEN_MOUNT}]

@@ -1,1 +1,1 @@
-"""HyperPod's API: operations, validation, rules, and the shapes of answers."""
+"""HyperPod's API: its operations, the listings, and the validation of requests against the service model."""

@@ -1,4 +1,4 @@
-"""What the List calls answer: filtered, sorted and cut into pages."""
+"""Answer HyperPod's List calls: filter, sort and paginate."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 
 def list_clusters(clusters: Iterable[HyperPodCluster], request: View) -> View:
-    """ListClusters."""
+    """Answer ListClusters."""
     kept = [
         cluster
         for cluster in _between(clusters, request, lambda cluster: cluster.created)
@@ -34,7 +34,7 @@ def list_clusters(clusters: Iterable[HyperPodCluster], request: View) -> View:
 
 
 def list_nodes(cluster: HyperPodCluster, request: View) -> View:
-    """ListClusterNodes."""
+    """Answer ListClusterNodes."""
     kept = [
         node
         for node in _between(cluster.nodes.values(), request, lambda node: node.launched)
@@ -50,7 +50,7 @@ def list_nodes(cluster: HyperPodCluster, request: View) -> View:
 
 
 def list_events(cluster: HyperPodCluster, request: View) -> View:
-    """ListClusterEvents; the latest first unless the request says otherwise."""
+    """Answer ListClusterEvents, the latest event first by default."""
     require_events(cluster)
     wanted = {
         "group": request.get("InstanceGroupName"),
@@ -69,7 +69,7 @@ def list_events(cluster: HyperPodCluster, request: View) -> View:
 
 
 def list_operations(cluster: HyperPodCluster, request: View) -> View:
-    """ListClusterOperations; the latest first unless the request says otherwise."""
+    """Answer ListClusterOperations, the latest operation first by default."""
     kept = [
         operation
         for operation in _between(cluster.operations, request, lambda operation: operation.created)
@@ -82,7 +82,7 @@ def list_operations(cluster: HyperPodCluster, request: View) -> View:
 
 
 def require_events(cluster: HyperPodCluster) -> None:
-    """Events exist with Continuous provisioning only; raises ValidationFailedError otherwise."""
+    """Raise ValidationFailedError unless the cluster uses Continuous provisioning: only then it has events."""
     if not cluster.continuous:
         raise ValidationFailedError(
             "Cluster events are available for clusters with NodeProvisioningMode Continuous only."

@@ -1,4 +1,4 @@
-"""HyperPod's API behind moto's SageMaker endpoint: who may call, what is refused, what is answered."""
+"""Serve HyperPod's API at moto's SageMaker endpoint: authorise, validate and answer each call."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -31,11 +31,11 @@ CALLS: Final = (
     *TAG_CALLS,
     *(name for name in service_model().operation_names if "Cluster" in name and "SchedulerConfig" not in name),
 )
-"""Every call of HyperPod clusters in the service model; those without a handler are refused, not left to moto."""
+"""The service model's operations on HyperPod clusters. One without a handler is refused and never reaches moto."""
 
 
 class HyperPodApi:
-    """Answers HyperPod's API calls: validation, permissions, faults on demand, then the simulator."""
+    """Answers HyperPod's API calls: validate, check permissions, inject faults, then call the simulator."""
 
     def __init__(self, hyperpod: HyperPodService) -> None:
         self._hyperpod = hyperpod
@@ -62,10 +62,10 @@ class HyperPodApi:
         }
 
     def answer(self, operation: str, request: View, access_key: str) -> View:
-        """Carry out one call; raises ApiError with SageMaker's code and text."""
+        """Carry out one call and return its response; raise ApiError with SageMaker's code and message."""
         if operation not in self.handlers:
             raise ValidationFailedError(
-                f"The rehearsal does not simulate {operation}; it has {', '.join(self.handlers)}."
+                f"The rehearsal does not simulate {operation}. Allowed: {', '.join(self.handlers)}."
             )
         with self._hyperpod.lock:
             self._hyperpod.tick()
@@ -88,7 +88,11 @@ class HyperPodApi:
         self._world.record("api", service="sagemaker", operation=operation, cluster=cluster, **outcome)
 
     def _authorize(self, operation: str, request: View, arn: str, access_key: str) -> str:
-        """Refuse a caller who lacks the action or one that the service carries out in its name."""
+        """Return the caller's ARN.
+
+        Raise AccessDeniedError if the caller lacks permission for the operation itself, or for an action that the
+        service performs on the caller's behalf.
+        """
         caller = self._world.surroundings.caller(access_key)
         if caller.grants is None:
             return caller.arn
@@ -131,7 +135,7 @@ class HyperPodApi:
         return next((each for each in self._world.clusters.values() if wanted in {each.name, each.arn}), None)
 
     def _arn(self, request: View) -> str:
-        """The ARN of the cluster that the request names, "" when there is none."""
+        """Return the ARN of the cluster that the request names; "" if there is no such cluster."""
         cluster = self._existing(request)
         return cluster.arn if cluster else ""
 
@@ -196,7 +200,10 @@ class HyperPodApi:
         return lag.seen(self._world, cluster)
 
     def _tagged(self, request: View) -> HyperPodCluster:
-        """The cluster of a call for tags. These calls have no modelled error, so no ResourceNotFound either."""
+        """Return the cluster that a tag call names; raise ValidationFailedError if readers do not know it.
+
+        The service model lists no errors for tag calls, so ResourceNotFound is not available here.
+        """
         arn = request["ResourceArn"]
         cluster = self._existing(request)
         if cluster is None or not lag.is_known(self._world, cluster):
@@ -219,10 +226,13 @@ class HyperPodApi:
 
 @contextmanager
 def serving(api_of: Callable[[str, str], HyperPodApi | None]) -> Iterator[None]:
-    """Answer HyperPod's calls by the simulator instead of moto's SageMaker, until the context ends.
+    """Answer HyperPod's calls with the simulator instead of moto's SageMaker until the context ends.
 
-    moto has no UpdateCluster, events, states or tags that fit a cluster's ARN, and checks nothing. Tags of other
-    resources, and accounts and regions without a simulator, stay moto's.
+    moto lacks UpdateCluster, events, states and tags for a cluster's ARN, and it validates nothing. moto still
+    answers tag calls for other resources, and all calls in accounts and regions without a simulator.
+
+    Args:
+        api_of: Returns the API for an account id and a region, or None if that account has no simulator there.
     """
     replaced = {camelcase_to_underscores(operation): _answering(operation, api_of) for operation in CALLS}
     before = {name: SageMakerResponse.__dict__.get(name) for name in replaced}
@@ -257,9 +267,17 @@ def _answering(operation: str, api_of: Callable[[str, str], HyperPodApi | None])
 def _sort_out(
     cluster: HyperPodCluster, request: View, *, unknown: str, not_now: str, key: str
 ) -> tuple[list[Node], list[View]]:
-    """Split the request's nodes into those that can be acted on and failures as the API words them."""
+    """Return the requested nodes that have joined, and the API's failure entries for all others.
+
+    Args:
+        cluster: The cluster whose nodes are meant.
+        request: A Batch… request with NodeIds.
+        unknown: Error code for an id that the cluster does not have.
+        not_now: Error code for a node that has not joined or is leaving.
+        key: The failure entry's field for the error code.
+    """
     if "NodeLogicalIds" in request:
-        raise ValidationFailedError("The rehearsal does not simulate NodeLogicalIds; use NodeIds.")
+        raise ValidationFailedError("The rehearsal does not simulate NodeLogicalIds. Fix: use NodeIds.")
     nodes: list[Node] = []
     failed: list[View] = []
     for node_id in request.get("NodeIds", []):

@@ -1,9 +1,9 @@
-"""A request against botocore's service model, on the server's side.
+"""Validate a request against botocore's service model on the server.
 
-botocore's own validator runs in the client, knows no patterns and enumerations, and belongs to whatever version
-the client has. Here the pinned model decides: unknown members, types, required members, ranges, lengths,
-patterns, enumerations and unions. The rehearsal is stricter than SageMaker in one point: SageMaker ignores
-members that it does not know, the rehearsal refuses them.
+botocore's own validator runs in the client. It checks neither patterns nor enumerations, and its model depends on the
+client's version. The server uses the pinned model and checks unknown members, types, required members, ranges,
+lengths, patterns, enumerations and unions. In one point the rehearsal is stricter than SageMaker: SageMaker ignores
+unknown members, the rehearsal refuses them.
 """
 
 import re
@@ -32,12 +32,12 @@ _PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 @cache
 def service_model() -> ServiceModel:
-    """SageMaker's service model of the pinned botocore."""
+    """Return SageMaker's service model from the pinned botocore."""
     return botocore.session.Session().get_service_model("sagemaker")
 
 
 def validate(operation: str, request: Mapping[str, Any]) -> None:
-    """Raise ValidationFailedError with every violation, in SageMaker's words."""
+    """Raise one ValidationFailedError that lists every violation in SageMaker's words."""
     shape = service_model().operation_model(operation).input_shape
     found = list(_violations(shape, request, "")) if shape else []
     if found:
@@ -99,13 +99,16 @@ def _constraint_violations(shape: Shape, value: Any, path: str) -> Iterator[str]
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of the model. Python knows no Unicode properties: letters, numbers and separators come near."""
+    """Compile a pattern of the model.
+
+    Python's `re` has no Unicode properties, so similar classes replace those for letters, numbers and separators.
+    """
     for java, python in ((r"\p{L}", r"\w"), (r"\p{N}", r"\d"), (r"\p{Z}", r"\s")):
         pattern = pattern.replace(java, python)
     return re.compile(pattern)
 
 
 def _member(path: str, name: str) -> str:
-    """The path of a member as SageMaker writes it, first letter small."""
+    """Return the path of a member as SageMaker writes it: with a lower-case first letter."""
     name = name[0].lower() + name[1:]
     return f"{path}.{name}" if path else name

@@ -1,1 +1,1 @@
-"""The life of nodes: provisioning, the checks before they join, replacement, shut-down."""
+"""The lifecycle of nodes: provisioning, checks before they join, replacement and shutdown."""

@@ -1,4 +1,4 @@
-"""What a new instance must pass before it joins: its interface, the EFA health check, its lifecycle scripts."""
+"""Check a new instance before it joins: its network interface, the EFA health check and its lifecycle scripts."""
 
 from collections.abc import Iterable
 
@@ -15,13 +15,13 @@ EFA_CHECK_FAILED = (
 
 
 class InstanceChecks:
-    """Checks with the group's execution role against the account as it is at that moment."""
+    """Checks that use the group's execution role and the current state of the account."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def lifecycle_failure(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
-        """Run the lifecycle scripts: their log stream is written; returns why they failed, or ""."""
+        """Simulate the lifecycle scripts and write their log stream; return why they failed, or ""."""
         config = group.specification.get("LifeCycleConfig")
         if not config:
             return ""
@@ -44,7 +44,7 @@ class InstanceChecks:
         )
 
     def interface_refused(self, group: Group, node: Node) -> str:
-        """Why the execution role cannot make the node's network interface, or ""."""
+        """Return why the execution role cannot create the node's network interface, or ""."""
         resources = [f"subnet/{node.subnet.subnet_id}", *(f"security-group/{g}" for g in node.security_groups)]
         world = self._world
         wanted = permissions.interface_needs(world.partition, world.region, world.account_id, resources)
@@ -73,7 +73,10 @@ class InstanceChecks:
         return f"{role.arn} is not authorized to perform: {need.action} on resource: {need.resource} ({reason.value})"
 
     def efa_failure(self, node: Node) -> str:
-        """Every security group of a node with EFA must allow all traffic from and to itself."""
+        """Return why the EFA health check fails, or "".
+
+        Every security group of a node with EFA must allow all traffic from and to itself.
+        """
         if not node.instance_type.efa:
             return ""
         groups = [self._world.surroundings.security_group(group_id) for group_id in node.security_groups]

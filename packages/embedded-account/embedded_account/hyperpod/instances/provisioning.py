@@ -1,6 +1,6 @@
-"""The life of nodes: launched, checked, joined, deep-checked, faulty, replaced, rebooted, shut down.
+"""Take nodes through their lifecycle: launch, check, join, deep health check, fault, replace, reboot, shut down.
 
-The state of the whole cluster is `state`'s; it is told through `on_change` and `on_failure`.
+Module `state` keeps the status of the whole cluster; the callbacks `on_change` and `on_failure` inform it.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from embedded_account.hyperpod.world import World
 
 
 class Nodes:
-    """Everything that happens to nodes, planned on the world's timeline."""
+    """The transitions of nodes, scheduled on the world's timeline."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Nodes:
         self._on_failure = on_failure
 
     def fill(self, cluster: HyperPodCluster, group: Group) -> None:
-        """Bring the group's nodes to its target: launch what is missing, shut down what is too much."""
+        """Scale the group to its target: launch missing instances, shut down surplus ones."""
         staying = cluster.staying(group.name)
         for node in _first_to_leave(staying, len(staying) - group.target):
             self.shut_down(cluster, node)
@@ -60,7 +60,7 @@ class Nodes:
             self._on_change(cluster)
 
     def shut_down(self, cluster: HyperPodCluster, node: Node) -> None:
-        """End the instance; its interface and Kubernetes node go with it. HyperPod does not drain."""
+        """Start the shutdown, which also removes network interface and Kubernetes node. HyperPod does not drain."""
         node.status = NodeStatus.SHUTTING_DOWN
         self._plan(cluster, node, self._world.minutes.shut_down, self._gone)
         self._world.event(
@@ -68,7 +68,7 @@ class Nodes:
         )
 
     def running_node(self, cluster: HyperPodCluster, group: str, instance_id: str) -> Node | None:
-        """A healthy running node, of the group and with the id if these are given."""
+        """Return a healthy running node, or None; "" matches any group or instance id."""
         found = (
             node
             for node in cluster.nodes.values()
@@ -80,9 +80,10 @@ class Nodes:
         return next(found, None)
 
     def hardware_fault(self, cluster: HyperPodCluster, node: Node, reason: str, *, heartbeat: bool) -> None:
-        """Break the node. The health monitoring agent sees it, on accelerated types only, and labels it.
+        """Cause a hardware fault on the node.
 
-        With NodeRecovery Automatic the node is replaced then; a CPU node is not even labelled (AWS docs,
+        On accelerated types the health monitoring agent detects the fault and labels the node. With NodeRecovery
+        Automatic, HyperPod then replaces the node. A CPU node is not even labelled (AWS docs,
         sagemaker-hyperpod-eks-prerequisites: automatic replacement is not supported for CPU instances).
         """
         if not heartbeat:
@@ -93,15 +94,15 @@ class Nodes:
         self._plan(cluster, node, self._world.minutes.detect, self._detected)
 
     def request_replacement(self, cluster: HyperPodCluster, node: Node) -> None:
-        """Replace the node as BatchReplaceClusterNodes asks, whatever its type."""
+        """Replace the node for BatchReplaceClusterNodes, whatever its type."""
         self._plan(cluster, node, 0, self._replace)
 
     def request_reboot(self, cluster: HyperPodCluster, node: Node) -> None:
-        """Reboot the node as BatchRebootClusterNodes asks: it keeps its id."""
+        """Reboot the node for BatchRebootClusterNodes; the node keeps its id."""
         self._plan(cluster, node, 0, self._reboot)
 
     def rerun_lifecycle(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
-        """Run the lifecycle scripts on a node that UpdateClusterSoftware has wiped; returns the failure or ""."""
+        """Run the lifecycle scripts on a node that UpdateClusterSoftware has wiped; return why they failed, or ""."""
         return self._checks.lifecycle_failure(cluster, group, node)
 
     def _replace(self, cluster: HyperPodCluster, node: Node) -> None:
@@ -119,13 +120,13 @@ class Nodes:
         )
 
     def _reboot(self, cluster: HyperPodCluster, node: Node) -> None:
-        """Label the node for its reboot, and again as schedulable when it is over."""
+        """Label the node for its reboot; `_rebooted` labels it schedulable again."""
         node.health = Health.PENDING_REBOOT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
         self._plan(cluster, node, self._world.minutes.reboot, self._rebooted)
 
     def _launch(self, cluster: HyperPodCluster, group: Group) -> str:
-        """Launch one instance; returns why that was impossible, or ""."""
+        """Launch one instance; return why the launch failed, or ""."""
         surroundings = self._world.surroundings
         vpc_config = cluster.vpc_config(group)
         subnet = surroundings.subnet(vpc_config["Subnets"][0])
@@ -163,7 +164,7 @@ class Nodes:
 
     def _provisioned(self, cluster: HyperPodCluster, node: Node) -> None:
         group = cluster.groups[node.group]
-        not_healthy = self._checks.efa_failure(node)  # before the scripts, so their log stays empty when it fails
+        not_healthy = self._checks.efa_failure(node)  # before the scripts: if it fails, their log stays empty
         not_set_up = "" if not_healthy else self._checks.lifecycle_failure(cluster, group, node)
         if not_healthy or not_set_up:
             self._fail(cluster, node, not_healthy or not_set_up, scripts_failed=bool(not_set_up))
@@ -236,7 +237,7 @@ class Nodes:
         self._on_failure(cluster, message)
 
     def _gone(self, cluster: HyperPodCluster, node: Node) -> None:
-        """The instance is terminated. A group below its target is filled at once, after a failure later."""
+        """Remove the terminated instance, then fill its group: at once, or after the retry delay if it had failed."""
         self._world.orchestrators.leave(cluster.eks_name, node.kubernetes_name)
         if not cluster.orphaned:
             self._world.surroundings.detach_interface(node)
@@ -248,7 +249,7 @@ class Nodes:
         self._on_change(cluster)
 
     def fill_later(self, cluster: HyperPodCluster, group: Group, minutes: float) -> None:
-        """Fill the group after a while, instead of when it was planned before."""
+        """Fill the group after `minutes`; this replaces an earlier plan to fill it."""
         self._world.plan(cluster, ("group", group.name), minutes, lambda: self.fill(cluster, group))
 
     def _out_of_capacity(self, cluster: HyperPodCluster, group: Group) -> None:
@@ -276,7 +277,7 @@ class Nodes:
     def _plan(
         self, cluster: HyperPodCluster, node: Node, minutes: float, transition: Callable[[HyperPodCluster, Node], None]
     ) -> None:
-        """Make `transition` the node's next one, unless it is gone by then."""
+        """Make `transition` the node's next one; it does not run if the node is gone by then."""
 
         def run() -> None:
             if node.instance_id in cluster.nodes:
@@ -286,6 +287,9 @@ class Nodes:
 
 
 def _first_to_leave(nodes: list[Node], count: int) -> list[Node]:
-    """AWS chooses which nodes leave: here those that have not joined, then by id, which is as good as random."""
+    """Return the `count` nodes to remove: first nodes that have not joined, then by id.
+
+    On AWS the service chooses; the order of the ids is as good as random.
+    """
     in_order = sorted(nodes, key=lambda node: (node.status in JOINED, node.instance_id))
     return in_order[: max(0, count)]

@@ -1,1 +1,1 @@
-"""Which permissions a call of HyperPod needs, and whether the caller has them."""
+"""The permissions that each HyperPod call requires, and the check that a caller has them."""

@@ -1,4 +1,4 @@
-"""Whether a caller may make a HyperPod call: each of required_permissions.py, on the real resources."""
+"""Check whether a caller may make a HyperPod call: every requirement of `required.py`, on the actual resources."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +14,13 @@ from embedded_account.services.iam.policies import Context, Decision, Grants
 
 @dataclass(frozen=True)
 class Call:
-    """One API call, as far as its permissions depend on it.
+    """The parts of an API call that determine the permissions it requires.
 
-    `roles` are the execution roles it passes, `eks_cluster_arn` the orchestrator ("" while there is none),
-    `training_plans` and `image_ids` those of its groups.
+    Attributes:
+        eks_cluster_arn: The orchestrator; "" if the call has none.
+        roles: The execution roles that the call passes.
+        training_plans: The training plans of its groups.
+        image_ids: The custom AMIs of its groups.
     """
 
     operation: str
@@ -32,7 +35,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Need:
-    """A permission that a call needs: one action on one resource with the request's condition keys."""
+    """A permission that a call requires: one action on one resource, with the request's condition keys."""
 
     action: str
     resource: str
@@ -40,7 +43,7 @@ class Need:
 
 
 def needs(call: Call) -> Iterator[Need]:
-    """Every permission that the call needs, its own action first."""
+    """Return every permission that the call requires, the operation's own action first."""
     context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
     context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
     for row in REQUIRED[call.operation]:
@@ -55,7 +58,7 @@ def needs(call: Call) -> Iterator[Need]:
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
-    """The first need that the grants do not cover, with the reason; None when all are covered."""
+    """Return the first need that the grants do not allow, with the decision; None if they allow all."""
     for need in wanted:
         decision = grants.decide(need.action, need.resource, need.context)
         if decision is not Decision.ALLOW:
@@ -73,7 +76,7 @@ def _context_of(action: str) -> dict[str, str]:
 
 def _resources(kind: str, call: Call) -> Iterable[str]:
     _, partition, _, region, account, _ = call.cluster_arn.split(":", 5)
-    # What a plan has reserved has a name of its own; here the plan's.
+    # A plan's reserved capacity has an ARN of its own; the simulator derives it from the plan's name.
     reserved = (plan.replace(":training-plan/", ":reserved-capacity/") for plan in call.training_plans)
     named: Mapping[str, Iterable[str]] = {
         "cluster": [call.cluster_arn],
@@ -81,7 +84,7 @@ def _resources(kind: str, call: Call) -> Iterable[str]:
         "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
         "training-plans": [*call.training_plans, *reserved],
         "images": [f"arn:{partition}:ec2:{region}::image/{image_id}" for image_id in call.image_ids],
-        # Nothing here knows an image's snapshot: one of each.
+        # The simulator does not know an image's snapshots: it assumes one for each image.
         "snapshots": [f"arn:{partition}:ec2:{region}::snapshot/snap-{image_id[4:]}" for image_id in call.image_ids],
     }
     if kind in named:
@@ -97,20 +100,27 @@ def _resources(kind: str, call: Call) -> Iterable[str]:
 
 
 def execution_role_needs(account: str) -> Iterator[Need]:
-    """What CreateCluster tries with the execution role before it accepts the request (AWS docs, IAM page)."""
+    """Return what CreateCluster requires of the execution role before it accepts the request (AWS docs, IAM page)."""
     for action in ("ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs"):
         yield Need(action, "*", {"aws:ResourceAccount": account})
 
 
 def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:
-    """What a node needs to get its network interface: `resources` are the subnet's and groups' ids with kind."""
+    """Return what a node requires to create its network interface.
+
+    Args:
+        partition: The partition of the resources.
+        region: The region of the resources.
+        account: The account of the resources.
+        resources: The subnet and the security groups, in the form `subnet/ID` and `security-group/ID`.
+    """
     prefix = f"arn:{partition}:ec2:{region}:{account}"
     for resource in (*resources, "network-interface/*"):
         yield Need("ec2:CreateNetworkInterface", f"{prefix}:{resource}", {"aws:ResourceAccount": account})
 
 
 def script_needs(partition: str, bucket: str, key: str, account: str) -> Iterator[Need]:
-    """What a node needs to download its lifecycle scripts."""
+    """Return what a node requires to download its lifecycle scripts."""
     context: dict[str, Any] = {"aws:ResourceAccount": account, "s3:prefix": key.rpartition("/")[0]}
     yield Need("s3:ListBucket", f"arn:{partition}:s3:::{bucket}", context)
     yield Need("s3:GetObject", f"arn:{partition}:s3:::{bucket}/{key}", context)

@@ -1,7 +1,7 @@
-"""Which permissions the simulated HyperPod asks a caller for: each call's own action, and the service's further ones.
+"""List the permissions that the simulated HyperPod requires: each operation's own action and further actions.
 
-The service's own book, from AWS's pages: a deployed project brings its policies, and a mistake in them must not be
-one here, too.
+The list comes from AWS's pages, not from the policies of a deployed project. A mistake in those policies must not
+repeat itself here.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ Resource = Literal[
     "snapshots",
     "training-plans",
 ]
-"""What an action is asked for on: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster, any
-resource, the groups' AMIs, the execution roles, HyperPod's service-linked role, an AMI's snapshots, training plans."""
+"""The resources of an action: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster, any resource,
+the groups' AMIs, the execution roles, HyperPod's service-linked role, an AMI's snapshots, training plans."""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One permission that a call needs; `when` is what makes it necessary."""
+    """A permission that an operation requires; `when` is the condition under which it is required."""
 
     action: str
     on: Resource
@@ -94,4 +94,4 @@ REQUIRED: Final[Mapping[str, tuple[Requirement, ...]]] = {
     "ListClusters": (Requirement("sagemaker:ListClusters", "everything", _REFERENCE),),
     **{call: (Requirement(f"sagemaker:{call}", "cluster", _REFERENCE),) for call in _OWN_ACTION_ONLY},
 }
-"""By operation; the first is the call's own action."""
+"""The permissions by operation; the first is for the operation's own action."""

@@ -1,4 +1,4 @@
-"""A bench for the HyperPod simulator."""
+"""Provide a bench for tests of the HyperPod simulator."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +24,10 @@ def sagemaker(bench: HyperPodBench) -> Any:
 
 @pytest.fixture
 def refusal() -> Refusal:
-    """`refusal("ConflictException", call, **arguments)`: the text with which the call is refused."""
+    """Return a function that makes a call, expects an error code, and returns the error's message.
+
+    Usage: `refusal("ConflictException", call, **arguments)`.
+    """
 
     def refused(code: str, call: Callable[..., Any], **arguments: Any) -> str:
         with pytest.raises(ClientError) as raised:

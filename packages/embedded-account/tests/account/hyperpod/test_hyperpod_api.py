@@ -1,4 +1,4 @@
-"""The rest of the API: tags, lists, faults on demand, and what is recorded."""
+"""Test the rest of the API: tags, lists, fault injection and the journal."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def test_tags_are_limited_to_fifty(bench: HyperPodBench, sagemaker: Any, refusal
     assert "50 tags" in text
 
 
-def test_tags_of_other_resources_stay_motos(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_moto_still_answers_for_tags_of_other_resources(bench: HyperPodBench, sagemaker: Any) -> None:
     sagemaker.create_model_package_group(ModelPackageGroupName="g", Tags=[{"Key": "a", "Value": "b"}])
     arn = sagemaker.describe_model_package_group(ModelPackageGroupName="g")["ModelPackageGroupArn"]
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "a", "Value": "b"}]
@@ -113,7 +113,7 @@ def test_refused_creation_leaves_nothing(bench: HyperPodBench, sagemaker: Any, r
     sagemaker.create_cluster(**bench.request())
 
 
-def test_lost_answer_leaves_a_cluster(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
+def test_lost_response_leaves_a_cluster(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
     bench.fault(create={"error": "RequestTimeoutLost", "after": True, "times": 1})
     refusal("RequestTimeoutLost", sagemaker.create_cluster, **bench.request())
     assert len(sagemaker.list_clusters()["ClusterSummaries"]) == 1
@@ -124,7 +124,7 @@ def test_lost_answer_leaves_a_cluster(bench: HyperPodBench, sagemaker: Any, refu
     [
         ({"capacty": {}}, "capacty: Extra inputs are not permitted. Allowed faults: capacity, quota"),
         ({"errors": {"ListClusters": {"message": "x"}}}, "errors.ListClusters.error: Field required"),
-        ({"errors": {"ListCluster": "x"}}, "ListCluster is no call of the simulator; it has CreateCluster"),
+        ({"errors": {"ListCluster": "x"}}, "ListCluster is invalid: not a simulated API call. Allowed: CreateCluster"),
         ({"fail_node": {"group": "nowhere"}}, "no running node matches"),
         ({"fail_node": {"grup": "nowhere"}}, "fail_node.grup: Extra inputs are not permitted"),
         ({"fail_lifecycle": {"times": 1}}, "fail_lifecycle.group: Field required"),
@@ -156,7 +156,7 @@ def test_call_that_is_not_simulated_says_so(bench: HyperPodBench, sagemaker: Any
         **NAME,
         DeepHealthCheckConfigurations=checks,
     )
-    assert text.startswith("The rehearsal does not simulate StartClusterHealthCheck; it has CreateCluster")
+    assert text.startswith("The rehearsal does not simulate StartClusterHealthCheck. Allowed: CreateCluster")
 
 
 def test_every_simulated_call_has_its_permissions(bench: HyperPodBench) -> None:

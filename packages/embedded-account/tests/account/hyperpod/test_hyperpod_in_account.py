@@ -1,4 +1,4 @@
-"""The simulator in the account's own process, with a real control plane behind its EKS cluster."""
+"""Test the simulator in the account's own process, with a real control plane behind its EKS cluster."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ MINUTES_PER_SECOND = 10
 
 
 class ServedAccount:
-    """The account's process, by its endpoint."""
+    """A client of the account's process, by its endpoint."""
 
     def __init__(self, endpoint: str, directory: Path, keys: RunKeys) -> None:
         self.endpoint = endpoint
@@ -83,7 +83,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iter
 
 @pytest.fixture(scope="module")
 def request_for_cluster(served: ServedAccount) -> dict[str, Any]:
-    """A CreateCluster request for an EKS cluster that runs, without the dependencies."""
+    """Return a CreateCluster request for a running EKS cluster without the dependencies chart."""
     ec2, iam, s3 = served.client("ec2"), served.client("iam"), served.client("s3")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = [
@@ -139,7 +139,7 @@ def request_for_cluster(served: ServedAccount) -> dict[str, Any]:
 
 
 def install_dependencies(api: Api) -> None:
-    """What the simulator looks for of the HyperPod dependencies chart."""
+    """Create those objects of the HyperPod dependencies chart that the simulator requires."""
     labels = {"app": "health-monitoring-agent"}
     template = {
         "metadata": {"labels": labels},

@@ -1,4 +1,4 @@
-"""Nodes join Kubernetes as HyperPod's do, and what goes wrong with them shows where users look for it."""
+"""Test that nodes join Kubernetes like HyperPod's nodes, and that their failures show where users look for them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +13,14 @@ NAME = {"ClusterName": "ml-cluster"}
 
 
 def nodes(sagemaker: Any, group: str = "") -> dict[str, str]:
-    """Status of each node by id."""
+    """Return the status of each node by id."""
     filters = {"InstanceGroupNameContains": group} if group else {}
     listed = sagemaker.list_cluster_nodes(**NAME, **filters)["ClusterNodeSummaries"]
     return {node["InstanceId"]: node["InstanceStatus"]["Status"] for node in listed}
 
 
 def failures(sagemaker: Any) -> list[dict[str, Any]]:
-    """Instance metadata of the events of level Error."""
+    """Return the instance metadata of the events of level Error."""
     found = []
     for event in sagemaker.list_cluster_events(**NAME, ResourceType="Instance")["Events"]:
         if event["EventLevel"] == "Error":
@@ -201,7 +201,7 @@ def test_efa_health_check_needs_both_self_rules(bench: HyperPodBench, sagemaker:
     assert of_group(bench, "worker-group-1") == []
 
 
-def test_missing_script_fails_the_node_which_is_tried_again(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_missing_script_fails_the_node_and_another_is_launched(bench: HyperPodBench, sagemaker: Any) -> None:
     s3 = bench.client("s3")
     s3.delete_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh")
     sagemaker.create_cluster(**bench.request())
@@ -269,7 +269,7 @@ def test_access_entries_are_made_once_and_others_entries_stay(bench: HyperPodBen
     assert list(bench.eks.access_entries["eks"]) == [bench.execution_role]
 
 
-def test_hyperpod_node_without_a_way_to_what_nodes_call_fails_and_says_so(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_node_that_cannot_reach_its_services_fails_with_the_reason(bench: HyperPodBench, sagemaker: Any) -> None:
     ec2 = bench.client("ec2")
     [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [bench.vpc_id]}])["RouteTables"]
     ec2.delete_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0")

@@ -1,4 +1,4 @@
-"""A caller needs the action and what HyperPod does in its name: refused without any one of them, allowed with all."""
+"""Test that a caller needs the operation's own action and every action that HyperPod performs on its behalf."""
 
 from collections.abc import Callable
 from typing import Any
@@ -137,7 +137,7 @@ def test_attached_policies_count(bench: HyperPodBench) -> None:
     assert bench.client("sagemaker", role).list_clusters()["ClusterSummaries"] == []
 
 
-def test_policy_that_cannot_be_evaluated_is_told(bench: HyperPodBench, refusal: Refusal) -> None:
+def test_policy_that_cannot_be_evaluated_is_reported(bench: HyperPodBench, refusal: Refusal) -> None:
     condition = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
     role = bench.role("caller", policy(allow("sagemaker:*", Condition=condition)))
     text = refusal("AccessDeniedException", bench.client("sagemaker", role).list_clusters)

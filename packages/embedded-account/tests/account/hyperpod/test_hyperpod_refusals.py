@@ -1,4 +1,4 @@
-"""What SageMaker refuses, the simulator refuses, with the text that users know."""
+"""Test that the simulator refuses the same requests as SageMaker, with the messages that users know."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Refusal = Callable[..., str]
 
 @pytest.fixture
 def unchecked(bench: HyperPodBench) -> Any:
-    """A client that, like an older SDK, checks nothing itself."""
+    """Return a client that validates nothing itself, like an older SDK."""
     return bench.client("sagemaker", config=Config(parameter_validation=False))
 
 
@@ -69,7 +69,7 @@ def test_unknown_member_is_refused() -> None:
         validate("CreateCluster", {"ClusterName": "x", "NodeRecovey": "None"})
 
 
-def test_all_violations_are_told_at_once(bench: HyperPodBench, unchecked: Any, refusal: Refusal) -> None:
+def test_all_violations_are_reported_at_once(bench: HyperPodBench, unchecked: Any, refusal: Refusal) -> None:
     request = bench.request(ClusterName="-x", NodeRecovery="Always")
     assert refusal("ValidationException", unchecked.create_cluster, **request).startswith("2 validation errors")
 
@@ -86,7 +86,7 @@ def test_all_violations_are_told_at_once(bench: HyperPodBench, unchecked: Any, r
         ({"InstanceStorageConfigs": [{"EbsVolumeConfig": {}}]}, "VolumeSizeInGB is required"),
         (
             {"InstanceStorageConfigs": [{"EbsVolumeConfig": {"RootVolume": True, "VolumeSizeInGB": 200}}]},
-            "with RootVolume give VolumeKmsKeyId, and no VolumeSizeInGB",
+            "RootVolume requires VolumeKmsKeyId and does not allow VolumeSizeInGB",
         ),
     ],
 )
@@ -122,7 +122,7 @@ def test_group_names_are_unique(bench: HyperPodBench, sagemaker: Any, refusal: R
     assert "must be unique: g" in text
 
 
-def test_missing_dependencies_are_told_in_aws_words(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
+def test_missing_dependencies_are_reported_in_aws_words(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
     bench.eks.missing = ["DaemonSet health-monitoring-agent in namespace aws-hyperpod"]
     text = refusal("ValidationException", sagemaker.create_cluster, **bench.request())
     assert text.startswith("The Amazon EKS orchestrator cluster eks is missing one or more required dependencies. ")
@@ -182,7 +182,7 @@ def test_network_must_exist(bench: HyperPodBench, sagemaker: Any, refusal: Refus
     assert "subnet-gone, sg-gone" in text
 
 
-def test_quota_is_told_in_aws_words(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
+def test_quota_is_reported_in_aws_words(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
     bench.fault(quota={"ml.p5.48xlarge": 1})
     text = refusal("ResourceLimitExceeded", sagemaker.create_cluster, **bench.request())
     assert text.startswith(
@@ -211,6 +211,6 @@ def test_unknown_cluster_is_not_found(sagemaker: Any, refusal: Refusal, call: st
 
 
 def test_call_for_tags_has_no_error_of_its_own_for_an_unknown_cluster(sagemaker: Any, refusal: Refusal) -> None:
-    """The service model names no error for it (botocore): what comes is a ValidationException."""
+    """botocore's service model lists no error for these calls, so the response is a ValidationException."""
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
     refusal("ValidationException", sagemaker.list_tags, ResourceArn=arn)

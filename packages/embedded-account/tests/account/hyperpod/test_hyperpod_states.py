@@ -1,4 +1,4 @@
-"""Clusters change state as HyperPod's do: asynchronously, and with Continuous provisioning before their nodes."""
+"""Test that clusters change status like HyperPod's: asynchronously, and before their nodes if Continuous."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def nodes(sagemaker: Any, group: str = "") -> list[dict[str, Any]]:
 
 
 def errors(sagemaker: Any) -> list[dict[str, Any]]:
-    """EventMetadata of every event of level Error, the oldest first."""
+    """Return the EventMetadata of every event of level Error, the oldest first."""
     events = sagemaker.list_cluster_events(**NAME, SortOrder="Ascending")["Events"]
     return [
         sagemaker.describe_cluster_event(**NAME, EventId=event["EventId"])["EventDetails"]["EventDetails"][
@@ -39,7 +39,7 @@ def errors(sagemaker: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def running(bench: HyperPodBench, sagemaker: Any) -> Any:
-    """A client of an account with a cluster whose nodes all run."""
+    """Return a client of an account with a cluster whose nodes all run."""
     sagemaker.create_cluster(**bench.request())
     bench.advance(minutes=60)
     assert {node["InstanceStatus"]["Status"] for node in nodes(sagemaker)} == {"Running"}
@@ -59,7 +59,9 @@ def test_continuous_cluster_is_in_service_before_its_nodes(bench: HyperPodBench,
     assert (worker["CurrentCount"], worker["TargetCount"], worker["Status"]) == (2, 2, "InService")
 
 
-def test_other_cluster_is_in_service_when_every_node_runs(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_cluster_without_continuous_provisioning_is_in_service_when_every_node_runs(
+    bench: HyperPodBench, sagemaker: Any
+) -> None:
     request = bench.request()
     del request["NodeProvisioningMode"]
     sagemaker.create_cluster(**request)
@@ -93,7 +95,9 @@ def test_creation_fails_on_demand(bench: HyperPodBench, sagemaker: Any) -> None:
     assert sagemaker.describe_cluster(**NAME)["FailureMessage"] == "the network is wrong"
 
 
-def test_shortage_leaves_the_cluster_in_service_and_is_told_by_events(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_capacity_shortage_shows_in_events_and_leaves_the_cluster_in_service(
+    bench: HyperPodBench, sagemaker: Any
+) -> None:
     bench.fault(capacity={"ml.p5.48xlarge": 1})
     sagemaker.create_cluster(**bench.request())
     bench.advance(minutes=25)
@@ -105,7 +109,7 @@ def test_shortage_leaves_the_cluster_in_service_and_is_told_by_events(bench: Hyp
     assert "usw2-az2" in scaling["FailureMessage"]
 
 
-def test_group_fills_by_itself_when_capacity_comes(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_group_fills_automatically_when_capacity_becomes_available(bench: HyperPodBench, sagemaker: Any) -> None:
     bench.fault(capacity={"ml.p5.48xlarge": 1})
     sagemaker.create_cluster(**bench.request())
     bench.advance(minutes=60)
@@ -274,7 +278,7 @@ def test_update_without_continuous_provisioning_rolls_back(bench: HyperPodBench,
     assert len(nodes(sagemaker)) == 3
 
 
-def test_update_that_is_taken_back_leaves_what_it_removed(bench: HyperPodBench, running: Any) -> None:
+def test_rolled_back_update_keeps_what_it_would_have_removed(bench: HyperPodBench, running: Any) -> None:
     labelled = bench.group("head-group", "ml.m5.2xlarge", 1, KubernetesConfig={"Labels": {"team": "vision"}})
     running.update_cluster(**NAME, InstanceGroups=[labelled], NodeRecovery="None")
     bench.advance(minutes=60)
@@ -296,7 +300,7 @@ def test_update_that_is_taken_back_leaves_what_it_removed(bench: HyperPodBench, 
     assert len(nodes(running, "worker-group-1")) == 2
 
 
-def test_deletion_that_fails_says_why_and_can_be_asked_for_again(bench: HyperPodBench, running: Any) -> None:
+def test_failed_deletion_shows_its_reason_and_can_be_retried(bench: HyperPodBench, running: Any) -> None:
     bench.fault(fail_deletion="Network interfaces are in use.")
     running.delete_cluster(**NAME)
     bench.advance(minutes=10)
@@ -307,7 +311,7 @@ def test_deletion_that_fails_says_why_and_can_be_asked_for_again(bench: HyperPod
     assert running.list_clusters()["ClusterSummaries"] == []
 
 
-def test_new_cluster_is_not_known_while_reads_lag(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
+def test_new_cluster_is_unknown_while_reads_lag(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
     bench.fault(lag_minutes=4)
     arn = sagemaker.create_cluster(**bench.request())["ClusterArn"]
     bench.advance(minutes=3)
@@ -362,7 +366,7 @@ def test_software_update_fails_with_its_scripts(bench: HyperPodBench, running: A
     assert status(running) == "InService"
 
 
-def test_deletion_takes_everything_along_but_logs_and_the_service_linked_role(
+def test_deletion_removes_everything_but_logs_and_the_service_linked_role(
     bench: HyperPodBench, running: Any, refusal: Refusal
 ) -> None:
     running.delete_cluster(**NAME)
@@ -375,7 +379,9 @@ def test_deletion_takes_everything_along_but_logs_and_the_service_linked_role(
     running.create_cluster(**bench.request())
 
 
-def test_interfaces_linger_when_eks_went_first(bench: HyperPodBench, running: Any, refusal: Refusal) -> None:
+def test_network_interfaces_remain_if_eks_is_deleted_first(
+    bench: HyperPodBench, running: Any, refusal: Refusal
+) -> None:
     del bench.eks.clusters["eks"]
     running.delete_cluster(**NAME)
     bench.advance(minutes=30)
@@ -383,7 +389,7 @@ def test_interfaces_linger_when_eks_went_first(bench: HyperPodBench, running: An
     assert sum(made.kind == "network-interface" for made in bench.background.all()) == 3
 
 
-def test_operation_tells_when_scaling_is_done(bench: HyperPodBench, sagemaker: Any) -> None:
+def test_operation_shows_when_scaling_is_done(bench: HyperPodBench, sagemaker: Any) -> None:
     def latest() -> Any:
         return sagemaker.list_cluster_operations(**NAME)["ClusterOperationSummaries"][0]
 
