@@ -108,7 +108,7 @@ def test_kwok_is_started_again_two_rehearsals_of_one_folder_are_refused_and_down
     assert code == 0
     assert_one_clear_message(said, rf"ended: the rehearsal in\s+{run.directory}")
     assert run.process.wait(REHEARSAL_PATIENCE) == 130
-    assert_one_clear_message(run.rest(), r"interrupted; ended: .*\betcd\b.*\bkwok\b.*\bembedded_account\b")
+    assert_one_clear_message(run.rest(), r"interrupted; ended: embedded_account, .*\betcd\b.*\bkwok\b")
     assert eventually_none_below(run.checkout.directory) == {}
 
 
