@@ -66,7 +66,7 @@ drill: setup ## rehearse failures, such as NAME='create-fails capacity' (without
 	@$(RUN) $(VENV)/python -m rehearsal drill $(DRILLS) --env $(ENV)
 
 .PHONY: check
-check: setup ## check formatting, lint, types, import rules, shell scripts, lock files, entries of the root
+check: setup ## check formatting, lint, types, import rules, error messages, shell scripts, lock files, the root's entries
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
