@@ -54,7 +54,7 @@ picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsa
 	@$(RUN) COLUMNS=140 $(VENV)/python -m rehearsal run --env $(ENV) | tee /dev/stderr | $(VENV)/python docs/terminal.py
 
 .PHONY: rehearse-job
-rehearse-job: setup setup-jobs ## run a job on real Ray on this machine, and lose a node under it
+rehearse-job: setup setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it
 	@$(RUN) $(VENV)/python -m rehearsal job
 
 .PHONY: rehearse-down

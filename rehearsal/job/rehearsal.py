@@ -16,6 +16,7 @@ from rich.table import Table
 
 import config
 from config import Environment
+from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.pods.programs import RealRay
@@ -54,7 +55,7 @@ ray.init()
 print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for number in range(4)])))
 """
 _PATIENCE: Final = 600.0
-_VERDICT: Final = """[bold green]The job survived the loss of a node.[/]
+_VERDICT: Final = """[bold green]The job survived an upgrade of the controllers and the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` as a submitter, Ray and PyTorch in sandboxed pods
 simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
 
@@ -66,6 +67,7 @@ def rehearse_job(console: Console) -> int:
         with rehearsal.watch.interrupting():
             rehearsal.set_up()
             rehearsal.submit()
+            rehearsal.upgrade_the_controllers()
             rehearsal.lose_a_node()
             rehearsal.see_it_end()
             rehearsal.submit_own_script()
@@ -139,6 +141,22 @@ class JobRehearsal:
             self._wait_for("the first checkpoint", lambda: bool(self._checkpoints()))
             self._mark(f"checkpoint of step {max(self._checkpoints())}")
             step.see(f"{len(self._attempts())} attempt, checkpoints of steps {_listed(self._checkpoints())}")
+
+    def upgrade_the_controllers(self) -> None:
+        """Deploy a newer version of the controllers while the run trains.
+
+        Raises RehearsalError if the upgrade ends a pod of the run or an attempt of its training.
+        """
+        with self._progress.step("the controllers are upgraded while the run trains") as step:
+            before, saved = self._pods_of_run(), max(self._checkpoints())
+            self._mark("the controllers are upgraded")
+            self._cluster.upgrade_controllers()
+            self._wait_for("a checkpoint after the upgrade", lambda: max(self._checkpoints()) > saved)
+            if lost := before - self._pods_of_run():
+                raise RehearsalError(f"the upgrade must end no pod of the run; gone: {', '.join(sorted(lost))}")
+            if self._attempts() != [0]:
+                raise RehearsalError(f"the upgrade must end no attempt; they began at {_listed(self._attempts())}")
+            step.see(f"the run kept its {len(before)} pods, and went from step {saved} to {max(self._checkpoints())}")
 
     def lose_a_node(self) -> None:
         """Lose the node of a worker: kill its processes and stop its heartbeats."""
@@ -217,6 +235,12 @@ class JobRehearsal:
     def _mark(self, what: str) -> None:
         self._marks.append((time.time(), what))
 
+    def _pods_of_run(self) -> set[str]:
+        """Return the pods of the RayCluster and of the run's supervisor that are alive, by name and restarts."""
+        pods = self._cluster.world.pods(self._cluster.manifest["metadata"]["namespace"])
+        alive = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        return {f"{pod['metadata']['name']} ({pod['metadata']['uid']}, {_restarts(pod)} restarts)" for pod in alive}
+
     @property
     def _run(self) -> Path:
         return self._runs / RUN
@@ -271,6 +295,10 @@ def starts(run: Path) -> list[tuple[float, int]]:
     """Return when each group of training workers began (seconds since the epoch), and at which step, in order."""
     records = [json.loads(file.read_text()) for file in sorted(run.glob("attempts/*.json"))]
     return [(datetime.fromisoformat(each["began"]).timestamp(), _step(each["resumed_from"] or "0")) for each in records]
+
+
+def _restarts(pod: Object) -> int:
+    return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses") or [])
 
 
 def _step(checkpoint: str) -> int:

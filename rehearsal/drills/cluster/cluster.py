@@ -20,11 +20,13 @@ from rehearsal import stand_ins
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import Auditor
 from rehearsal.drills.cluster.kubectl import Kubectl, rendered
-from rehearsal.drills.cluster.started import wait_started
+from rehearsal.drills.cluster.started import is_available, wait_started
 from rehearsal.drills.cluster.subject import HERE, Subject, wait
+from rehearsal.drills.cluster.upgrade import newer
 from rehearsal.drills.cluster.world import World
 from rehearsal.paths import BINARIES
 from rehearsal.report.progress import Progress
+from rehearsal.run.steps import RehearsalError
 from rehearsal.watch import Watch
 
 OPERATOR: Final = "kuberay-operator"
@@ -96,6 +98,24 @@ class DrillCluster:
             wait_started(self.plane, namespace, OPERATOR)
         else:
             wait("the operator, gone", lambda: not self.operators())
+
+    def upgrade_controllers(self) -> None:
+        """Apply a version with changed controllers' code as a deployment does, and wait for the reaper.
+
+        Raises RehearsalError if no replica of the reaper is available meanwhile.
+        """
+        upgraded = newer(rendered(*self._ground()))
+        self.kubectl.apply([each for each in upgraded if each["kind"] == "ConfigMap"])
+        self.kubectl.apply([each for each in upgraded if each["kind"] != "ConfigMap"])
+        path = f"/apis/apps/v1/namespaces/{self.environment.kuberay.namespace}/deployments/{REAPER}"
+
+        def is_upgraded() -> bool:
+            found = self.api.get(path)
+            if not found["status"].get("availableReplicas"):
+                raise RehearsalError("the upgrade must keep a replica of the reaper available")
+            return is_available(found)
+
+        wait("the upgraded reaper", is_upgraded)
 
     def operators(self) -> list[Object]:
         """Return the operator's pods."""

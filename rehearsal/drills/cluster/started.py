@@ -22,7 +22,7 @@ def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeou
     """
     deadline = time.monotonic() + timeout
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{deployment}"
-    while not _is_available(found := plane.api.get(path)):
+    while not is_available(found := plane.api.get(path)):
         pods = _pods(plane, namespace, found)
         ended = [pod for pod in pods if _restarts(pod) >= _RESTARTS]
         if ended or time.monotonic() > deadline:
@@ -32,7 +32,8 @@ def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeou
         time.sleep(_EVERY)
 
 
-def _is_available(deployment: Object) -> bool:
+def is_available(deployment: Object) -> bool:
+    """Return whether all replicas of a Deployment are available, and made from its present template."""
     status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
     seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
     return bool(seen and status.get("updatedReplicas") == status.get("availableReplicas") == wanted)
