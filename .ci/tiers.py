@@ -77,7 +77,7 @@ def _drills(name: str, drills: str, budget: int, cores: int) -> Tier:
 
 TIERS: Final = (
     # Cheapest first, because no tier starts after a failure.
-    Tier("check", "make check", budget=5, cores=2),
+    Tier("check", "make check", budget=8, cores=2),
     _tests("unit", budget=10),
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
