@@ -11,6 +11,8 @@ from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.kubectl import rendered
 from rehearsal.drills.cluster.upgrade import newer
 
+pytestmark = pytest.mark.product
+
 CODE = {"__init__.py": "", "reaper.py": "print('reaper')\n"}
 MAP = {"kind": "ConfigMap", "metadata": {"name": "ray-reaper-code"}, "data": CODE}
 
