@@ -375,9 +375,9 @@ def review(
     Example:
     - `ops review ../main`
     """
-    from ops.render.review import cut  # noqa: PLC0415
-    from ops.render.review import review as compare  # noqa: PLC0415
-    from ops.render.review_cdk import ReviewError  # noqa: PLC0415
+    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
+    from ops.review.review import cut  # noqa: PLC0415
+    from ops.review.review import review as compare  # noqa: PLC0415
 
     pairs = {}
     for pair in context or []:

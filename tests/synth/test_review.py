@@ -10,7 +10,7 @@ from bench.checkout import checkout
 from config import load
 from embedded_account.cloudformation.templates.resource_types import resource_types
 from ops.render import manifests
-from ops.render.losses import losses
+from ops.review.losses import losses
 from rehearsal.paths import NODE_MODULES
 from tests.support.waiting import REHEARSAL_PATIENCE
 from tests.synth.support.synthesis import Assembly, write_empty_charts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.checkout import checkout
 from config.load import DIRECTORY_VARIABLE
-from ops.render.review_inputs import NOT_READ
+from ops.review.checkouts.inputs import NOT_READ
 from tests.synth.support.synthesis import context, write_empty_charts
 
 # Runs the app, and records each file that Python opens. Node opens only the asset folders that Python names.

@@ -13,10 +13,10 @@ from typing import Final
 from rich.console import Console
 
 from config import available
-from ops.render.review_cdk import ReviewError, cli
-from ops.render.review_inputs import ENVIRONMENTS, changed
-from ops.render.review_progress import ReviewProgress
-from ops.render.review_templates import Checkouts, compared
+from ops.review.checkouts.cdk import ReviewError, cli
+from ops.review.checkouts.inputs import ENVIRONMENTS, changed
+from ops.review.checkouts.progress import ReviewProgress
+from ops.review.checkouts.templates import Checkouts, compared
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 # A comment on GitHub holds 65,536 characters.

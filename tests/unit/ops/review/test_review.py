@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ops.__main__ import app
-from ops.render import review, review_templates
-from ops.render.review_cdk import ReviewError
+from ops.review import review
+from ops.review.checkouts import templates as review_templates
+from ops.review.checkouts.cdk import ReviewError
 from tests.support.waiting import PATIENCE
 
 # The fake `synth` waits for the file that templates/<environment>/waits-for names, then copies templates/<environment>/

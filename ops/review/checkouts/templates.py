@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from config import available
-from ops.render.losses import losses
-from ops.render.review_cdk import difference, synthesise
-from ops.render.review_inputs import ENVIRONMENTS
-from ops.render.review_progress import ReviewProgress
+from ops.review.checkouts.cdk import difference, synthesise
+from ops.review.checkouts.inputs import ENVIRONMENTS
+from ops.review.checkouts.progress import ReviewProgress
+from ops.review.losses import losses
 
 # At least both checkouts of one environment. Each synthesis needs a core and half a GiB.
 _AT_ONCE: Final = max(2, min(8, os.cpu_count() or 2))

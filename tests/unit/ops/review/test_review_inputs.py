@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.render.review_inputs import changed
+from ops.review.checkouts.inputs import changed
 
 LIFECYCLE = "hyperpod:\n  instance_groups:\n    - name: workers\n      lifecycle_scripts: {folder}\n"
 

@@ -1,0 +1,1 @@
+"""Both checkouts of a review: which environments differ, their syntheses, and the progress."""
