@@ -1,0 +1,115 @@
+"""Read a synthesised cloud assembly, and pair the resources of two."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from ops.review.checkouts.cdk import ReviewError
+
+Properties = Mapping[str, Any]
+_SUFFIX: Final = ".template.json"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One stack of an assembly."""
+
+    name: str
+    """CloudFormation's name: `rayhp-dev-storage`."""
+    part: str
+    """The last part of the name: `storage`."""
+    template: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    """The stack's properties in manifest.json: `terminationProtection`, `tags`, …"""
+
+    @property
+    def resources(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the resources by logical id."""
+        return dict(self.template.get("Resources", {}))
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """One side of one environment."""
+
+    directory: Path
+
+    @cached_property
+    def stacks(self) -> Mapping[str, Stack]:
+        """Return the stacks by part.
+
+        Raises ReviewError if manifest.json or a template cannot be read.
+        """
+        return {stack.part: stack for stack in self._stacks()}
+
+    def asset(self, digest: str) -> Path | None:
+        """Return the folder or file of an asset by its hash; None if the assembly lacks it."""
+        return next((path for path in sorted(self.directory.glob(f"asset.{digest}*"))), None)
+
+    def _stacks(self) -> Iterator[Stack]:
+        manifest = _document(self.directory / "manifest.json")
+        artifacts = manifest.get("artifacts")
+        if not isinstance(artifacts, Mapping):
+            missing = f"{self.directory / 'manifest.json'} has no artifacts"
+            raise ReviewError(f"{missing}. Fix: synthesise the checkout again")
+        for artifact in artifacts.values():
+            if artifact.get("type") == "aws:cloudformation:stack":
+                settings = artifact.get("properties", {})
+                name = str(settings.get("stackName") or settings["templateFile"].removesuffix(_SUFFIX))
+                template = _document(self.directory / settings["templateFile"])
+                yield Stack(name, name.rpartition("-")[2], template, settings)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides of one environment; `base` is None if the environment is new."""
+
+    environment: str
+    base: Assembly | None
+    head: Assembly
+
+
+@dataclass(frozen=True)
+class ResourceChange:
+    """A resource that differs between both sides of one stack. One of `before` and `after` may be None."""
+
+    stack: str
+    """The stack's part: `storage`."""
+    logical_id: str
+    type: str
+    """`after`'s type, or `before`'s if it is deleted. A changed type is a replacement."""
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    """The whole resource: Type, Properties, DeletionPolicy, DependsOn, Metadata, …"""
+
+    @property
+    def changed_properties(self) -> list[str]:
+        """Return the names of the top-level properties that differ."""
+        before, after = ((side or {}).get("Properties", {}) for side in (self.before, self.after))
+        return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+def resource_changes(pair: Pair) -> Iterator[ResourceChange]:
+    """Yield every resource that is created, deleted or differs, metadata included, in the order of the templates."""
+    base = pair.base.stacks if pair.base else {}
+    for part in dict.fromkeys([*base, *pair.head.stacks]):
+        before = base[part].resources if part in base else {}
+        after = pair.head.stacks[part].resources if part in pair.head.stacks else {}
+        for logical_id in dict.fromkeys([*before, *after]):
+            old, new = before.get(logical_id), after.get(logical_id)
+            if old != new:
+                kind = (new or old or {}).get("Type", "")
+                yield ResourceChange(part, logical_id, str(kind), old, new)
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ReviewError(f"{path} cannot be read: {error}. Fix: synthesise the checkout again") from error
+    if not isinstance(document, Mapping):
+        raise ReviewError(f"{path} is not a JSON object. Fix: synthesise the checkout again")
+    return document

@@ -1,0 +1,161 @@
+"""What a review finds: changes with their effects, and the dangers that `ops gate` stops."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Effect(StrEnum):
+    """What a deployment does to the thing that changes; the worst first."""
+
+    DATA_LOST = "data lost"
+    """It is deleted, or replaced by an empty one: its data is gone."""
+    DELETED = "deleted"
+    """It is deleted. It holds no data, or its data stays elsewhere."""
+    REPLACED = "replaced"
+    """A new one is created and the old one deleted. It holds no data."""
+    UNKNOWN = "unknown: read the diff"
+    """Neither this project nor CloudFormation's schema says what the change does."""
+    REFUSED = "refused"
+    """The deployment fails before it changes the thing."""
+    ENDS_JOBS = "ends jobs"
+    """Pods are deleted on which training may run."""
+    NODES_REMOVED = "nodes removed"
+    """HyperPod deletes nodes, and does not drain them."""
+    NODES_REPLACED = "nodes replaced"
+    """Nodes are deleted and created again."""
+    NEEDS_ROLLOUT = "needs rollout"
+    """It takes effect only after `ops rollout`, which ends jobs."""
+    KEPT = "kept, but no longer managed"
+    """It leaves its stack and stays in the account."""
+    CREATED = "created"
+    IN_PLACE = "in place"
+    """It is updated while it runs."""
+    NOTHING = "nothing"
+    """Only texts differ that nothing reads at run time."""
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order; 0 is the worst."""
+        return _ORDER[self]
+
+
+_ORDER: Final = {effect: number for number, effect in enumerate(Effect)}
+
+
+class Danger(StrEnum):
+    """Why `ops gate` stops a change that nobody approved."""
+
+    DATA_LOSS = "data-loss"
+    """A file system, bucket, key, image repository or backup is deleted or replaced."""
+    CLUSTER_LOSS = "cluster-loss"
+    """The HyperPod cluster, the EKS cluster, the VPC or a whole stack is deleted or replaced."""
+    GROUP_REMOVED = "group-removed"
+    """An instance group is removed or renamed."""
+    JOBS_REMOVED = "jobs-removed"
+    """A RayCluster, or a namespace with Ray's objects, is removed."""
+    VERSION_SKIP = "version-skip"
+    """Kubernetes goes up by more than one minor version, or down."""
+    WIDER_PERMISSIONS = "wider-permissions"
+    """A policy allows more actions, resources or principals, or denies fewer; a role is trusted by more; a Kubernetes
+    role allows more, or binds more subjects."""
+    OPENED_PORT = "opened-port"
+    """A security group or network ACL lets more in or out."""
+    PUBLIC_ENDPOINT = "public-endpoint"
+    """The EKS endpoint, a bucket, a load balancer or a service becomes reachable from more of the Internet."""
+    LOOSER_ISOLATION = "looser-isolation"
+    """A NetworkPolicy, pod security level, quota, security context or admission rule allows more or is removed."""
+    LOWER_PROTECTION = "lower-protection"
+    """Termination protection, a retention policy, versioning, encryption, backups, logs or a guard is switched off."""
+    RUNS_CODE = "runs-code"
+    """A script, or a container's command, gets a line that deletes data, formats a disk, opens the network, or runs
+    code that it fetches."""
+    UNKNOWN = "unknown"
+    """A resource type, property or kind that no rule knows."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of one thing in one environment."""
+
+    stack: str
+    """Part of the stack's name: network, storage, eks, hyperpod, platform, ray."""
+    resource: str
+    """The thing's stable name, for approvals: `AWS::FSx::FileSystem FileSystem`, `InstanceGroup worker-group-1`,
+    `RayCluster ray/rayml`. It holds no hash and no physical id."""
+    title: str
+    """The thing in a reader's words: `file system`, `instance group worker-group-1`."""
+    what: str
+    """What differs, on one line: `count 4 → 5`."""
+    effect: Effect
+    reason: str = ""
+    """Why it has this effect; a sentence."""
+    action: str = ""
+    """What somebody must do, before or after the deployment; a sentence or a command. Empty: nothing."""
+    dangers: frozenset[Danger] = frozenset()
+    confirmed_by: str = ""
+    """The key of the environment that confirms it already (`protect`, `hyperpod.confirm_group_removal`)."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The texts below the verdict: one document's unified diff."""
+
+    title: str
+    """What it is: `RayCluster ray/rayml`, `values of kuberay-operator`, `AWS::IAM::Role RayRole (ray)`."""
+    diff: str
+    """Lines of a unified diff, without file headers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table before → after, of an instance group or a RayCluster; empty if it is not there."""
+
+    name: str
+    before: dict[str, str]
+    after: dict[str, str]
+    """Values by column, the same columns on both sides."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Standing costs of one side of an environment. `unpriced` lists what has no price in the table."""
+
+    usd_per_hour: float
+    gpus: int
+    unpriced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EnvironmentVerdict:
+    """All that a review says about one environment."""
+
+    name: str
+    changes: tuple[Change, ...] = ()
+    """Worst first."""
+    before: Bill | None = None
+    """None: the environment is new."""
+    after: Bill | None = None
+    """None: the environment is removed."""
+    groups: tuple[Row, ...] = ()
+    ray_clusters: tuple[Row, ...] = ()
+    permissions: tuple[str, ...] = ()
+    """Sentences on IAM, security groups, NetworkPolicies and Kubernetes roles: `role X may now delete objects in Y`."""
+    differences: tuple[Difference, ...] = ()
+    """Kubernetes objects, Helm values, templates: what is folded away."""
+    synthesised: bool = True
+    """False: no input differs, so nothing was compared."""
+
+    @property
+    def effect(self) -> Effect:
+        """Return the worst effect."""
+        return min((change.effect for change in self.changes), key=lambda each: each.rank, default=Effect.NOTHING)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on a pull request, worst environment first."""
+
+    environments: tuple[EnvironmentVerdict, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    """What holds for the whole review: stale files in manifests/, charts that were not rendered."""
