@@ -26,6 +26,9 @@ def destroy(
         bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")
     ] = False,
     context: Context = None,
+    app_: Annotated[
+        str | None, typer.Option("--app", help="Passed to `cdk`: a folder with a finished synthesis, such as cdk.out.")
+    ] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="With --dry-run: table for people; json or yaml for programs.")
     ] = Format.TABLE,
@@ -48,13 +51,14 @@ def destroy(
     """
     from ops.destroy import show, steps  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
-    environment, pairs = load(env), _context(context)
+    environment = load(env)
+    cdk = [*(["--app", app_] if app_ else []), *(part for pair in context or [] for part in ("--context", pair))]
     with _reported(f"CloudFormation finishes what it has begun; rerun `ops destroy --env {env}` to resume"):
         if dry_run:
             made = steps.look(environment)
             emit(show.document(made), lambda: Text("\n".join(show.lines(made, environment))), output)
             return
-        steps.destroy(environment, say, yes=yes, force=force, context=pairs)
+        steps.destroy(environment, say, yes=yes, force=force, cdk=cdk)
     say(f"`ops sweep --env {env}` lists what no stack owned")
 
 
@@ -109,16 +113,6 @@ def sweep(
         fail(f"AWS refused to remove {len(failed)}: {'; '.join(failed)}. Fix: remove what uses it, then rerun", code=1)
     if left := len(found.leftovers) - len(offered):
         fail(f"{left} that hold data are left. Fix: save what you need, then give --data", code=1)
-
-
-def _context(given: list[str] | None) -> dict[str, str]:
-    pairs = {}
-    for pair in given or []:
-        key, separator, value = pair.partition("=")
-        if not key or not separator:
-            fail(f"--context: {pair!r} is invalid. Allowed: KEY=VALUE")
-        pairs[key] = value
-    return pairs
 
 
 @contextmanager

@@ -6,9 +6,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from config import Environment
 from ops.destroy import stacks
@@ -32,7 +33,7 @@ def carry_out(
     cloudformation: Any,
     say: Print,
     *,
-    context: Mapping[str, str],
+    cdk: Sequence[str],
     interval: float = 5,
 ) -> None:
     """Destroy the plan's stacks; print each change of a stack's state with the elapsed seconds.
@@ -40,12 +41,46 @@ def carry_out(
     A repeated run goes on where the last one ended: CloudFormation knows what is left. After Ctrl-C, CloudFormation
     still finishes the deletions that it has begun.
 
+    Args:
+        environment: The environment.
+        plan: What to destroy.
+        cloudformation: A client.
+        say: Prints a line.
+        cdk: More arguments of `cdk destroy`, such as context.
+        interval: Seconds between two looks at the stacks.
+
     Raises DestroyFailedError.
     """
     names = [each.stack.name for each in plan.going]
+    started = time.monotonic()
+    states = {each.stack.id: (each.stack.name, each.stack.status) for each in plan.going}
+
+    def watch() -> None:
+        for id, (name, before) in states.items():
+            [found] = cloudformation.describe_stacks(StackName=id)["Stacks"]
+            if (state := found["StackStatus"]) != before:
+                states[id] = name, state
+                say(f"{time.monotonic() - started:6.0f} s  {name} {_WORDS.get(state, state)}")
+
+    left = [each.stack for each in plan.going]
+    while left:
+        code, tail = _destroy_once(_argv(environment, [stack.name for stack in left], cdk), watch, interval)
+        before, left = left, [each for each in stacks.existing(cloudformation, environment) if each.name in names]
+        while any(stack.is_being_deleted for stack in left):
+            # The CLI gives up on a stack whose deletion another process began, as a run that was killed did.
+            time.sleep(interval)
+            watch()
+            left = [each for each in stacks.existing(cloudformation, environment) if each.name in names]
+        stands_still = {stack.id for stack in left} == {stack.id for stack in before}
+        if left and (stands_still or any(stack.status == "DELETE_FAILED" for stack in left)):
+            raise DestroyFailedError(_failure(environment, left, cloudformation, tail, code))
+
+
+def _destroy_once(argv: Sequence[str], watch: Callable[[], None], interval: float) -> tuple[int, str]:
+    """Run the CLI to its end, and `watch` every `interval` seconds; return its exit code and last lines."""
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
-            _argv(environment, names, context),
+            argv,
             cwd=_REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -53,43 +88,22 @@ def carry_out(
             start_new_session=True,
         )
         try:
-            _follow(child, [each.stack for each in plan.going], cloudformation, say, interval)
+            while child.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(interval)
+                watch()
         except BaseException:
             # Its own children (the synthesis) are in its session and end with it.
             os.killpg(child.pid, signal.SIGTERM)
             child.wait()
             raise
-        left = [each for each in stacks.existing(cloudformation, environment) if each.name in names]
-        if child.returncode or left:
-            raise DestroyFailedError(_failure(environment, left, cloudformation, _tail(output), child.returncode))
+        output.seek(0)
+        return child.returncode, "\n".join(output.read().decode(errors="replace").splitlines()[-_TAIL_LINES:])
 
 
-def _argv(environment: Environment, names: Sequence[str], context: Mapping[str, str]) -> list[str]:
-    given = [part for key, value in context.items() for part in ("--context", f"{key}={value}")]
+def _argv(environment: Environment, names: Sequence[str], cdk: Sequence[str]) -> list[str]:
     own = ["--context", f"environment={environment.name}", "--concurrency", "3", "--no-color", "--no-notices"]
-    return [sys.executable, "-m", "ops.cdk", "destroy", *names, "--force", *own, *given]
-
-
-def _follow(
-    child: subprocess.Popen[bytes], going: Sequence[Stack], cloudformation: Any, say: Print, interval: float
-) -> None:
-    started = time.monotonic()
-    states = {stack.id: stack.status for stack in going}
-    ended = False
-    while not ended:
-        # Looks once more after the CLI's end.
-        ended = child.poll() is not None
-        for stack in going:
-            [found] = cloudformation.describe_stacks(StackName=stack.id)["Stacks"]
-            state = found["StackStatus"]
-            if state != states[stack.id]:
-                states[stack.id] = state
-                say(f"{time.monotonic() - started:6.0f} s  {stack.name} {_WORDS.get(state, state)}")
-        if not ended:
-            try:
-                child.wait(interval)
-            except subprocess.TimeoutExpired:
-                continue
+    return [sys.executable, "-m", "ops.cdk", "destroy", *names, "--force", *own, *cdk]
 
 
 def _failure(environment: Environment, left: Sequence[Stack], cloudformation: Any, tail: str, code: int | None) -> str:
@@ -97,14 +111,10 @@ def _failure(environment: Environment, left: Sequence[Stack], cloudformation: An
     reasons = [
         f"{stack.name} {stack.status}: {reason}"
         for stack in left
-        for reason in stacks.failures(cloudformation, stack) or ([stack.reason] if stack.reason else [])
+        if stack.status == "DELETE_FAILED"
+        for reason in stacks.failures(cloudformation, stack) or [stack.reason]
     ]
     if reasons:
         return f"stacks are left. {again}\n" + "\n".join(reasons)
     names = f"; left: {', '.join(stack.name for stack in left)}" if left else ""
     return f"`cdk destroy` ended with code {code}{names}. {again}. Its last lines:\n{tail}"
-
-
-def _tail(output: IO[bytes]) -> str:
-    output.seek(0)
-    return "\n".join(output.read().decode(errors="replace").splitlines()[-_TAIL_LINES:])

@@ -1,6 +1,6 @@
 """The steps of `ops destroy`: what forbids it, the question, the destroy, and what is left."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 
 import typer
@@ -23,7 +23,7 @@ def look(environment: Environment) -> Plan:
 
 
 def destroy(
-    environment: Environment, say: Print, *, yes: bool, force: bool, context: Mapping[str, str], interval: float = 5
+    environment: Environment, say: Print, *, yes: bool, force: bool, cdk: Sequence[str], interval: float = 5
 ) -> None:
     """Show the plan, ask, and destroy the stacks.
 
@@ -43,7 +43,7 @@ def destroy(
             _refuse_jobs(environment, made)
         if not yes and not typer.confirm(f"Destroy {environment.name} in account {environment.account}?"):
             raise RefusedError("not confirmed: nothing was destroyed. Fix: answer y, or give --yes")
-        carry_out(environment, made, cloudformation, say, context=context, interval=interval)
+        carry_out(environment, made, cloudformation, say, cdk=cdk, interval=interval)
         say(f"{environment.name}: {len(made.going)} stacks destroyed")
 
 
