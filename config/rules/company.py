@@ -40,7 +40,9 @@ def tags_leave_the_projects_own(environment: Environment) -> Iterator[Violation]
     tags = environment.company.tags
     for key in tags:
         if key.casefold().startswith("aws:"):
-            yield Violation(f"company.tags.{key}", "AWS alone sets such keys", "keys without aws:", "use another key")
+            yield Violation(
+                "company.tags", f"AWS alone sets keys such as {key!r}", "keys without aws:", "use another key"
+            )
         if key.casefold() in {own.casefold() for own in _OWN_TAGS}:
             own = f"any key but {', '.join(_OWN_TAGS)}"
             yield Violation(f"company.tags.{key}", "the project sets this key itself", own, "use another key")
