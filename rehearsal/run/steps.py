@@ -167,7 +167,8 @@ class Rehearsal:
 
     def bootstrap(self) -> None:
         with self.progress.step("cdk bootstrap"):
-            self.cdk.bootstrap(self.environment.account, self.environment.region)
+            environment = self.environment
+            self.cdk.bootstrap(environment.account, environment.region, environment.company.bootstrap_qualifier)
 
     def first_deployment(self) -> None:
         """Deploy the stacks that `begin_synthesis` synthesised."""
@@ -300,8 +301,8 @@ class Rehearsal:
         """Sort what is left; with `protected`, exactly the protected stacks must be left."""
         with self.progress.step("inventory") as step:
             stacks = [naming.stack(self.environment, stack) for stack in PROTECTED] if protected else []
-            people = owner.role_names(self.environment)
-            items = [item for item in self.account.inventory() if item["id"] not in people]
+            owners = owner.made(self.environment)
+            items = [item for item in self.account.inventory() if item["id"] not in owners]
             leftovers = verdict.sort_leftovers(items, stacks)
             kept = {item["owner"] for item in leftovers.protected}
             if kept != set(stacks):
