@@ -115,7 +115,7 @@ def _texts(directory: Path) -> dict[str, Any]:
     return {path.name: json.dumps(json.loads(path.read_text())) for path in paths}
 
 
-def test_each_name_and_each_pair_is_unique() -> None:
+def test_each_name_is_unique() -> None:
     assert [name for name, count in Counter(case.name for case in CASES).items() if count > 1] == []
 
 

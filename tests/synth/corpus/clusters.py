@@ -61,14 +61,6 @@ def _(edit: Edit) -> None:
     cluster["DependsOn"] = [*cluster["DependsOn"], edit.find("eks", "AWS::KMS::Key")[0]]
 
 
-@harmless("an environment is new", Category.CLUSTERS, worst=Effect.CREATED)
-def _(edit: Edit) -> None:
-    """Change nothing: the base is missing."""
-
-
-CASES[-1] = Case(**CASES[-1].__dict__ | {"new": True})
-
-
 def _spare(**changes: Any) -> dict[str, Any]:
     return {"name": "spare-group", "instance_type": "ml.m5.2xlarge", "count": 1, "volume_gib": 100} | changes
 
@@ -91,42 +83,45 @@ def _one_more_node(document: Document) -> None:
 
 _removed = frozenset({Effect.NODES_REMOVED, Effect.REFUSED})
 _confirmation = "hyperpod.confirm_group_removal"
-CASES += [
-    Case(
-        "the environment's file loses an instance group without a confirmation",
-        Category.GROUPS,
-        True,
-        # The handler refuses the update until the removal is confirmed.
-        (Expected(f"{GROUP}spare-group", _removed, frozenset({Danger.GROUP_REMOVED}), ("confirm_group_removal",)),),
-        Effect.REFUSED,
-        base_file=_with_spare,
-        file=_without_spare,
-    ),
-    Case(
-        "the environment's file loses an instance group and confirms it",
-        Category.GROUPS,
-        False,
-        (
-            Expected(
-                f"{GROUP}spare-group",
-                frozenset({Effect.NODES_REMOVED}),
-                frozenset({Danger.GROUP_REMOVED}),
-                confirmed_by=_confirmation,
-            ),
+CASES.extend(
+    (
+        Case("an environment is new", Category.CLUSTERS, False, (), Effect.CREATED, new=True),
+        Case(
+            "the environment's file loses an instance group without a confirmation",
+            Category.GROUPS,
+            True,
+            # The handler refuses the update until the removal is confirmed.
+            (Expected(f"{GROUP}spare-group", _removed, frozenset({Danger.GROUP_REMOVED}), ("confirm_group_removal",)),),
+            Effect.REFUSED,
+            base_file=_with_spare,
+            file=_without_spare,
         ),
-        Effect.NODES_REMOVED,
-        base_file=_with_spare,
-        file=_confirmed,
-    ),
-    Case(
-        "the environment's file has one more node in a group",
-        Category.GROUPS,
-        False,
-        (Expected(f"{GROUP}worker-group-1", frozenset({Effect.IN_PLACE}), words=("4", "5")),),
-        Effect.IN_PLACE,
-        file=_one_more_node,
-    ),
-]
+        Case(
+            "the environment's file loses an instance group and confirms it",
+            Category.GROUPS,
+            False,
+            (
+                Expected(
+                    f"{GROUP}spare-group",
+                    frozenset({Effect.NODES_REMOVED}),
+                    frozenset({Danger.GROUP_REMOVED}),
+                    confirmed_by=_confirmation,
+                ),
+            ),
+            Effect.NODES_REMOVED,
+            base_file=_with_spare,
+            file=_confirmed,
+        ),
+        Case(
+            "the environment's file has one more node in a group",
+            Category.GROUPS,
+            False,
+            (Expected(f"{GROUP}worker-group-1", frozenset({Effect.IN_PLACE}), words=("4", "5")),),
+            Effect.IN_PLACE,
+            file=_one_more_node,
+        ),
+    )
+)
 
 
 @destructive(

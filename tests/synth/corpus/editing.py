@@ -127,6 +127,10 @@ class Edit:
         with self.objects(part, kind, name) as objects:
             objects[:] = [each for each in objects if not _is(each, kind, name)]
 
+    def delete_manifest(self, part: str, kind: str, name: str) -> None:
+        """Delete the manifest that holds the object, with all its objects."""
+        del self.templates[part]["Resources"][self.manifest_of(part, kind, name)]
+
     def manifest_of(self, part: str, kind: str, name: str) -> str:
         """Return the logical id of the manifest that holds the object."""
         for id, body in self.templates[part]["Resources"].items():
@@ -171,7 +175,8 @@ class Edit:
         new = hashlib.sha256(changed.encode()).hexdigest()
         target = self.directory / f"asset.{new}"
         shutil.copytree(found[0], target)
-        found[0].unlink()
+        # The copy has links to the assets of the shared assembly; an asset that was edited before is a folder.
+        found[0].unlink() if found[0].is_symlink() else shutil.rmtree(found[0])
         if changed:
             (target / file).write_text(changed)
         else:
