@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import Progress
-from rehearsal.run import access, existing, file_system, image_sources, owner
+from rehearsal.run import access, existing, file_system, image_sources, ops_destroy, owner
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
@@ -266,11 +266,25 @@ class Rehearsal:
             step.see("no RayCluster and no Ray pod is left")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
-    def destroy(self) -> None:
-        """Destroy all stacks, except protected ones, whose destruction must be refused."""
+    def destroy(self, kills: Sequence[float] = ()) -> None:
+        """Destroy all stacks, except protected ones, whose destruction must be refused.
+
+        An environment without protection is destroyed by `ops destroy`, which is killed after each of `kills` seconds
+        and run again; a protected one by `cdk destroy` alone.
+        """
         if not self.environment.protect:
-            with self.progress.step("cdk destroy --all"):
-                self.cdk("destroy", "--all", "--force", *AT_ONCE, again=True)
+            with self.progress.step("ops destroy") as step:
+                credentials = owner.admin_credentials(self.account, self.environment)
+                killed = ops_destroy.destroy(
+                    self.environment.name,
+                    self.project.directory,
+                    {**self.child_environment(), **credentials},
+                    self.supervisor.logs,
+                    kills=kills,
+                    echo=self.progress.echo,
+                )
+                if kills:
+                    step.see(f"killed {killed} times before its end, then run again")
             return
         with self.progress.step("cdk destroy (the protected stacks stay)") as step:
             stacks = (naming.stack(self.environment, stack) for stack in UNPROTECTED)
