@@ -5,19 +5,29 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
+from typer.core import TyperGroup
 
 import config
 from config import Environment
 from config.findings import Finding, Severity
 from ops import completion
 
+
+class _Sorted(TyperGroup):
+    """A group that lists its commands by name, in whatever order modules define them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx))
+
+
 app = typer.Typer(
+    cls=_Sorted,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

@@ -47,8 +47,8 @@ def _report(error: Exception) -> NoReturn:
     if isinstance(error, InvalidEnvironmentError):
         report(error.findings)
         raise typer.Exit(2)
-    if _is_of_a_client(error) and (explained := _explained(error)):
-        fail(explained)
+    if _is_of_a_client(error):
+        _report_known(error)
     match error:
         case OSError() if isinstance(error, ConnectionError | TimeoutError) or type(error).__module__ in _NETWORK:
             fail(f"a connection failed ({_line(error)}). Fix: check the network, then run the command again")
@@ -80,18 +80,17 @@ def _is_of_a_client(error: Exception) -> bool:
     return any(kind.__module__.partition(".")[0] in _CLIENTS for kind in type(error).__mro__)
 
 
-def _explained(error: Exception) -> str:
-    """Return what `ops.errors` says of the error, empty if it knows no better."""
+def _report_known(error: Exception) -> None:
+    """Report the error if `ops.errors` knows it, by typer.Exit; return otherwise."""
     from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415 - the AWS SDK would double the start-up time
 
-    if isinstance(error, UnreachableError):
-        return str(error)
     try:
+        if isinstance(error, UnreachableError):
+            raise error
         with suppress(type(error)), in_plain_words():
             raise error
-    except UnreachableError as explained:
-        return str(explained)
-    return ""
+    except UnreachableError as known:
+        fail(str(known))
 
 
 def _line(error: Exception) -> str:

@@ -20,8 +20,8 @@ from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 
 
-def run(*arguments: str, code: int = 0, **variables: str) -> str:
-    result = CliRunner(env={"COLUMNS": "40"} | variables).invoke(app, list(arguments))
+def run(*arguments: str, code: int = 0, force_color: str = "") -> str:
+    result = CliRunner(env={"COLUMNS": "40", "FORCE_COLOR": force_color}).invoke(app, list(arguments))
     assert result.exit_code == code, result.output
     return result.stdout
 
@@ -70,7 +70,7 @@ def test_yaml_is_the_same_data_as_json() -> None:
 @pytest.mark.parametrize("output", ["json", "yaml", "table"])
 def test_piped_output_is_neither_cut_nor_wrapped(words: tuple[str, ...], output: str) -> None:
     """The terminal would have 40 columns."""
-    shown = run(*words, "-o", output, **({} if output == "table" else {"FORCE_COLOR": "1"}))
+    shown = run(*words, "-o", output, force_color="" if output == "table" else "1")
     assert max(map(len, shown.splitlines())) > 80
     assert not re.search(r"\w…$", shown, re.MULTILINE)
     assert "\x1b" not in shown
