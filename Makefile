@@ -47,7 +47,7 @@ setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache),
 
 .PHONY: rehearse
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running)
-	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
+	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep) $(if $(KILLS),--kill-destroy $(KILLS))
 
 .PHONY: picture
 picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev
@@ -96,6 +96,7 @@ test-long: setup setup-jobs ## run all cases that other runs only sample, and th
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal/run
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
+	@$(MAKE) rehearse KILLS=20
 
 .PHONY: test-readme
 test-readme: setup ## type the README's commands for a real account, as written, against an embedded account

@@ -73,7 +73,11 @@ def carry_out(
             left = [each for each in stacks.existing(cloudformation, environment) if each.name in names]
         stands_still = {stack.id for stack in left} == {stack.id for stack in before}
         if left and (stands_still or any(stack.status == "DELETE_FAILED" for stack in left)):
-            raise DestroyFailedError(_failure(environment, left, cloudformation, tail, code))
+            cause = _cause(left, cloudformation) or f"`cdk destroy` ended with code {code}:\n{tail}"
+            names_left = ", ".join(f"{stack.name} ({stack.status})" for stack in left)
+            raise DestroyFailedError(
+                f"stacks are left: {names_left}. Fix: remove the cause, then rerun the command\n{cause}"
+            )
 
 
 def _destroy_once(argv: Sequence[str], watch: Callable[[], None], interval: float) -> tuple[int, str]:
@@ -106,15 +110,11 @@ def _argv(environment: Environment, names: Sequence[str], cdk: Sequence[str]) ->
     return [sys.executable, "-m", "ops.cdk", "destroy", *names, "--force", *own, *cdk]
 
 
-def _failure(environment: Environment, left: Sequence[Stack], cloudformation: Any, tail: str, code: int | None) -> str:
-    again = f"Fix: remove the cause, then rerun `ops destroy --env {environment.name}`"
-    reasons = [
-        f"{stack.name} {stack.status}: {reason}"
+def _cause(left: Sequence[Stack], cloudformation: Any) -> str:
+    """Return why stacks could not be deleted, a line each; "" if CloudFormation does not know."""
+    return "\n".join(
+        f"{stack.name}: {reason}"
         for stack in left
         if stack.status == "DELETE_FAILED"
         for reason in stacks.failures(cloudformation, stack) or [stack.reason]
-    ]
-    if reasons:
-        return f"stacks are left. {again}\n" + "\n".join(reasons)
-    names = f"; left: {', '.join(stack.name for stack in left)}" if left else ""
-    return f"`cdk destroy` ended with code {code}{names}. {again}. Its last lines:\n{tail}"
+    )

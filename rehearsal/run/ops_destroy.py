@@ -10,14 +10,17 @@ from typing import Final
 from embedded_account.paths import CDK_PRELOAD
 from rehearsal.run.cdk import run
 
-LATEST: Final = 25.0
-"""Seconds after the start of `ops destroy` until which it may be killed: later it has ended."""
+_SPREAD: Final = 60.0
+"""Seconds over which the kills are spread: a destroy takes about half of it, and its interruptions the rest."""
+_LATEST: Final = 6.0
+"""The latest kill of many, in seconds: by then `ops destroy` has started the CDK CLI."""
 
 
 def moments(count: int, seed: int) -> list[float]:
     """Return so many seeded moments, in seconds after a start of `ops destroy`."""
     drawn = random.Random(seed)  # noqa: S311 - no secret
-    return [drawn.uniform(0.0, LATEST) for _ in range(count)]
+    latest = max(_LATEST, _SPREAD / max(count, 1))
+    return [drawn.uniform(0.0, latest) for _ in range(count)]
 
 
 def destroy(

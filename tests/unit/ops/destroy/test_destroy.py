@@ -173,7 +173,7 @@ def test_stack_that_cannot_be_deleted_is_told_with_its_cause(destroy: Callable[.
 
     result = destroy(cloudformation, "--yes", cdk=cdk)
     assert result.exit_code == 3
-    assert "rayhp-dev-network DELETE_FAILED: Vpc: has dependencies" in result.stderr
+    assert "rayhp-dev-network: Vpc: has dependencies" in result.stderr
     assert result.stderr.count("Vpc") == 1, "the events of an earlier deletion are not told"
 
 
@@ -204,5 +204,5 @@ def test_program_that_fails_without_any_progress_is_told_with_its_last_lines(des
     fails = "import sys; print('no charts'); sys.exit(1)"
     result = destroy(FakeCloudFormation(network=FakeStack()), "--yes", cdk=lambda _: fails)
     assert result.exit_code == 3
-    assert "`cdk destroy` ended with code 1; left: rayhp-dev-network" in result.stderr
+    assert "stacks are left: rayhp-dev-network (CREATE_COMPLETE)" in result.stderr
     assert "no charts" in result.stderr
