@@ -1,10 +1,12 @@
 """The command `ops` (also `python -m ops`)."""
 
 import gc
+import sys
 
 # Imported objects live as long as the process: collecting garbage among them takes a thirtieth of `ops check`.
 gc.disable()
 
+from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
 from ops.commands import destroy, files, image, isolation, job, running  # noqa: E402
 
@@ -15,7 +17,7 @@ def main() -> None:
     """Run the command."""
     gc.freeze()
     gc.enable()
-    app(prog_name="ops")
+    sys.exit(guard.run(app))
 
 
 if __name__ == "__main__":

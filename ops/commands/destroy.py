@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ops.cli import EnvName, app, fail, load, say
-from ops.commands.running import DryRun, Yes
+from ops.cli import EnvName, app, confirmed, fail, load, say
+from ops.options import DryRun, Yes
 from ops.output import Format, Output, emit
 
 Context = Annotated[
@@ -48,6 +48,14 @@ def destroy(
     Examples:
     - `ops destroy --env dev --dry-run`
     - `ops destroy --env dev`
+
+    With `--dry-run` and `-o json` or `-o yaml`:
+
+    ```json
+    {"going": [{"stack": "rayhp-dev-ray", "status": "CREATE_COMPLETE",
+       "resources": {"AWS::IAM::Role": 3}}],
+     "staying": [{"title": "…", "reason": "…", "holds_data": false}]}
+    ```
     """
     from ops.destroy import show, steps  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
@@ -87,6 +95,14 @@ def sweep(
     Examples:
     - `ops sweep --env dev --dry-run`
     - `ops sweep --env dev --data --yes`
+
+    With `-o json` or `-o yaml` (`usd_per_month` is null without a price):
+
+    ```json
+    {"leftovers": [{"kind": "log group", "id": "/aws/…",
+       "reason": "…", "holds_data": true, "usd_per_month": 0.5}],
+     "not_seen": ["…"]}
+    ```
     """
     from ops.clients import Account  # noqa: PLC0415
     from ops.errors import in_plain_words  # noqa: PLC0415
@@ -106,7 +122,7 @@ def sweep(
         if dry_run:
             return
         offered = [each for each in found.leftovers if data or not each.holds_data]
-        if offered and not yes and not typer.confirm(f"Remove {len(offered)} of them?", err=True):
+        if offered and not yes and not confirmed(f"Remove {len(offered)} of them?"):
             fail("not confirmed: nothing was removed. Fix: answer y, or give --yes", code=1)
         failed = remove(offered, lambda line: typer.echo(line, err=True))
     if failed:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
-import typer
-
 from config import Environment
 from ops.change.scale import RefusedError, refuse_jobs
+from ops.cli import confirmed
 from ops.clients import Account, connect
 from ops.destroy import show
 from ops.destroy.plan import Plan, plan
@@ -41,7 +40,7 @@ def destroy(
         _refuse_busy(made)
         if not force:
             _refuse_jobs(environment, made)
-        if not yes and not typer.confirm(f"Destroy {environment.name} in account {environment.account}?"):
+        if not yes and not confirmed(f"Destroy {environment.name} in account {environment.account}?"):
             raise RefusedError("not confirmed: nothing was destroyed. Fix: answer y, or give --yes")
         carry_out(environment, made, cloudformation, say, cdk=cdk, interval=interval)
         say(f"{environment.name}: {len(made.going)} stacks destroyed")

@@ -198,7 +198,7 @@ class Rehearsal:
     def ops_wait(self) -> None:
         with self.progress.step("ops wait") as step:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
-            argv += ["--timeout", "5", "--interval", "1"]
+            argv += ["--timeout", "5m", "--interval", "1s"]
             log = self.supervisor.logs / "ops-wait.log"
             environment = self.child_environment() | dict(owner.admin_credentials(self.account, self.environment))
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)

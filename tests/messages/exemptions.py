@@ -38,6 +38,7 @@ MESSAGES: Final = {
     ("ops/commands/job.py", "detached"): _CTRL_C,
     ("ops/commands/job.py", "interrupted"): _CTRL_C,
     ("ops/commands/running.py", "interrupted"): _CTRL_C,
+    ("ops/guard.py", "{}"): "repeats a typer.BadParameter, which has the form",
     ("ops/jobs/direct.py", "no job can run on RayCluster"): _SIMULATED,
     ("ops/jobs/direct.py", "the head {}/{} cannot run the job: "): _SIMULATED,
     (
