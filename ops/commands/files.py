@@ -1,4 +1,4 @@
-"""Commands on files, before a deployment: environments, files generated from them, charts, reviews."""
+"""Commands on files, before a deployment: environments, files generated from them, charts."""
 
 import os
 from collections.abc import Iterator
@@ -415,45 +415,6 @@ def fetch_charts(
             console.print(line, soft_wrap=True, highlight=False)
     except charts.ChartError as error:
         fail(str(error))
-
-
-@app.command()
-def review(
-    base: Annotated[
-        Path, typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with.")
-    ],
-    context: Annotated[
-        list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
-    ] = None,
-    comment: Annotated[bool, typer.Option("--comment", help="Cut the output to the size of a GitHub comment.")] = False,
-) -> None:
-    """Print as Markdown what this checkout changes compared with BASE: templates and manifests.
-
-    It needs no credentials. Both checkouts must be set up (`./setup.sh runtime`).
-
-    Exit codes:
-    - 0: compared
-    - 2: bad input, or a checkout does not synthesise
-
-    Example:
-    - `ops review ../main`
-    """
-    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
-    from ops.review.review import cut  # noqa: PLC0415
-    from ops.review.review import review as compare  # noqa: PLC0415
-
-    pairs = {}
-    for pair in context or []:
-        key, separator, value = pair.partition("=")
-        if not key or not separator:
-            fail(f"--context: {pair!r} is invalid. Allowed: KEY=VALUE")
-        pairs[key] = value
-    try:
-        text = compare(base.resolve(), context=pairs, console=errors)
-    except ReviewError as error:
-        fail(str(error))
-    # A program posts this Markdown: it is neither wrapped nor styled.
-    typer.echo(cut(text) if comment else text, nl=False)
 
 
 def _written(file: Path, placeholders: list[str]) -> None:

@@ -6,7 +6,7 @@ from datetime import date
 
 from config.findings import Finding, shown
 from ops.gate.approvals import Approval
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
+from ops.review.model import Change, Danger, EnvironmentVerdict, Verdict
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,6 @@ class Decision:
         return not self.stops and not self.errors
 
 
-def dangers(change: Change) -> frozenset[Danger]:
-    """Return the change's dangers; an unknown effect is always one."""
-    return change.dangers | ({Danger.UNKNOWN} if change.effect is Effect.UNKNOWN else set())
-
-
 def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today: date) -> Decision:
     """Compare each environment's dangerous changes with its approvals, by environment."""
     stops: list[Stop] = []
@@ -60,7 +55,7 @@ def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today:
         errors += [_expired(each) for each in given if each.expires < today]
         used: set[Approval] = set()
         for change in environment.changes:
-            if not (found := dangers(change)):
+            if not (found := change.gated):
                 continue
             if change.confirmed_by:
                 passed.append(Passed(environment.name, change, (change.confirmed_by,)))
