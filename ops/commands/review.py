@@ -73,7 +73,7 @@ def review(
     from ops.review.review import review as compare  # noqa: PLC0415
 
     chosen = _format(format_, as_json=as_json, comment=comment)
-    pairs = _context(context or [])
+    pairs = context_pairs(context or [])
     if unknown := [file for file in out or [] if file.suffix not in _SUFFIXES]:
         fail(f"--out: {unknown[0]} is invalid. Allowed: a file that ends with {', '.join(_SUFFIXES)}")
     names = {name.removesuffix(".yaml") for name in env} if env else None
@@ -110,7 +110,8 @@ def _format(given: ReportFormat | None, *, as_json: bool, comment: bool) -> Repo
     return next(iter(asked), default)
 
 
-def _context(given: list[str]) -> dict[str, str]:
+def context_pairs(given: list[str]) -> dict[str, str]:
+    """Return CDK context given as KEY=VALUE; exit with 2 if it has another form."""
     pairs = {}
     for pair in given:
         key, separator, value = pair.partition("=")
