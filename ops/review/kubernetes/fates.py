@@ -83,7 +83,8 @@ def _moved(before: KubernetesObject, after: KubernetesObject, leaves: Course, bo
     exists = new.address in both.before.sources
     if leaves.fate is Fate.KEPT and _takes_over(new, exists):
         return Course(Fate.STAYS, f"{moved}, which takes it over.")
-    if _takes_over(new, exists) and now is None:
+    same_release = old.is_release and new.is_release and old.name == new.name
+    if (same_release or _takes_over(new, exists)) and now is None:
         return Course(Fate.DELETED_AFTER, f"{moved}, which applies it; then the deletion of the old one deletes it.")
     if new.stack == old.stack and (now is None or leaves.fate is Fate.KEPT):
         why = "Helm refuses objects of others" if new.is_release else "kubectl creates it, and it exists"

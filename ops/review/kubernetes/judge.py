@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange
+from ops.review.kubernetes.consequences import Consequence, deltas, summary, unknown
 from ops.review.kubernetes.fates import Course, Fate, course
-from ops.review.kubernetes.findings import Finding, deltas, summary, unknown
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.releases import judge_release, judge_settings
 from ops.review.kubernetes.rules.context import Context
@@ -36,7 +36,7 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
         found = list(_of_resource(resource, both))
         if not found and address not in told:
             why = "Its objects are equal: only CDK's names or the order of the deployment differ."
-            found = [Finding("no object differs", Effect.NOTHING, why)]
+            found = [Consequence("no object differs", Effect.NOTHING, why)]
         source = both.after.sources.get(address) or both.before.sources.get(address)
         name = source.name if source else f"{resource.type} {resource.logical_id}"
         yield from (_change(resource.stack, name, each, both) for each in found)
@@ -51,13 +51,13 @@ def _of_object(
     way = course(before, after, both)
     if before and after and before.body == after.body and way.fate is Fate.STAYS and not way.reason:
         return
-    for each in _findings(before, after, way, both, context):
+    for each in _consequences(before, after, way, both, context):
         yield _change(one.source.stack, one.resource, each, both)
 
 
-def _findings(
+def _consequences(
     before: KubernetesObject | None, after: KubernetesObject | None, way: Course, both: Sides, context: Context
-) -> Iterator[Finding]:
+) -> Iterator[Consequence]:
     one = after or before
     rule = rule_of(one.key) if one else None
     if rule is None:
@@ -70,21 +70,22 @@ def _findings(
     if before is None:
         found = [_as_created(each) for each in rule(both.predecessor(after), after.body, context)]
         dangerous = [each for each in found if each.dangers & (_ALWAYS if both.new else each.dangers)]
-        yield from dangerous or [Finding("created", Effect.CREATED)]
+        yield from dangerous or [Consequence("created", Effect.CREATED)]
         return
     found = list(rule(before.body, after.body, context))
     found += list(_metadata(before, after))
     if way.fate is Fate.STAYS and way.reason:
-        found.append(Finding("moved", Effect.IN_PLACE, way.reason))
-    yield from found or [Finding(summary(deltas(before.body, after.body)), Effect.IN_PLACE)]
+        found.append(Consequence("moved", Effect.IN_PLACE, way.reason))
+    differing = list(deltas(before.body, after.body))
+    yield from found or ([Consequence(summary(differing))] if differing else [])
 
 
-def _as_created(each: Finding) -> Finding:
+def _as_created(each: Consequence) -> Consequence:
     return replace(each, effect=Effect.CREATED) if each.effect is Effect.IN_PLACE else each
 
 
-def _on_the_way(removal: Finding, way: Course) -> Finding:
-    """Return the finding on a removal as the object's way makes it; its dangers stay."""
+def _on_the_way(removal: Consequence, way: Course) -> Consequence:
+    """Return the consequence on a removal as the object's way makes it; its dangers stay."""
     what = "moved" if way.fate not in {Fate.DELETED, Fate.KEPT} else removal.what
     reason = f"{way.reason} {removal.reason}".strip()
     if way.fate is Fate.KEPT:
@@ -96,7 +97,7 @@ def _on_the_way(removal: Finding, way: Course) -> Finding:
     return replace(removal, what=what, reason=reason)
 
 
-def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Finding]:
+def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Consequence]:
     """Yield other labels and annotations, and fields of the metadata that no rule knows."""
     old, new = before.body["metadata"], after.body["metadata"]
     changed = [each for each in deltas(old, new, ("metadata",)) if len(each.path) > 1]
@@ -107,24 +108,24 @@ def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Fin
     plain = [each for each in changed if each not in strange]
     if plain and before.kind not in judged:
         hashes = all("ray-on-hyperpod/" in ".".join(each.path) for each in plain)
-        yield Finding(summary(plain), Effect.NOTHING if hashes else Effect.IN_PLACE, "Only labels or annotations.")
+        yield Consequence(summary(plain), Effect.NOTHING if hashes else Effect.IN_PLACE, "Only labels or annotations.")
 
 
-def _of_resource(resource: ResourceChange, both: Sides) -> Iterator[Finding]:
+def _of_resource(resource: ResourceChange, both: Sides) -> Iterator[Consequence]:
     address = resource.stack, resource.logical_id
     old, new = both.before.sources.get(address), both.after.sources.get(address)
     types = {side.get("Type") for side in (resource.before, resource.after) if side}
     if len(types) > 1 and not types <= TYPES | {None}:
         yield unknown(f"type {' → '.join(sorted(map(str, types)))}", "CloudFormation refuses another type.")
     elif len(types) > 1:
-        yield Finding("type", Effect.REFUSED, "CloudFormation refuses another type of the same resource.")
+        yield Consequence("type", Effect.REFUSED, "CloudFormation refuses another type of the same resource.")
     if (old and old.is_release) or (new and new.is_release):
         yield from judge_release(address, both)
     if old and new and old.is_release == new.is_release:
         yield from judge_settings(old, new)
 
 
-def _change(stack: str, resource: str, found: Finding, both: Sides) -> Change:
+def _change(stack: str, resource: str, found: Consequence, both: Sides) -> Change:
     dangers = found.dangers & _ALWAYS if both.new else found.dangers
     return Change(stack, resource, _title(resource), found.what, found.effect, found.reason, found.action, dangers)
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ops.review.assembly import Assembly, Pair
-from ops.review.kubernetes.findings import at
+from ops.review.kubernetes.consequences import at
 from ops.review.kubernetes.objects import KubernetesObject, applied, sources
 from ops.review.kubernetes.rules.ray_clusters import groups, tag_of
 from ops.review.model import Row

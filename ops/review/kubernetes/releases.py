@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.review.kubernetes.charts import Release
-from ops.review.kubernetes.findings import Finding, deltas, finding, summary, unknown
+from ops.review.kubernetes.consequences import Consequence, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import Source, literal
 from ops.review.kubernetes.rules.values import judge_values
 from ops.review.kubernetes.sides import Address, Sides
@@ -33,7 +33,7 @@ _REMOVED: Final = {
 }
 
 
-def judge_release(address: Address, both: Sides) -> Iterator[Finding]:
+def judge_release(address: Address, both: Sides) -> Iterator[Consequence]:
     """Yield what the change of a release does, its objects aside."""
     before, after = both.before.releases.get(address), both.after.releases.get(address)
     if before and after:
@@ -45,16 +45,16 @@ def judge_release(address: Address, both: Sides) -> Iterator[Finding]:
         if other := _exists(after.source, both.before.sources):
             yield from judge_values(both.before.releases[other.address].values, after.values)
             return
-        yield Finding(f"installed: {_chart(after)}", Effect.CREATED)
+        yield Consequence(f"installed: {_chart(after)}", Effect.CREATED)
         if not both.new and after.objects is None:
             yield unknown("its chart was not rendered", "Nobody knows its objects. Install Helm, then review again.")
 
 
-def _updated(before: Release, after: Release) -> Iterator[Finding]:
+def _updated(before: Release, after: Release) -> Iterator[Consequence]:
     old, new = before.source.name, after.source.name
     if old != new:
         dangers = _REMOVED.get(_name(before.source), ("", Effect.DELETED, {Danger.LOWER_PROTECTION}))[2]
-        yield Finding(f"{old} → {new}", Effect.REFUSED, _ORPHANS, dangers=frozenset(dangers))
+        yield Consequence(f"{old} → {new}", Effect.REFUSED, _ORPHANS, dangers=frozenset(dangers))
     yield from judge_values(before.values, after.values)
     changed = before.chart and after.chart and before.chart.name != after.chart.name
     if (before.chart is None) != (after.chart is None) or (after.chart is None and not before.objects):
@@ -64,33 +64,33 @@ def _updated(before: Release, after: Release) -> Iterator[Finding]:
     yield from _invalid(after)
 
 
-def _invalid(release: Release) -> Iterator[Finding]:
+def _invalid(release: Release) -> Iterator[Consequence]:
     if release.invalid:
-        yield Finding(f"values: {release.error}", Effect.REFUSED, "Helm fails, and so does the deployment.")
+        yield Consequence(f"values: {release.error}", Effect.REFUSED, "Helm fails, and so does the deployment.")
 
 
-def _other_chart(before: Release, after: Release) -> Iterator[Finding]:
+def _other_chart(before: Release, after: Release) -> Iterator[Consequence]:
     old, new = _chart(before), _chart(after)
     what = f"chart {old} → {new}" if old != new else f"chart {new}: other content"
     if before.objects is None or after.objects is None:
         yield unknown(what, "The charts were not rendered. Install Helm, then review again.")
     elif old != new:
-        yield Finding(what, Effect.IN_PLACE, "Helm upgrades the release; its objects are judged one by one.")
+        yield Consequence(what, Effect.IN_PLACE, "Helm upgrades the release; its objects are judged one by one.")
     else:
-        yield Finding(what, Effect.NOTHING, "Its objects are judged one by one.")
+        yield Consequence(what, Effect.NOTHING, "Its objects are judged one by one.")
 
 
-def _removed(before: Release, both: Sides) -> Finding:
+def _removed(before: Release, both: Sides) -> Consequence:
     other = _exists(before.source, both.after.sources)
     reason, effect, dangers = _REMOVED.get(_name(before.source), (_GUARD, Effect.DELETED, {Danger.LOWER_PROTECTION}))
     if before.source.resource.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"):
-        return Finding(
+        return Consequence(
             "removed from the stack", Effect.KEPT, "Its DeletionPolicy is Retain: Helm does not uninstall it."
         )
     if other:
         why = f"{other.logical_id} upgrades it, then the deletion of {before.source.logical_id} uninstalls it. {reason}"
-        return Finding("moved to another resource", effect, why, dangers=frozenset(dangers))
-    return Finding("removed", effect, reason, dangers=frozenset(dangers))
+        return Consequence("moved to another resource", effect, why, dangers=frozenset(dangers))
+    return Consequence("removed", effect, reason, dangers=frozenset(dangers))
 
 
 def _exists(source: Source, others: Any) -> Source | None:
@@ -113,7 +113,7 @@ def _chart(release: Release) -> str:
     return f"{release.metadata.get('name', 'chart')} {release.metadata.get('version', '')}".strip()
 
 
-def judge_settings(before: Source, after: Source) -> Iterator[Finding]:
+def judge_settings(before: Source, after: Source) -> Iterator[Consequence]:
     """Yield what differs in a manifest's or release's resource beside its objects, values and chart."""
     judged = {"Manifest", "PruneLabel", "Release", "Namespace", "Values", "ChartAssetURL"}
     harmless = {"Wait", "Timeout", "Atomic", "CreateNamespace", "SkipValidation", "Overwrite", "RoleArn"}
@@ -123,14 +123,14 @@ def judge_settings(before: Source, after: Source) -> Iterator[Finding]:
         if each.path and each.path[0] not in judged
     ]
     if plain := [each for each in changed if each.path[0] in harmless]:
-        yield Finding(summary(plain), Effect.IN_PLACE, "It holds for this and later deployments.")
+        yield Consequence(summary(plain), Effect.IN_PLACE, "It holds for this and later deployments.")
     if strange := [each for each in changed if each.path[0] not in harmless]:
         yield unknown(summary(strange), "The objects go to another cluster, or come from another chart.")
     policies = [each.resource.get("DeletionPolicy", "Delete") for each in (before, after)]
     if policies[0] != policies[1]:
         what = f"DeletionPolicy {policies[0]} → {policies[1]}"
-        yield finding(Danger.LOWER_PROTECTION, what) if policies[1] == "Delete" else Finding(what)
+        yield endangers(Danger.LOWER_PROTECTION, what) if policies[1] == "Delete" else Consequence(what)
     if before.resource.get("Condition") != after.resource.get("Condition"):
         yield unknown("Condition", "The condition decides whether the objects exist.")
     if (before.properties.get("PruneLabel") is None) != (after.properties.get("PruneLabel") is None):
-        yield Finding("pruning", Effect.IN_PLACE, "It decides whether objects that leave the manifest are deleted.")
+        yield Consequence("pruning", Effect.IN_PLACE, "It decides whether objects that leave the manifest are deleted.")

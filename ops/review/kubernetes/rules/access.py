@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, Final
 
-from ops.review.kubernetes.findings import Finding, at, deltas, finding, refused, summary
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
@@ -16,27 +16,27 @@ Grant = tuple[str, str, str, str]
 """API group or `url`, resource or path, resource name (`*`: all), verb."""
 
 
-def judge_role(before: Body | None, after: Body | None, _context: Context) -> Iterator[Finding]:
+def judge_role(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
     """Yield what a Role or ClusterRole newly allows."""
     if after is None:
-        yield Finding("removed", Effect.DELETED, "Who was bound to it loses what it allowed.")
+        yield Consequence("removed", Effect.DELETED, "Who was bound to it loses what it allowed.")
         return
     if wider := new_grants(before, after):
-        yield finding(Danger.WIDER_PERMISSIONS, f"may now {summary(in_words(wider))}")
+        yield endangers(Danger.WIDER_PERMISSIONS, f"may now {summary(in_words(wider))}")
     old, new = (at(side, "aggregationRule") for side in (before, after))
     if old != new:
-        yield finding(Danger.WIDER_PERMISSIONS, "aggregationRule", "It takes the rules of all roles that it selects.")
+        yield endangers(Danger.WIDER_PERMISSIONS, "aggregationRule", "It takes the rules of all roles that it selects.")
     labels = [at(side, "metadata", "labels") or {} for side in (before, after)]
     if any(key.startswith(_AGGREGATED) and labels[0].get(key) != value for key, value in labels[1].items()):
-        yield finding(Danger.WIDER_PERMISSIONS, "aggregated into another role", "Who has that role gets these rules.")
+        yield endangers(Danger.WIDER_PERMISSIONS, "aggregated into another role", "Who has that role gets these rules.")
     if before is not None and not wider and (narrower := new_grants(after, before)):
-        yield Finding(f"may no longer {summary(in_words(narrower))}", Effect.IN_PLACE)
+        yield Consequence(f"may no longer {summary(in_words(narrower))}", Effect.IN_PLACE)
 
 
-def judge_binding(before: Body | None, after: Body | None, _context: Context) -> Iterator[Finding]:
+def judge_binding(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
     """Yield who newly gets which role."""
     if after is None:
-        yield Finding("removed", Effect.DELETED, "Its subjects lose the role.")
+        yield Consequence("removed", Effect.DELETED, "Its subjects lose the role.")
         return
     role = f"{at(after, 'roleRef', 'kind')} {at(after, 'roleRef', 'name')}"
     same_name = before is not None and before["metadata"]["name"] == after["metadata"]["name"]
@@ -46,30 +46,30 @@ def judge_binding(before: Body | None, after: Body | None, _context: Context) ->
         yield refused(f"roleRef {was} → {role}", "The roleRef of a binding is immutable.", "Rename the binding.")
     subjects = new_subjects(before if not moved else None, after)
     if subjects:
-        yield finding(Danger.WIDER_PERMISSIONS, f"{', '.join(subjects)} may now act with {role}")
+        yield endangers(Danger.WIDER_PERMISSIONS, f"{', '.join(subjects)} may now act with {role}")
     if before is not None and (gone := new_subjects(after, before)):
-        yield Finding(f"{', '.join(gone)} loses {role}", Effect.IN_PLACE)
+        yield Consequence(f"{', '.join(gone)} loses {role}", Effect.IN_PLACE)
 
 
-def judge_service_account(before: Body | None, after: Body | None, _context: Context) -> Iterator[Finding]:
+def judge_service_account(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
     """Yield which AWS role a service account's pods newly get, and whether they get a token."""
     if after is None:
-        yield Finding("removed", Effect.DELETED, "New pods that name it cannot start.")
+        yield Consequence("removed", Effect.DELETED, "New pods that name it cannot start.")
         return
     old, new = (at(side, "metadata", "annotations", ROLE_ANNOTATION) for side in (before, after))
     if old != new and new is not None:
-        yield finding(Danger.WIDER_PERMISSIONS, f"AWS role {old or 'none'} → {new}", "Its pods act with that role.")
+        yield endangers(Danger.WIDER_PERMISSIONS, f"AWS role {old or 'none'} → {new}", "Its pods act with that role.")
     elif old != new:
-        yield Finding(f"AWS role {old} → none", Effect.IN_PLACE, "Its new pods cannot call AWS.")
+        yield Consequence(f"AWS role {old} → none", Effect.IN_PLACE, "Its new pods cannot call AWS.")
     # The judges of pods look at the pods' own field, which wins.
     tokens = [at(side, "automountServiceAccountToken") is not False for side in (before, after)]
     if before is not None and tokens == [False, True]:
-        yield finding(
+        yield endangers(
             Danger.LOOSER_ISOLATION, "automountServiceAccountToken", "Its pods get a token of the API server."
         )
     kept = ("secrets", "imagePullSecrets")
     if changed := [each for key in kept for each in deltas(at(before, key), after.get(key), (key,))]:
-        yield Finding(summary(changed), Effect.IN_PLACE, "It holds for new pods.")
+        yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new pods.")
 
 
 def new_grants(before: Body | None, after: Body | None) -> list[Grant]:

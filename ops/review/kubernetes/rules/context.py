@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ops.review.kubernetes.findings import Finding, at
+from ops.review.kubernetes.consequences import Consequence, at
 from ops.review.kubernetes.objects import Body, Key, KubernetesObject
 
 
@@ -45,6 +45,6 @@ class Context:
         )
 
 
-Rule = Callable[[Body | None, Body | None, Context], Iterator[Finding]]
+Rule = Callable[[Body | None, Body | None, Context], Iterator[Consequence]]
 """Judge an object as it was and as it is; None where it is not there. `before` of a created object is the one that it
 replaces, if there is one."""

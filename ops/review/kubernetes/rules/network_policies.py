@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final
 
-from ops.review.kubernetes.findings import Finding, at, deltas, finding, summary
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, summary
 from ops.review.kubernetes.objects import Body, KubernetesObject
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
@@ -30,22 +30,22 @@ class Flow:
         return f"{_pods(self.pods)} in {self.namespace} may {verb} {_port(self.port)} {towards} {_peer(self.peer)}"
 
 
-def judge_network_policy(before: Body | None, after: Body | None, context: Context) -> Iterator[Finding]:
+def judge_network_policy(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
     """Yield what a policy newly allows, and which pods it no longer isolates."""
     body = after or before or {}
     name, namespace = str(body["metadata"]["name"]), str(body["metadata"].get("namespace", ""))
     effect = Effect.IN_PLACE if after is not None else Effect.DELETED
     opened = [str(flow) for flow in new_flows(context) if (flow.policy, flow.namespace) == (name, namespace)]
     if opened and after is not None:
-        yield finding(Danger.LOOSER_ISOLATION, summary(opened), "It joins what the namespace's other policies allow.")
+        yield endangers(Danger.LOOSER_ISOLATION, summary(opened), "It joins what the namespace's other policies allow.")
     for direction, pods in lost_isolation(before, context):
         verb = "receive" if direction == "Ingress" else "send"
         what = f"no policy restricts what {_pods(pods)} in {namespace} may {verb}"
-        yield finding(Danger.LOOSER_ISOLATION, what, effect=effect)
+        yield endangers(Danger.LOOSER_ISOLATION, what, effect=effect)
     if after is None:
-        yield Finding("removed", Effect.DELETED, "What it allowed is denied, unless another policy allows it.")
+        yield Consequence("removed", Effect.DELETED, "What it allowed is denied, unless another policy allows it.")
     elif before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
-        yield Finding(summary(changed), Effect.IN_PLACE)
+        yield Consequence(summary(changed), Effect.IN_PLACE)
 
 
 def new_flows(context: Context) -> Iterator[Flow]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.kubernetes.findings import Finding, at, deltas, finding, summary, unknown
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import is_placeholder
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger
@@ -73,20 +73,20 @@ _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 _MOVING: Final = frozenset({"", "latest", "nightly", "master", "main", "stable", "edge"})
 
 
-def pod_findings(before: Any, after: Any, context: Context, *, namespace: str) -> Iterator[Finding]:
+def judge_pod(before: Any, after: Any, context: Context, *, namespace: str) -> Iterator[Consequence]:
     """Yield the dangers of a changed pod template (`metadata`, `spec`). Yield nothing for a harmless change."""
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     # Nothing restricted a pod that did not exist: its own restrictions are what it needs.
     added = [each for each in (privileges(new) if old else severe(new)) if each not in set(privileges(old))]
     if added:
-        yield finding(Danger.LOOSER_ISOLATION, f"may now: {summary(added)}")
+        yield endangers(Danger.LOOSER_ISOLATION, f"may now: {summary(added)}")
     account = [at(spec, "serviceAccountName") or at(spec, "serviceAccount") for spec in (old, new)]
     if old and account[0] != account[1]:
-        yield finding(
+        yield endangers(
             Danger.WIDER_PERMISSIONS, f"service account {account[0] or 'default'} → {account[1] or 'default'}"
         )
     if lines := dangerous_lines(texts(old), texts(new)):
-        yield finding(Danger.RUNS_CODE, f"runs: {summary(lines)}")
+        yield endangers(Danger.RUNS_CODE, f"runs: {summary(lines)}")
     yield from _images(old, new)
     strange = [str(each) for each in deltas(_unknown_fields(old), _unknown_fields(new))]
     if strange:
@@ -148,7 +148,7 @@ def foreign_registry(before: str, after: str) -> bool:
     return registry(before) != registry(after) and _PRIVATE not in registry(after)
 
 
-def _images(old: Any, new: Any) -> Iterator[Finding]:
+def _images(old: Any, new: Any) -> Iterator[Consequence]:
     before = {str(each["name"]): str(each.get("image", "")) for each in containers(old)}
     known = {registry(image) for image in before.values()}
     for container in containers(new):
@@ -157,9 +157,11 @@ def _images(old: Any, new: Any) -> Iterator[Finding]:
         if was == image:
             continue
         if unpinned(image) and not (was and unpinned(was)):
-            yield finding(Danger.LOWER_PROTECTION, f"image {image} has no fixed tag", "Its content can change unseen.")
+            yield endangers(
+                Danger.LOWER_PROTECTION, f"image {image} has no fixed tag", "Its content can change unseen."
+            )
         if known and registry(image) not in known and _PRIVATE not in registry(image):
-            yield finding(Danger.RUNS_CODE, f"image from another registry: {registry(image)}")
+            yield endangers(Danger.RUNS_CODE, f"image from another registry: {registry(image)}")
 
 
 def _severe_of_pod(spec: Any) -> Iterator[str]:
@@ -236,7 +238,7 @@ def _unknown_fields(spec: Any) -> dict[str, Any]:
     return found
 
 
-def _labels(before: Any, after: Any, context: Context, namespace: str) -> Iterator[Finding]:
+def _labels(before: Any, after: Any, context: Context, namespace: str) -> Iterator[Consequence]:
     """Yield pod labels with which another NetworkPolicy selects the pods."""
     if before is None:
         return
@@ -245,7 +247,7 @@ def _labels(before: Any, after: Any, context: Context, namespace: str) -> Iterat
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key) and key in used]
     if changed:
         which = summary(f"{key} {old.get(key, 'none')} → {new.get(key, 'none')}" for key in changed)
-        yield finding(
+        yield endangers(
             Danger.LOOSER_ISOLATION, f"labels {which}", f"NetworkPolicies select pods by them in {namespace}."
         )
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.labels import TEMPLATE_LABEL
-from ops.review.kubernetes.findings import Delta, Finding, at, deltas, finding, summary, unknown
+from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
-from ops.review.kubernetes.rules.pods import pod_findings
+from ops.review.kubernetes.rules.pods import judge_pod
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
 
@@ -41,11 +41,11 @@ class _Cluster:
     context: Context
 
 
-def judge_ray_cluster(before: Body | None, after: Body | None, context: Context) -> Iterator[Finding]:
+def judge_ray_cluster(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
     """Yield what a RayCluster's change does to its pods."""
     if after is None:
         why = "KubeRay deletes all of its pods: its jobs end."
-        yield finding(Danger.JOBS_REMOVED, "removed", why, Effect.ENDS_JOBS)
+        yield endangers(Danger.JOBS_REMOVED, "removed", why, Effect.ENDS_JOBS)
         return
     name = str(after["metadata"]["name"])
     if before is not None and before["metadata"]["name"] != name:
@@ -65,34 +65,38 @@ def groups(spec: Any) -> dict[str, Mapping[str, Any]]:
     return {str(group.get("groupName", "")): group for group in at(spec, "workerGroupSpecs") or []}
 
 
-def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Finding]:
+def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Consequence]:
     before, after = groups(old), groups(new)
     autoscaled = bool(old.get("enableInTreeAutoscaling") or new.get("enableInTreeAutoscaling"))
     for name in dict.fromkeys([*before, *after]):
         if name not in after:
             why = "KubeRay leaves the pods of a removed group running; they keep their nodes until a rollout."
-            yield Finding(f"worker group {name} removed", Effect.NEEDS_ROLLOUT, why, cluster.rollout)
+            yield Consequence(f"worker group {name} removed", Effect.NEEDS_ROLLOUT, why, cluster.rollout)
             continue
         if name not in before and old:
             count = after[name].get("replicas", 0)
-            yield Finding(f"worker group {name} added: {count} replicas", Effect.IN_PLACE, "KubeRay creates its pods.")
+            yield Consequence(
+                f"worker group {name} added: {count} replicas", Effect.IN_PLACE, "KubeRay creates its pods."
+            )
         yield from _group(f"worker group {name}", before.get(name), after[name], cluster)
         if name in before:
             yield from _numbers(name, before[name], after[name], autoscaled=autoscaled)
 
 
-def _numbers(name: str, before: Mapping[str, Any], after: Mapping[str, Any], *, autoscaled: bool) -> Iterator[Finding]:
+def _numbers(
+    name: str, before: Mapping[str, Any], after: Mapping[str, Any], *, autoscaled: bool
+) -> Iterator[Consequence]:
     changed = [Delta((key,), before.get(key), after.get(key)) for key in _NUMBERS if before.get(key) != after.get(key)]
     wanted = [_wanted(group) for group in (before, after)]
     most = [group.get("maxReplicas", _NO_MAXIMUM) for group in (before, after)]
     if None in wanted or wanted[1] < wanted[0] or (autoscaled and most[1] < most[0]):
         why = "KubeRay deletes the surplus pods, and chooses them at random."
-        yield Finding(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, why, "Wait until no job runs, then deploy.")
+        yield Consequence(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, why, "Wait until no job runs, then deploy.")
     elif changed:
-        yield Finding(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
+        yield Consequence(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
     for key in ("numOfHosts", "scaleStrategy"):
         if before.get(key) != after.get(key):
-            yield Finding(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
+            yield Consequence(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
 
 
 def _wanted(group: Mapping[str, Any]) -> Any:
@@ -104,15 +108,17 @@ def _wanted(group: Mapping[str, Any]) -> Any:
     return max(least, min(replicas, most))
 
 
-def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Finding]:
+def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Consequence]:
     """Yield the consequences of a changed template or start parameters; `before` is None for a new group."""
     old, new = at(before, "template"), at(after, "template")
-    for each in pod_findings(old, new, cluster.context, namespace=cluster.namespace):
-        yield Finding(f"{name}: {each.what}", each.effect, each.reason, cluster.rollout if before else "", each.dangers)
+    for each in judge_pod(old, new, cluster.context, namespace=cluster.namespace):
+        yield Consequence(
+            f"{name}: {each.what}", each.effect, each.reason, cluster.rollout if before else "", each.dangers
+        )
     if lines := dangerous_lines(
         *("\n".join(map(str, (at(side, "rayStartParams") or {}).values())) for side in (before, after))
     ):
-        yield finding(Danger.RUNS_CODE, f"{name}: {summary(lines)}")
+        yield endangers(Danger.RUNS_CODE, f"{name}: {summary(lines)}")
     if before is None:
         return
     parts = [{key: at(side, key) for key in ("template", "rayStartParams")} for side in (before, after)]
@@ -120,7 +126,7 @@ def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Fi
     if changed:
         images = [f"image tag {tag_of(old)} → {tag_of(new)}"] if tag_of(old) != tag_of(new) else []
         rest = [each for each in changed if not (images and each.path[-1] == "image")]
-        yield Finding(f"{name}: {summary([*images, *rest])}", Effect.NEEDS_ROLLOUT, _NO_ROLL, cluster.rollout)
+        yield Consequence(f"{name}: {summary([*images, *rest])}", Effect.NEEDS_ROLLOUT, _NO_ROLL, cluster.rollout)
     known = _HEAD_FIELDS if name == "head" else _GROUP_FIELDS
     strange = [each for each in deltas(before, after) if each.path[0] not in known]
     if strange:
@@ -134,43 +140,45 @@ def tag_of(template: Any) -> str:
     return image.rpartition("/")[2].partition("@" if "@" in image else ":")[2]
 
 
-def _spec(before: Body, after: Body, rollout: str) -> Iterator[Finding]:
+def _spec(before: Body, after: Body, rollout: str) -> Iterator[Consequence]:
     old, new = before.get("spec") or {}, after.get("spec") or {}
     if not old.get("suspend") and new.get("suspend"):
-        yield Finding("suspend none → true", Effect.ENDS_JOBS, "KubeRay deletes all pods of a suspended RayCluster.")
+        yield Consequence(
+            "suspend none → true", Effect.ENDS_JOBS, "KubeRay deletes all pods of a suspended RayCluster."
+        )
     elif old.get("suspend") != new.get("suspend"):
-        yield Finding("suspend", Effect.IN_PLACE, "KubeRay creates the pods of a resumed RayCluster.")
+        yield Consequence("suspend", Effect.IN_PLACE, "KubeRay creates the pods of a resumed RayCluster.")
     autoscaling = [
         each
         for key in ("enableInTreeAutoscaling", "autoscalerOptions")
         for each in deltas(old.get(key), new.get(key), (key,))
     ]
     if autoscaling:
-        yield Finding(
+        yield Consequence(
             summary(autoscaling), Effect.NEEDS_ROLLOUT, "The autoscaler is a container of the head pod.", rollout
         )
     if old.get("rayVersion") != new.get("rayVersion"):
-        yield Finding(
+        yield Consequence(
             f"rayVersion {old.get('rayVersion')} → {new.get('rayVersion')}", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout
         )
     if strange := [each for each in deltas(old, new) if each.path[0] not in _SPEC_FIELDS]:
         yield unknown(summary(strange), "No rule knows these fields of a RayCluster.")
     marks = [(at(side, "metadata", "annotations") or {}) for side in (before, after)]
     if any(marks[0].get(key) != marks[1].get(key) for key in _POD_ANNOTATIONS):
-        yield Finding("annotations of KubeRay", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
+        yield Consequence("annotations of KubeRay", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
     if before["apiVersion"] != after["apiVersion"]:
         yield unknown(f"apiVersion {before['apiVersion']} → {after['apiVersion']}", "The CRD decides what it keeps.")
 
 
-def _exposure(before: Body | None, after: Body) -> Iterator[Finding]:
+def _exposure(before: Body | None, after: Body) -> Iterator[Consequence]:
     """Yield how the head's service or ingress becomes reachable; KubeRay creates each once and leaves it then."""
     old, new = (at(side, "spec", "headGroupSpec") or {} for side in (before, after))
     why = "Ray's dashboard runs any code, without a password."
     for path in (("serviceType",), ("headService", "spec", "type")):
         if at(new, *path) != at(old, *path) and at(new, *path) not in (None, "ClusterIP"):
-            yield finding(Danger.PUBLIC_ENDPOINT, f"head: {'.'.join(path)} {at(new, *path)}", why)
+            yield endangers(Danger.PUBLIC_ENDPOINT, f"head: {'.'.join(path)} {at(new, *path)}", why)
     if new.get("enableIngress") and not old.get("enableIngress"):
-        yield finding(Danger.PUBLIC_ENDPOINT, "head: enableIngress", why)
+        yield endangers(Danger.PUBLIC_ENDPOINT, "head: enableIngress", why)
     annotations = [
         {
             **(at(side, "spec", "headServiceAnnotations") or {}),
@@ -179,7 +187,7 @@ def _exposure(before: Body | None, after: Body) -> Iterator[Finding]:
         for side in (before, after)
     ]
     if new_ones := list(deltas(annotations[0], annotations[1])):
-        yield finding(Danger.PUBLIC_ENDPOINT, f"head service: {summary(new_ones)}", "They configure load balancers.")
+        yield endangers(Danger.PUBLIC_ENDPOINT, f"head service: {summary(new_ones)}", "They configure load balancers.")
     rest = list(deltas(at(old, "headService"), at(new, "headService"), ("headService",)))
     if rest and before is not None:
-        yield Finding(f"head: {summary(rest)}", Effect.NEEDS_ROLLOUT, "KubeRay creates the head's service once.")
+        yield Consequence(f"head: {summary(rest)}", Effect.NEEDS_ROLLOUT, "KubeRay creates the head's service once.")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.kubernetes.findings import Delta, Finding, deltas, finding, summary, unknown
+from ops.review.kubernetes.consequences import Consequence, Delta, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import is_placeholder
 from ops.review.kubernetes.rules.pods import foreign_registry, unpinned
 from ops.review.model import Danger, Effect
@@ -32,8 +32,8 @@ _ACCOUNT: Final = re.compile(
 )
 
 
-def judge_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each dangerous value, and one for all others."""
+def judge_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
+    """Yield a consequence for each dangerous value, and one for all others."""
     changed = list(deltas(_parsed(before), _parsed(after)))
     ordinary: list[Delta] = []
     for each in changed:
@@ -42,10 +42,10 @@ def judge_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
         else:
             ordinary.append(each)
     if ordinary:
-        yield Finding(summary(ordinary), Effect.IN_PLACE, "Helm upgrades the release.")
+        yield Consequence(summary(ordinary), Effect.IN_PLACE, "Helm upgrades the release.")
 
 
-def _judged(each: Delta) -> Finding | None:
+def _judged(each: Delta) -> Consequence | None:
     path = ".".join(each.path)
     for rule in (_security, _access, _exposure, _images, _switches, _texts):
         found, known = rule(each, path)
@@ -60,8 +60,8 @@ def _judged(each: Delta) -> Finding | None:
     return None
 
 
-Answer = tuple[Finding | None, bool]
-"""A finding, and whether the rule knows the value."""
+Answer = tuple[Consequence | None, bool]
+"""A consequence, and whether the rule knows the value."""
 
 
 def _security(each: Delta, path: str) -> Answer:
@@ -82,23 +82,23 @@ def _security(each: Delta, path: str) -> Answer:
         looser = True
     else:
         return None, False
-    return (finding(Danger.LOOSER_ISOLATION, str(each)) if looser else None), True
+    return (endangers(Danger.LOOSER_ISOLATION, str(each)) if looser else None), True
 
 
 def _access(each: Delta, path: str) -> Answer:
     if not _ACCOUNT.search(path):
         return None, False
-    return finding(Danger.WIDER_PERMISSIONS, str(each), "The release's pods may get other permissions."), True
+    return endangers(Danger.WIDER_PERMISSIONS, str(each), "The release's pods may get other permissions."), True
 
 
 def _exposure(each: Delta, path: str) -> Answer:
     key = each.path[-1] if each.path else ""
     if each.after in ("LoadBalancer", "NodePort"):
-        return finding(Danger.PUBLIC_ENDPOINT, str(each)), True
+        return endangers(Danger.PUBLIC_ENDPOINT, str(each)), True
     if key == "enabled" and "ingress" in path.lower():
-        return (finding(Danger.PUBLIC_ENDPOINT, str(each)) if each.after is not False else None), True
+        return (endangers(Danger.PUBLIC_ENDPOINT, str(each)) if each.after is not False else None), True
     if key.endswith("reclaimPolicy") or key == "reclaim_policy":
-        return (finding(Danger.LOWER_PROTECTION, str(each)) if each.after != "Retain" else None), True
+        return (endangers(Danger.LOWER_PROTECTION, str(each)) if each.after != "Retain" else None), True
     return None, False
 
 
@@ -109,16 +109,18 @@ def _images(each: Delta, path: str) -> Answer:
     key = each.path[-1]
     if key == "tag":
         return (
-            finding(Danger.LOWER_PROTECTION, str(each), "The tag is not fixed.") if unpinned(f"image:{after}") else None
+            endangers(Danger.LOWER_PROTECTION, str(each), "The tag is not fixed.")
+            if unpinned(f"image:{after}")
+            else None
         ), True
     if key == "digest":
         return (
-            finding(Danger.LOWER_PROTECTION, str(each), "The image is no longer fixed.") if not after else None
+            endangers(Danger.LOWER_PROTECTION, str(each), "The image is no longer fixed.") if not after else None
         ), True
     if before and foreign_registry(before, after):
-        return finding(Danger.RUNS_CODE, str(each), "The image comes from another registry."), True
+        return endangers(Danger.RUNS_CODE, str(each), "The image comes from another registry."), True
     if key.lower().endswith("image") and key != "repository" and unpinned(after) and not unpinned(before):
-        return finding(Danger.LOWER_PROTECTION, str(each), "The tag is not fixed."), True
+        return endangers(Danger.LOWER_PROTECTION, str(each), "The tag is not fixed."), True
     return None, True
 
 
@@ -126,14 +128,14 @@ def _switches(each: Delta, path: str) -> Answer:
     """Judge `enabled`: a component that is switched off does its work no more."""
     switch = bool(each.path) and each.path[-1] == "enabled" and not _HINT.search(path)
     if switch and each.before is True and not each.after:
-        return finding(Danger.LOWER_PROTECTION, str(each), "Helm deletes the component's objects."), True
+        return endangers(Danger.LOWER_PROTECTION, str(each), "Helm deletes the component's objects."), True
     return None, False
 
 
 def _texts(each: Delta, path: str) -> Answer:
     before, after = (_text(value) for value in (each.before, each.after))
     if lines := dangerous_lines(before, after):
-        return finding(Danger.RUNS_CODE, f"{path} runs: {summary(lines)}"), True
+        return endangers(Danger.RUNS_CODE, f"{path} runs: {summary(lines)}"), True
     return None, False
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.review.kubernetes.findings import Finding, at, deltas, finding, refused, summary
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
-from ops.review.kubernetes.rules.pods import pod_findings
+from ops.review.kubernetes.rules.pods import judge_pod
 from ops.review.model import Danger, Effect
 
 CODE_ANNOTATION: Final = "ray-on-hyperpod/code"
@@ -20,14 +20,14 @@ _EFFECTS: Final = {
 }
 
 
-def judge_workload(before: Body | None, after: Body | None, context: Context) -> Iterator[Finding]:
+def judge_workload(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
     """Yield what a workload's change does."""
     if after is None:
         yield from _removed(before or {}, context)
         return
     kind, namespace = str(after["kind"]), str(after["metadata"].get("namespace", ""))
     old, new = template_of(before), template_of(after)
-    yield from pod_findings(old, new, context, namespace=namespace)
+    yield from judge_pod(old, new, context, namespace=namespace)
     if before is None or before["metadata"]["name"] != after["metadata"]["name"]:
         return
     if kind in _SELECTED and at(before, "spec", "selector") != at(after, "spec", "selector"):
@@ -57,16 +57,16 @@ def without_code(template: Any) -> Any:
     return {**template, "metadata": {**template["metadata"], "annotations": annotations}}
 
 
-def _in_place(before: Body, after: Body, kind: str) -> Iterator[Finding]:
+def _in_place(before: Body, after: Body, kind: str) -> Iterator[Consequence]:
     changed = list(deltas(before.get("spec"), after.get("spec"), ("spec",)))
     code = [each for each in changed if each.path[-1] == CODE_ANNOTATION or _only_code(each.before, each.after)]
     if code:
-        yield Finding("hash of its code", Effect.NOTHING, "It follows from the changed ConfigMap of the code.")
+        yield Consequence("hash of its code", Effect.NOTHING, "It follows from the changed ConfigMap of the code.")
     if rest := [each for each in changed if each not in code]:
         rolled = any("template" in each.path for each in rest)
-        yield Finding(summary(rest), Effect.IN_PLACE, _EFFECTS.get(kind, _ROLLED if rolled else ""))
+        yield Consequence(summary(rest), Effect.IN_PLACE, _EFFECTS.get(kind, _ROLLED if rolled else ""))
     if kind == "CronJob" and at(after, "spec", "suspend") != at(before, "spec", "suspend"):
-        yield Finding("suspend", Effect.IN_PLACE, "A CronJob that is not suspended starts Jobs.")
+        yield Consequence("suspend", Effect.IN_PLACE, "A CronJob that is not suspended starts Jobs.")
 
 
 def _only_code(before: Any, after: Any) -> bool:
@@ -79,19 +79,19 @@ def _fixed_part(job: Body) -> dict[str, Any]:
     return {key: value for key, value in (job.get("spec") or {}).items() if key not in changeable}
 
 
-def _removed(before: Body, context: Context) -> Iterator[Finding]:
+def _removed(before: Body, context: Context) -> Iterator[Consequence]:
     kind = str(before["kind"])
     if kind == "Job":
-        yield Finding("removed", Effect.DELETED, "If it still runs, its pods end.")
+        yield Consequence("removed", Effect.DELETED, "If it still runs, its pods end.")
     elif context.only_gone(str(before["metadata"].get("namespace", "")), None):
-        yield Finding("removed", Effect.DELETED, "Its namespace is removed.")
+        yield Consequence("removed", Effect.DELETED, "Its namespace is removed.")
     else:
-        yield finding(Danger.LOWER_PROTECTION, "removed", f"Nothing does the {kind}'s work any more.", Effect.DELETED)
+        yield endangers(Danger.LOWER_PROTECTION, "removed", f"Nothing does the {kind}'s work any more.", Effect.DELETED)
 
 
-def judge_driver(before: Body | None, after: Body | None, _context: Context) -> Iterator[Finding]:
+def judge_driver(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
     """Yield a CSIDriver's change."""
     if after is None:
-        yield finding(Danger.LOWER_PROTECTION, "removed", "New pods cannot mount its volumes.", Effect.DELETED)
+        yield endangers(Danger.LOWER_PROTECTION, "removed", "New pods cannot mount its volumes.", Effect.DELETED)
     elif before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
-        yield Finding(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")
+        yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")

@@ -1,5 +1,7 @@
 """Every object that this project renders is of a kind that the judge knows."""
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +13,18 @@ from ops.review.model import Danger, Effect
 from tests.unit.ops.review.kubernetes.assemblies import Environment, dangers, effects, helm_release, manifest
 
 
+@cache
+def _rendered(name: str) -> dict[Path, str]:
+    return render(load(name))
+
+
 def _objects(name: str) -> list[dict[str, Any]]:
-    files = [text for path, text in render(load(name)).items() if not path.name.endswith("-release.yaml")]
+    files = [text for path, text in _rendered(name).items() if not path.name.endswith("-release.yaml")]
     return [each for text in files for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
 
 
 def _releases(name: str) -> list[dict[str, Any]]:
-    texts = [text for path, text in render(load(name)).items() if path.name.endswith("-release.yaml")]
+    texts = [text for path, text in _rendered(name).items() if path.name.endswith("-release.yaml")]
     return [yaml.load(text, Loader=yaml.CSafeLoader) for text in texts]
 
 

@@ -92,7 +92,7 @@ DANGEROUS: list[tuple[Body, tuple[Any, ...], Any, Danger]] = [
     (a.NAMESPACE, ("metadata", "labels"), None, Danger.LOOSER_ISOLATION),
     (a.ROLE, ("rules", 0, "verbs"), ["*"], Danger.WIDER_PERMISSIONS),
     (a.ROLE, ("rules", 0, "resources"), ["pods", "secrets"], Danger.WIDER_PERMISSIONS),
-    (a.BINDING, ("subjects"), [{"kind": "Group", "name": "system:authenticated"}], Danger.WIDER_PERMISSIONS),
+    (a.BINDING, ("subjects",), [{"kind": "Group", "name": "system:authenticated"}], Danger.WIDER_PERMISSIONS),
     (a.QUOTA, ("spec", "hard", "pods"), "1k", Danger.LOOSER_ISOLATION),
     (a.QUOTA, ("spec", "hard", "pods"), None, Danger.LOOSER_ISOLATION),
     (a.BUDGET, ("spec", "minAvailable"), 0, Danger.LOOSER_ISOLATION),
@@ -132,7 +132,6 @@ def test_an_ordinary_change_has_its_effect_and_no_danger(
 def test_a_dangerous_change_has_its_danger(
     environment: Environment, body: Body, path: tuple[Any, ...], value: Any, danger: Danger
 ) -> None:
-    path = (path,) if isinstance(path, str) else path
     assert danger in dangers(environment.of_object(body, changed(body, *path, value=value)))
 
 

@@ -80,7 +80,7 @@ def test_a_manifest_with_a_retain_policy_leaves_its_objects(environment: Environ
 def test_a_renamed_construct_fails_because_its_object_exists(environment: Environment) -> None:
     found = environment.judged({"A": manifest(a.RAY_CLUSTER)}, {"B": manifest(a.RAY_CLUSTER)})
     moved = [each for each in found if each.resource == "RayCluster ray/rayml" and each.dangers]
-    assert [(each.effect, each.dangers) for each in moved] == [(Effect.REFUSED, {Danger.JOBS_REMOVED})]
+    assert (effects(moved), dangers(moved)) == ({Effect.REFUSED}, {Danger.JOBS_REMOVED})
     assert "it exists" in moved[0].reason
 
 
@@ -171,11 +171,19 @@ def test_helm_values_are_judged_by_name(
 class TestCharts:
     """Releases whose charts hold the project's own objects as files."""
 
-    def pair(self, environment: Environment, before: list[Body], after: list[Body], values: Body | None = None) -> Pair:
+    def pair(
+        self,
+        environment: Environment,
+        before: list[Body],
+        after: list[Body],
+        *,
+        values: Body | None = None,
+        name: str = "Code",
+    ) -> Pair:
         digests = ["ab" * 32, "cd" * 32]
         sides = [
-            {"Code": helm_release("own", each, ChartAssetURL=f"s3://assets/{digest}.zip")}
-            for each, digest in zip(({}, values or {}), digests, strict=True)
+            {construct: helm_release("own", each, ChartAssetURL=f"s3://assets/{digest}.zip")}
+            for construct, each, digest in zip(("Code", name), ({}, values or {}), digests, strict=True)
         ]
         pair = environment.pair(*sides)
         for assembly, objects, digest in zip((pair.base, pair.head), (before, after), digests, strict=True):
@@ -210,9 +218,16 @@ class TestCharts:
         assert Effect.DATA_LOST in effects(found)
         assert {Danger.DATA_LOSS, Danger.JOBS_REMOVED} <= dangers(found)
 
+    def test_a_release_of_a_renamed_construct_is_uninstalled_with_its_objects(self, environment: Environment) -> None:
+        pair = self.pair(environment, [a.DEFINITION], [a.DEFINITION], name="Renamed")
+        found = list(changes(pair, list(resource_changes(pair))))
+        definition = [each for each in found if each.resource == "CustomResourceDefinition rayclusters.ray.io"]
+        assert [each.effect for each in definition] == [Effect.DATA_LOST]
+        assert "then the deletion of the old one deletes it" in definition[0].reason
+
     def test_differences_show_yaml_and_no_json(self, environment: Environment) -> None:
         pair = self.pair(
-            environment, [a.CODE], [changed(a.CODE, "data", "reaper.py", value="x = 1\n")], {"a": {"b": 1}}
+            environment, [a.CODE], [changed(a.CODE, "data", "reaper.py", value="x = 1\n")], values={"a": {"b": 1}}
         )
         found = {each.title: each.diff for each in differences(pair)}
         assert list(found) == ["ConfigMap kuberay/ray-reaper-code", "values of own"]

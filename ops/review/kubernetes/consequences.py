@@ -16,7 +16,7 @@ _NAMES: Final = ("name", "groupName", "containerPort")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Consequence:
     """One consequence of an object's change."""
 
     what: str
@@ -39,19 +39,19 @@ class Delta:
         return f"{'.'.join(self.path)} {shown(self.before)} → {shown(self.after)}".strip()
 
 
-def finding(danger: Danger, what: str, reason: str = "", effect: Effect = Effect.IN_PLACE) -> Finding:
-    """Return a finding with one danger."""
-    return Finding(what, effect, reason, dangers=frozenset({danger}))
+def endangers(danger: Danger, what: str, reason: str = "", effect: Effect = Effect.IN_PLACE) -> Consequence:
+    """Return a consequence with one danger."""
+    return Consequence(what, effect, reason, dangers=frozenset({danger}))
 
 
-def unknown(what: str, reason: str) -> Finding:
-    """Return the finding on something that no rule knows."""
-    return Finding(what, Effect.UNKNOWN, reason, dangers=frozenset({Danger.UNKNOWN}))
+def unknown(what: str, reason: str) -> Consequence:
+    """Return the consequence on something that no rule knows."""
+    return Consequence(what, Effect.UNKNOWN, reason, dangers=frozenset({Danger.UNKNOWN}))
 
 
-def refused(what: str, reason: str, action: str = "") -> Finding:
-    """Return the finding on a change that the API server refuses."""
-    return Finding(what, Effect.REFUSED, reason, action)
+def refused(what: str, reason: str, action: str = "") -> Consequence:
+    """Return the consequence on a change that the API server refuses."""
+    return Consequence(what, Effect.REFUSED, reason, action)
 
 
 def deltas(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Delta]:
