@@ -113,7 +113,10 @@ TABLE: Final = (
     _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=Effect.NEW_NODES),
     _group("InstanceStorageConfigs", "a volume is made with its node", effect=Effect.NEW_NODES),
     _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=Effect.NEW_NODES),
-    *(_group(name, "a group cannot change it", ANOTHER_NAME, effect=Effect.REFUSED) for name in FIXED_IN_A_GROUP),
+    *(
+        _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=Effect.REFUSED)
+        for name in FIXED_IN_A_GROUP
+    ),
     *(
         _group(
             name,
@@ -134,7 +137,10 @@ TABLE: Final = (
     Consequence("TieredStorageConfig", _SET, Effect.IN_PLACE, "UpdateCluster takes it"),
     Consequence("TieredStorageConfig", (Kind.REMOVED,), Effect.IN_PLACE, "it is disabled"),
     Consequence("Tags", _ANY, Effect.IN_PLACE, "AddTags and DeleteTags"),
-    *(Consequence(name, _ANY, Effect.REFUSED, "a cluster cannot change it", DESTROY) for name in FIXED),
+    *(
+        Consequence(name, _ANY, Effect.REFUSED, "SageMaker cannot change it in an existing cluster", DESTROY)
+        for name in FIXED
+    ),
     *(Consequence(name, _ANY, Effect.REFUSED, "the handler does not support it", "remove it") for name in UNSUPPORTED),
     Consequence(
         "ConfirmGroupRemoval",

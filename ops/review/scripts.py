@@ -72,7 +72,7 @@ _FETCHES: Final = (
 )
 _DANGEROUS: Final = [re.compile(pattern) for pattern in (*_DELETES, *_OPENS, *_LIFTS, *_FETCHES)]
 
-_RM: Final = re.compile(r"(?<![\w.-])(?<!git )rm(?=[\s\]]|$)([^;&|<>()]*)")
+_RM: Final = re.compile(r"(?<![\w.-])(?<!git )(?:rm|unlink)(?=[\s\]]|$)([^;&|<>()]*)")
 _TEMPORARY: Final = re.compile(
     r"/(?:tmp|var/tmp|run|var/run|dev/shm)/[^*?{]+|\$\{?\w+\}?|\$\{?\w*te?mp\w*\}?/[^*?{]+", re.I
 )
@@ -93,9 +93,10 @@ _ASSIGNED: Final = re.compile(r"(?:(?:export|local|readonly|declare)\s+(?:-\w+\s
 _VARIABLE: Final = re.compile(r"\$\{?(\w+)")
 
 _DOWNLOAD: Final = re.compile(
-    r"\bcurl\s[^;&|]*?(?:-\w*o|--output)[\s=]*(\S+)|\bwget\s[^;&|]*?(?:-\w*O|--output-document)[\s=]*(\S+)"
-    r"|\bcurl\s[^;&|]*?(?:-\w*O|--remote-name)\b[^;&|]*/(\S+)|\bwget\s[^;&|]*/([\w.-]+)"
-    r"|\baws\s[^;&|]*s3\s+cp\s+s3:\S+\s+(\S+)|\bcurl\s[^;&|]*>\s*(\S+)"
+    r"\bcurl\s[^;&|]*?(?:-\w*o|--output)[\s=]*([^\s;&|]+)|\bwget\s[^;&|]*?(?:-\w*O|--output-document)[\s=]*([^\s;&|]+)"
+    r"|\bcurl\s[^;&|]*?(?:-\w*O|--remote-name)\b[^;&|]*/([^\s;&|]+)|\bwget\s[^;&|]*/([\w.-]+)"
+    r"|\baws\s[^;&|]*s3\s+cp\s+s3:\S+\s+([^\s;&|]+)|\b(?:curl|wget)\s[^;&|]*>\s*([^\s;&|]+)"
+    rf"|{_DECODE}[^;&|]*>\s*([^\s;&|]+)"
 )
 _RUN: Final = re.compile(
     rf"(?:^|[;&|(]\s*)(?:(?:{_INTERPRETER}|source|exec|\.)\s+(?:-\S+\s+)*|chmod\s+\S*\+\S*x\S*\s+|(?=\.?/))([\w./${{}}-]+)"

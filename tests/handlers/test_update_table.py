@@ -1,5 +1,6 @@
 """The table of consequences: complete, with one answer to each change, and with a test for every row."""
 
+from collections.abc import Callable
 from typing import Any
 
 from embedded_account.hyperpod.api.validation import service_model
@@ -24,7 +25,7 @@ _RECOVERY = test_update.test_node_recovery_is_changed_in_place_and_back_by_leavi
 _ROLE = test_update.test_cluster_role_is_set_in_place_and_cannot_be_taken_away
 _SWITCHED = test_update.test_scaler_and_tiered_storage_are_disabled_by_leaving_them_out
 _MODE = test_update.test_provisioning_mode_cannot_be_taken_away
-TESTS = {
+TESTS: dict[tuple[str, tuple[Kind, ...]], Callable[..., None]] = {
     (GROUPS, (Kind.ADDED,)): test_update.test_new_group_is_added_in_place,
     (GROUPS, REMOVED): test_update.test_missing_group_is_deleted_with_its_nodes,
     (GROUPS, (Kind.RENAMED,)): test_update.test_renamed_group_is_one_update_that_adds_and_deletes,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -86,7 +87,11 @@ def test_files_are_where_users_and_editors_look() -> None:
 
 
 def test_every_key_of_the_cluster_has_a_consequence_or_is_said_to_have_none() -> None:
-    models = {"hyperpod": HyperPod, updates.GROUP_KEYS: InstanceGroup, f"{updates.GROUP_KEYS}.taints[]": Taint}
+    models: dict[str, type[BaseModel]] = {
+        "hyperpod": HyperPod,
+        updates.GROUP_KEYS: InstanceGroup,
+        f"{updates.GROUP_KEYS}.taints[]": Taint,
+    }
     keys = {f"{path}.{key}" for path, model in models.items() for key in model.model_fields}
     assert keys == updates.PROPERTY_OF.keys() | updates.ELSEWHERE.keys()
     assert not updates.PROPERTY_OF.keys() & updates.ELSEWHERE.keys()
