@@ -24,6 +24,15 @@ _VOLUME_FIELDS: Final = frozenset(
         *_SOURCES,
     }
 )
+_CLAIM_FIXED: Final = (
+    "storageClassName",
+    "volumeName",
+    "accessModes",
+    "volumeMode",
+    "dataSource",
+    "dataSourceRef",
+    "selector",
+)
 _CLASS_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode", "mountOptions")
 _OTHER_FILES: Final = "Jobs would see another file system."
 
@@ -70,51 +79,26 @@ def judge_claim(before: Body | None, after: Body | None, context: Context) -> It
     if before is None:
         return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
-    fixed = [
-        each
-        for key in (
-            "storageClassName",
-            "volumeName",
-            "accessModes",
-            "volumeMode",
-            "dataSource",
-            "dataSourceRef",
-            "selector",
-        )
-        for each in deltas(old.get(key), new.get(key), (key,))
-    ]
-    if fixed:
-        dangers = frozenset({Danger.DATA_LOSS} if before["metadata"]["name"] != after["metadata"]["name"] else set())
+    if fixed := [each for key in _CLAIM_FIXED for each in deltas(old.get(key), new.get(key), (key,))]:
         why = f"These fields of a claim are immutable. {_OTHER_FILES}"
-        yield Consequence(summary(fixed), Effect.REFUSED, why, _RENAME, dangers or frozenset({Danger.DATA_LOSS}))
+        yield Consequence(summary(fixed), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
+    yield from _size(old, new)
+    yield from _other(old, new, frozenset({*_CLAIM_FIXED, "resources"}), skip=True)
+
+
+def _size(old: Any, new: Any) -> Iterator[Consequence]:
     path = ("resources", "requests", "storage")
     was, now = at(old, *path), at(new, *path)
-    if was != now:
-        what = f"storage {was} → {now}"
-        sizes = quantity(was), quantity(now)
-        if sizes[0] is None or sizes[1] is None or sizes[1] < sizes[0]:
-            yield refused(what, "A claim cannot shrink.")
-        elif new.get("volumeName"):
-            yield refused(what, "A claim of a static volume cannot grow: no storage class expands it.")
-        else:
-            yield Consequence(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
-    yield from _other(
-        old,
-        new,
-        frozenset(
-            {
-                "storageClassName",
-                "volumeName",
-                "accessModes",
-                "volumeMode",
-                "dataSource",
-                "dataSourceRef",
-                "selector",
-                "resources",
-            }
-        ),
-        skip=True,
-    )
+    if was == now:
+        return
+    what = f"storage {was} → {now}"
+    least, wanted = quantity(was), quantity(now)
+    if least is None or wanted is None or wanted < least:
+        yield refused(what, "A claim cannot shrink.")
+    elif new.get("volumeName"):
+        yield refused(what, "A claim of a static volume cannot grow: no storage class expands it.")
+    else:
+        yield Consequence(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
 
 
 def judge_storage_class(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
