@@ -27,8 +27,15 @@ class Stack:
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the resources by logical id."""
-        return dict(self.template.get("Resources", {}))
+        """Return the resources by logical id.
+
+        Raises ReviewError if one is no declaration, such as Fn::ForEach.
+        """
+        found = dict(self.template.get("Resources", {}))
+        for name, resource in found.items():
+            if not isinstance(resource, Mapping):
+                raise ReviewError(f"stack {self.name}: {name} is no resource. Fix: declare each resource by itself")
+        return found
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,14 @@ class Assembly:
 
         Raises ReviewError if manifest.json or a template cannot be read.
         """
-        return {stack.part: stack for stack in self._stacks()}
+        found: dict[str, Stack] = {}
+        for stack in self._stacks():
+            if (other := found.setdefault(stack.part, stack)) is not stack:
+                raise ReviewError(
+                    f"{self.directory}: stacks {other.name} and {stack.name} are both part {stack.part}. "
+                    "Allowed: one stack for each part. Fix: rename one"
+                )
+        return found
 
     def asset(self, digest: str) -> Path | None:
         """Return the folder or file of an asset by its hash; None if the assembly lacks it."""
@@ -56,6 +70,9 @@ class Assembly:
             missing = f"{self.directory / 'manifest.json'} has no artifacts"
             raise ReviewError(f"{missing}. Fix: synthesise the checkout again")
         for artifact in artifacts.values():
+            if artifact.get("type") == "cdk:cloud-assembly":
+                nested = f"{self.directory / 'manifest.json'} has a nested assembly (a Stage), which is not judged"
+                raise ReviewError(f"{nested}. Allowed: stacks of the app itself. Fix: move its stacks to the app")
             if artifact.get("type") == "aws:cloudformation:stack":
                 settings = artifact.get("properties", {})
                 name = str(settings.get("stackName") or settings["templateFile"].removesuffix(_SUFFIX))

@@ -17,6 +17,7 @@ from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, Sides, synthesised, worker_threads
+from ops.review.kubernetes.differences import notes as chart_notes
 from ops.review.model import Change, Effect, EnvironmentVerdict, Verdict
 from ops.review.verdict import judge
 
@@ -57,10 +58,11 @@ def review(
         progress.say(f"environments with changed inputs: {', '.join(names) or 'none'}; unchanged: {len(unchanged)}")
         sides = synthesised(Checkouts(base, head, context or {}), names, Path(scratch), progress, workers)
         stale = workers.submit(manifests.note, head, wanted)
-        found = [*_judged(sides, progress), *(EnvironmentVerdict(name, synthesised=False) for name in unchanged)]
-        note = stale.result()
+        notes: list[str] = []
+        found = [*_judged(sides, progress, notes), *(EnvironmentVerdict(name, synthesised=False) for name in unchanged)]
+        notes += filter(None, [stale.result()])
     found += map(_removed, wanted & before - after)
-    return Verdict(tuple(sorted(found, key=_worst_first)), (note,) if note else ())
+    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)))
 
 
 def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:
@@ -74,11 +76,14 @@ def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:
     return set(environments)
 
 
-def _judged(sides: Iterator[Sides], progress: ReviewProgress) -> Iterator[EnvironmentVerdict]:
+def _judged(sides: Iterator[Sides], progress: ReviewProgress, notes: list[str]) -> Iterator[EnvironmentVerdict]:
     for each in sides:
         with progress.step(f"{each.environment}: judging", f"{each.environment}: judged"):
             base = Assembly(each.base) if each.base else None
-            yield judge(Pair(each.environment, base, Assembly(each.head)))
+            pair = Pair(each.environment, base, Assembly(each.head))
+            notes += chart_notes(pair)
+            verdict = judge(pair)
+        yield verdict
 
 
 def _removed(name: str) -> EnvironmentVerdict:

@@ -1,21 +1,57 @@
-"""Judge one environment: a change that no rule knows has an unknown effect, so that the gate stops it."""
+"""Judge what one environment's two assemblies differ in."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from ops.review.assembly import Pair, resource_changes
+from ops.review.assembly import Pair, ResourceChange, resource_changes
+from ops.review.cloudformation import judge as cloudformation
+from ops.review.cloudformation.words import permissions as aws_permissions
+from ops.review.cost import bill
+from ops.review.hyperpod import judge as hyperpod
+from ops.review.hyperpod.tables import groups
+from ops.review.kubernetes import judge as kubernetes
+from ops.review.kubernetes.differences import differences
+from ops.review.kubernetes.ray import ray_clusters
+from ops.review.kubernetes.words import permissions as kubernetes_permissions
 from ops.review.model import Change, Danger, Effect, EnvironmentVerdict
+
+_KUBERNETES: Final = frozenset({"Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"})
 
 
 def judge(pair: Pair) -> EnvironmentVerdict:
-    """Return the verdict on both sides of an environment.
+    """Return the verdict on both sides of an environment, its changes worst first.
 
     Raises ReviewError if an assembly cannot be read.
     """
-    return EnvironmentVerdict(pair.environment, tuple(_unknown(pair)))
+    return EnvironmentVerdict(
+        pair.environment,
+        tuple(sorted(_changes(pair), key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
+        before=bill(pair.base) if pair.base else None,
+        after=bill(pair.head),
+        groups=groups(pair),
+        ray_clusters=ray_clusters(pair),
+        permissions=(*aws_permissions(pair), *kubernetes_permissions(pair)),
+        differences=tuple(differences(pair)),
+    )
 
 
-def _unknown(pair: Pair) -> Iterator[Change]:
-    for each in resource_changes(pair):
-        what = ", ".join(each.changed_properties) or "the resource differs"
-        resource = f"{each.type} {each.logical_id}"
-        yield Change(each.stack, resource, resource, what, Effect.UNKNOWN, dangers=frozenset({Danger.UNKNOWN}))
+def _changes(pair: Pair) -> Iterator[Change]:
+    """Yield the changes that each judge finds among its own resources."""
+    differing = list(resource_changes(pair))
+    # A deployment does not touch a stack that is gone, nor what is in it; CloudFormation's judge reports it.
+    there = pair.head.stacks.keys()
+    own = _KUBERNETES | hyperpod.TYPES
+    for changes, mine in (
+        (kubernetes.changes, [each for each in differing if each.type in _KUBERNETES and each.stack in there]),
+        (hyperpod.changes, [each for each in differing if each.type in hyperpod.TYPES and each.stack in there]),
+        (cloudformation.changes, [each for each in differing if each.type not in own]),
+    ):
+        found = list(changes(pair, mine))
+        # A judge that says nothing of what differs has overlooked it, which must not pass as harmless.
+        yield from found or map(_unknown, mine)
+
+
+def _unknown(each: ResourceChange) -> Change:
+    name = f"{each.type} {each.logical_id}"
+    what = ", ".join(each.changed_properties) or "it differs"
+    return Change(each.stack, name, name, what, Effect.UNKNOWN, dangers=frozenset({Danger.UNKNOWN}))

@@ -19,6 +19,7 @@ import yaml
 from config import load
 from ops.review.assembly import Assembly, Pair
 from ops.review.model import Change, Danger, Effect
+from ops.review.verdict import judge
 from tests.synth import corpus
 from tests.synth.corpus.cases import CASES, Case, Category, Document
 from tests.synth.corpus.editing import Edit
@@ -92,8 +93,6 @@ def _written() -> Document:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_pair_gets_the_verdict_that_was_written_for_it(case: Case, pairs: Pairs) -> None:
-    # It comes later than the pairs.
-    judge = pytest.importorskip("ops.review.verdict").judge
     changes: tuple[Change, ...] = judge(pairs(case)).changes
     shown = "\n".join(f"  {change}" for change in changes)
     stopped = [each for each in changes if (each.dangers and not each.confirmed_by) or each.effect is Effect.UNKNOWN]

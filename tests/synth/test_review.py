@@ -1,16 +1,19 @@
 """`ops review` with the real CDK CLI, as in a pull request."""
 
-import copy
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from bench.checkout import checkout
-from config import load
+from config import load, naming
 from embedded_account.cloudformation.templates.resource_types import resource_types
 from ops.render import manifests
-from ops.review.losses import losses
+from ops.review.assembly import Assembly as Sides
+from ops.review.assembly import Pair, resource_changes
+from ops.review.cloudformation.judge import changes
+from ops.review.model import Effect
 from rehearsal.paths import NODE_MODULES
 from tests.support.waiting import REHEARSAL_PATIENCE
 from tests.synth.support.synthesis import Assembly, write_empty_charts
@@ -23,28 +26,31 @@ def change(file: Path, before: str, after: str) -> None:
     file.write_text(text.replace(before, after, 1))
 
 
-def test_every_declared_setting_that_replaces_the_file_system_is_warned_of(dev: Assembly, tmp_path: Path) -> None:
+def test_every_declared_setting_that_replaces_the_file_system_loses_its_data(dev: Assembly, tmp_path: Path) -> None:
     """CloudFormation's resource specification lists these settings; the file system's type has no key."""
-    [(name, resource)] = dev.templates["storage"].all("AWS::FSx::FileSystem").items()
     kind = resource_types(NODE_MODULES).get("AWS::FSx::FileSystem")
     assert kind
     lustre = resource_types(NODE_MODULES).definition(kind.properties["LustreConfiguration"].type["reference"]["$ref"])
-    warned = 0
+    base = Sides(dev.directory)
+    shutil.copytree(dev.directory, tmp_path / "head", ignore=shutil.ignore_patterns("asset.*"))
+    file = tmp_path / "head" / f"{naming.stack(dev.environment, 'storage')}.template.json"
+    judged = 0
     for path, known in (((), kind.properties), (("LustreConfiguration",), lustre)):
-        before, after = copy.deepcopy(resource), copy.deepcopy(resource)
-        settings = after["Properties"]
+        template = json.loads(file.read_text())
+        [resource] = [each for each in template["Resources"].values() if each["Type"] == kind.name]
+        settings = resource["Properties"]
         for part in path:
             settings = settings[part]
         for key in [key for key in settings if known[key].replacement == "yes" and key != "FileSystemType"]:
             kept, settings[key] = settings[key], "another"
-            for folder, body in (("base", before), ("head", after)):
-                (tmp_path / folder).mkdir(exist_ok=True)
-                (tmp_path / folder / "s.template.json").write_text(json.dumps({"Resources": {name: body}}))
-            [warning] = losses(tmp_path / "base", tmp_path / "head", "dev")
-            assert f"**File system {name} is replaced** ({key})" in warning
+            file.write_text(json.dumps(template))
+            pair = Pair("dev", base, Sides(tmp_path / "head"))
+            found = changes(pair, list(resource_changes(pair)))
+            assert Effect.DATA_LOST in {each.effect for each in found if each.resource.startswith(kind.name)}, key
             settings[key] = kept
-            warned += 1
-    assert warned == 5
+            judged += 1
+        file.write_text(json.dumps(template))
+    assert judged == 5
 
 
 def test_a_pull_request_shows_a_changed_count_and_its_stale_manifest(tmp_path: Path) -> None:

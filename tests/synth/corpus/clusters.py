@@ -129,6 +129,7 @@ CASES.extend(
     Category.GROUPS,
     expect(
         "InstanceGroup worker-group-1",
+        Effect.NODES_REPLACED,
         Effect.NODES_REMOVED,
         Effect.REFUSED,
         dangers=Danger.GROUP_REMOVED,

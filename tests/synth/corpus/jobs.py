@@ -13,7 +13,8 @@ ENDED = (Effect.ENDS_JOBS, Effect.DELETED)
 @destructive(
     "the RayCluster is renamed",
     Category.JOBS,
-    expect("RayCluster ray/rayml", *ENDED, dangers=Danger.JOBS_REMOVED, words=("rayml",)),
+    # kubectl prunes no custom resources: in the same manifest the old cluster stays, beside the new one.
+    expect("RayCluster ray/rayml", *ENDED, Effect.KEPT, dangers=Danger.JOBS_REMOVED, words=("rayml",)),
     expect("RayCluster ray/raytwo", Effect.CREATED),
 )
 def _(edit: Edit) -> None:

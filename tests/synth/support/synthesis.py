@@ -76,7 +76,9 @@ def write_empty_charts(directory: Path, kuberay: str = versions.KUBERAY) -> None
         (directory / chart).mkdir(parents=True)
         (directory / chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: {chart}\nversion: {version}\n")
     (directory / "kuberay-operator" / "crds").mkdir()
-    (directory / "kuberay-operator" / "crds" / "rayclusters.yaml").write_text("kind: CustomResourceDefinition\n")
+    (directory / "kuberay-operator" / "crds" / "rayclusters.yaml").write_text(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: rayclusters.ray.io}\n"
+    )
 
 
 def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:

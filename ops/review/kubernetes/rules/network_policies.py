@@ -38,6 +38,9 @@ def judge_network_policy(before: Body | None, after: Body | None, context: Conte
     opened = [str(flow) for flow in new_flows(context) if (flow.policy, flow.namespace) == (name, namespace)]
     if opened and after is not None:
         yield endangers(Danger.LOOSER_ISOLATION, summary(opened), "It joins what the namespace's other policies allow.")
+    for direction in lost_denials(before, after):
+        what = f"it no longer denies the {direction.lower()} of {_pods(at(before, 'spec', 'podSelector'))}"
+        yield endangers(Danger.LOOSER_ISOLATION, what, "What other policies leave open is open then.", effect=effect)
     for direction, pods in lost_isolation(before, context):
         verb = "receive" if direction == "Ingress" else "send"
         what = f"no policy restricts what {_pods(pods)} in {namespace} may {verb}"
@@ -45,7 +48,8 @@ def judge_network_policy(before: Body | None, after: Body | None, context: Conte
     if after is None:
         yield Consequence("removed", Effect.DELETED, "What it allowed is denied, unless another policy allows it.")
     elif before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
-        yield Consequence(summary(changed), Effect.IN_PLACE)
+        same = _unordered(before.get("spec")) == _unordered(after.get("spec"))
+        yield Consequence(summary(changed), Effect.NOTHING if same else Effect.IN_PLACE)
 
 
 def new_flows(context: Context) -> Iterator[Flow]:
@@ -76,6 +80,29 @@ def lost_isolation(before: Body | None, context: Context) -> Iterator[tuple[str,
         )
         if not still and not context.only_gone(namespace, pods):
             yield direction, pods
+
+
+def lost_denials(before: Body | None, after: Body | None) -> Iterator[str]:
+    """Yield each direction in which a policy that allowed nothing denied, and no longer denies the same pods.
+
+    Other policies may isolate the pods as well; but this one was there so that nobody has to rely on them.
+    """
+    fields = {direction: field for direction, field, _ in _DIRECTIONS}
+    for direction in directions(before) if before is not None and after is not None else ():
+        if at(before, "spec", fields[direction]):
+            continue
+        pods = [at(each, "spec", "podSelector") for each in (after, before)]
+        if direction not in directions(after or {}) or not selects(*pods):
+            yield direction
+
+
+def _unordered(value: Any) -> Any:
+    """Return a value in which the order of lists no longer counts; no list of a policy's spec has an order."""
+    if isinstance(value, Mapping):
+        return {key: _unordered(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return sorted((_unordered(each) for each in value), key=repr)
+    return value
 
 
 def flows(policy: KubernetesObject) -> Iterator[Flow]:
