@@ -37,6 +37,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
     rehearsal.start_account(keep=keep)
     rehearsal.what_exists()
     rehearsal.bootstrap()
+    rehearsal.preflight()
     rehearsal.first_deployment()
     rehearsal.nodes_join()
     rehearsal.ops_wait()
