@@ -21,6 +21,11 @@ def eks_cluster(environment: Environment) -> str:
     return existing.name if existing else f"{environment.project}-{environment.name}"
 
 
+def control_plane_log_group(cluster: str) -> str:
+    """Return the name of the log group into which EKS writes the logs of a cluster's control plane; EKS dictates it."""
+    return f"/aws/eks/{cluster}/cluster"
+
+
 def lifecycle_bucket(environment: Environment) -> str:
     """Return the name of the bucket of the lifecycle scripts.
 

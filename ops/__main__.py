@@ -8,9 +8,9 @@ gc.disable()
 
 from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
-from ops.commands import destroy, files, gate, image, isolation, job, review, running  # noqa: E402
+from ops.commands import destroy, files, gate, image, isolation, job, preflight, review, running  # noqa: E402
 
-__all__ = ["app", "destroy", "files", "gate", "image", "isolation", "job", "main", "review", "running"]
+__all__ = ["app", "destroy", "files", "gate", "image", "isolation", "job", "main", "preflight", "review", "running"]
 
 
 def main() -> None:

@@ -42,6 +42,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.start_account(keep=keep)
     rehearsal.what_exists()
     rehearsal.bootstrap()
+    rehearsal.preflight()
     rehearsal.first_deployment()
     rehearsal.nodes_join()
     rehearsal.ops_wait()

@@ -170,6 +170,15 @@ class Rehearsal:
             environment = self.environment
             self.cdk.bootstrap(environment.account, environment.region, environment.company.bootstrap_qualifier)
 
+    def preflight(self) -> None:
+        """Type the command that finds what the account lacks for a deployment."""
+        with self.progress.step("ops preflight") as step:
+            argv = [sys.executable, "-m", "ops", "preflight", "--env", self.environment.name]
+            log = self.supervisor.logs / "ops-preflight.log"
+            environment = self.child_environment()
+            printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
+            step.see(printed.splitlines()[-1])
+
     def first_deployment(self) -> None:
         """Deploy the stacks that `begin_synthesis` synthesised."""
         with self.progress.step("cdk deploy --all"):

@@ -6,6 +6,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from config import naming
 from config.model import Eks
 from stacks.eks.kubectl_access import acknowledge_kubectl_provider, kubectl_layer, kubectl_role
 from stacks.network.vpc import Vpc
@@ -33,7 +34,7 @@ class EksCluster(Construct):
     ) -> None:
         super().__init__(scope, id)
         # EKS would create this log group itself, without a retention, and never delete it.
-        log_group = declared_log_group(self, "Log", name=f"/aws/eks/{name}/cluster")
+        log_group = declared_log_group(self, "Log", name=naming.control_plane_log_group(name))
         role = kubectl_role(self, cluster_name=name)
         cluster = eks.Cluster(
             self,

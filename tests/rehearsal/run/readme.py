@@ -17,13 +17,14 @@ ACTIVATE: Final = "source .venv/bin/activate"
 CHECK: Final = "ops check --env dev"
 FETCH: Final = "ops charts fetch"
 BOOTSTRAP: Final = "cdk bootstrap -c environment=dev"
+PREFLIGHT: Final = "ops preflight --env dev"
 DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c environment=dev"
 WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
 FORWARD: Final = "kubectl port-forward --namespace ray --address 127.0.0.1 service/rayml-head-svc 8265:8265"
 DIFF: Final = "cdk diff -c environment=dev"
 DESTROY: Final = "cdk destroy --all --concurrency 3 -c environment=dev"
-TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
+TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
 
 PROD_DESTROY: Final = (
     "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks --concurrency 3 "

@@ -109,6 +109,12 @@ def test_bootstrap(user: User) -> None:
     assert "✅  Environment aws://111122223333/us-west-2 bootstrapped" in shown
 
 
+def test_preflight(user: User) -> None:
+    code, shown = user.types(readme.PREFLIGHT)
+    assert code == 0, shown
+    assert "dev is ready to deploy: " in shown
+
+
 def test_stand_in_charts_are_refused_by_an_account_that_is_not_the_rehearsal_s(user: User) -> None:
     marker = user.account.client("ssm").get_parameter(Name=charts_lock.STAND_IN_MARKER)["Parameter"]
     user.account.client("ssm").delete_parameter(Name=charts_lock.STAND_IN_MARKER)

@@ -21,13 +21,14 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
 from embedded_account.hyperpod import fault_requests
+from embedded_account.hyperpod.api import training_plans
 from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksOrchestrators
 from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService
 from embedded_account.hyperpod.surroundings import Surroundings
 from embedded_account.hyperpod.world import World
-from embedded_account.services import events
+from embedded_account.services import events, service_quotas
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -55,12 +56,20 @@ def install(account: "Account") -> None:
     account.at_end.callback(_simulators.pop, here)
     api = HyperPodApi(hyperpod)
     account.at_end.enter_context(serving(lambda *asked: api if asked == here else None))
+    training_plans.install(account)
+    service_quotas.enforce(account, "sagemaker", lambda: _quotas(hyperpod))
     account.routes.route("POST", "hyperpod/faults", lambda request, _: fault_requests.apply(hyperpod, _json(request)))
     ended = threading.Event()
     ticker = threading.Thread(target=_tick, args=(hyperpod, ended), name="hyperpod", daemon=True)
     ticker.start()
     account.at_end.callback(ticker.join)
     account.at_end.callback(ended.set)
+
+
+def _quotas(hyperpod: HyperPodService) -> dict[str, int]:
+    """Return the quotas that CreateCluster and UpdateCluster enforce, by their names in Service Quotas."""
+    limits = hyperpod.world.faults.quota
+    return {service_quotas.USAGE.format(name): limit for name, limit in limits.items()}
 
 
 def simulator_of(account: "Account") -> HyperPodService:

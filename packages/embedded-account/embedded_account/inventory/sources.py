@@ -189,6 +189,8 @@ def _eks(backend: Any) -> Iterator[Found]:
 def _sagemaker(backend: Any) -> Iterator[Found]:
     for cluster in backend.clusters.values():
         yield Found("AWS::SageMaker::Cluster", cluster.name, cluster.arn)
+    for name, plan in backend.__dict__.get("training_plans", {}).items():
+        yield Found("AWS::SageMaker::TrainingPlan", name, plan["TrainingPlanArn"])
     yield from (found for found in _tagged(backend) if ":cluster/" not in found.arn)
 
 

@@ -23,6 +23,7 @@ SERVICES = (
     "ssm",
     "ecr",
     "cloudtrail",
+    "service_quotas",
     "stepfunctions",
     "eks",
     "fsx.driver",

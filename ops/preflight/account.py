@@ -1,0 +1,115 @@
+"""Checks of the account itself: credentials, region, CDK's bootstrap, service-linked roles, endpoints."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as AwsConnectionError
+
+from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.here import Here
+
+BOOTSTRAP_VERSION: Final = 6
+"""The bootstrap that templates of CDK's default synthesizer require (aws-cdk-lib, DefaultStackSynthesizer)."""
+BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
+
+# One cheap call of each service that `cdk deploy` and `ops` call from this machine.
+_CALLS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "sts": ("get_caller_identity", {}),
+    "cloudformation": ("list_exports", {}),
+    "s3": ("list_buckets", {}),
+    "ssm": ("describe_parameters", {"MaxResults": 1}),
+    "ecr": ("describe_repositories", {"maxResults": 1}),
+    "eks": ("list_clusters", {"maxResults": 1}),
+    "sagemaker": ("list_clusters", {"MaxResults": 1}),
+}
+
+
+def credentials(here: Here) -> Iterator[Found]:
+    """Name the caller; wrong credentials end the command before any check.
+
+    AWS: sts GetCallerIdentity, which needs no permission. Source: STS API reference, GetCallerIdentity.
+    """
+    caller = here.client("sts").get_caller_identity()
+    yield passed(f"{caller['Arn']} in account {caller['Account']}")
+
+
+def region(here: Here) -> Iterator[Found]:
+    """Require a region that the account has enabled.
+
+    AWS: ec2 DescribeRegions. Source: AWS Account Management reference guide, "Enable or disable AWS Regions": regions
+    launched after 2019 are opt-in.
+    """
+    code = here.environment.region
+    found = here.client("ec2").describe_regions(RegionNames=[code], AllRegions=True)["Regions"]
+    state = found[0].get("OptInStatus", "opt-in-not-required") if found else "unknown to AWS"
+    if state in ("opt-in-not-required", "opted-in"):
+        yield passed(f"{code} is enabled")
+    else:
+        yield failed(f"{code} is {state}", f"aws account enable-region --region-name {code}")
+
+
+def bootstrap(here: Here) -> Iterator[Found]:
+    """Require CDK's bootstrap in the version that the templates demand.
+
+    AWS: ssm GetParameter. Source: CDK developer guide, "Bootstrapping": each template reads this parameter.
+    """
+    environment = here.environment
+    fix = f"cdk bootstrap aws://{environment.account}/{environment.region}"
+    try:
+        version = int(here.client("ssm").get_parameter(Name=BOOTSTRAP_PARAMETER)["Parameter"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ParameterNotFound":
+            raise
+        yield failed(f"the account is not bootstrapped in {environment.region}", fix)
+        return
+    if version < BOOTSTRAP_VERSION:
+        yield failed(f"version {version}; the templates require {BOOTSTRAP_VERSION}", fix)
+    else:
+        yield passed(f"version {version}")
+
+
+def service_linked_roles(here: Here) -> Iterator[Found]:
+    """Warn of service-linked roles that a deployment has to create.
+
+    AWS: iam ListRoles by path, because the documentation is not at one about the name of HyperPod's role. Source: user
+    guides of EKS, EC2 Auto Scaling, FSx for Lustre ("Using service-linked roles") and SageMaker AI
+    (AmazonSageMakerHyperPodServiceRolePolicy): the service creates its role if the caller may call
+    iam:CreateServiceLinkedRole, which company policies often deny.
+    """
+    environment = here.environment
+    services = ["hyperpod.sagemaker.amazonaws.com", "eks-nodegroup.amazonaws.com", "autoscaling.amazonaws.com"]
+    if environment.eks.existing is None:
+        services.append("eks.amazonaws.com")
+    if environment.fsx.existing is None:
+        services.append("fsx.amazonaws.com")
+    for service in services:
+        roles = here.client("iam").list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]
+        if roles:
+            yield passed(roles[0]["RoleName"], service)
+        else:
+            yield warned(
+                "missing: AWS creates it at first use if the deployer may (iam:CreateServiceLinkedRole)",
+                f"aws iam create-service-linked-role --aws-service-name {service}",
+                service,
+            )
+
+
+def endpoints(here: Here) -> Iterator[Found]:
+    """Require an answer, even a refusal, of each service that a deployment calls from this machine.
+
+    AWS: one cheap read of each service. Source: AWS General Reference, "Service endpoints and quotas".
+    """
+    unreached = {}
+    for service, (operation, arguments) in _CALLS.items():
+        client = here.client(service)
+        try:
+            getattr(client, operation)(**arguments)
+        except ClientError:
+            continue
+        except (AwsConnectionError, HTTPClientError) as error:
+            unreached[client.meta.endpoint_url] = str(error)
+    for url, reason in unreached.items():
+        yield failed(reason, "open your firewall or proxy for it (HTTPS_PROXY), and run the command again", url)
+    if not unreached:
+        yield passed(f"{', '.join(_CALLS)} answer")

@@ -1,0 +1,43 @@
+"""Check the Helm charts in the cache of this machine: a synthesis unpacks them."""
+
+from collections.abc import Iterator
+
+from botocore.exceptions import ClientError
+
+from config.facts import charts_lock
+from config.facts.charts_lock import ChartError
+from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.here import Here
+
+
+def charts(here: Here) -> Iterator[Found]:
+    """Require every chart of the lock, unaltered, in the cache.
+
+    AWS: ssm GetParameter, to recognise the account of a rehearsal, which takes stand-ins. Source:
+    config/facts/charts.lock.yaml, whose digests `ops charts fetch` verifies.
+    """
+    cached, locked = charts_lock.cache_directory(), charts_lock.locked()
+    wrong = []
+    for chart in locked:
+        try:
+            charts_lock.verify(chart, cached)
+        except ChartError:
+            wrong.append(f"{chart.name} {chart.version}")
+    if not wrong:
+        yield passed(f"all {len(locked)} charts are in {cached} and match the lock")
+        return
+    text = f"missing or altered in {cached}: {', '.join(wrong)}"
+    if _takes_stand_ins(here):
+        yield warned(f"{text}; this account takes stand-ins", "ops charts fetch")
+    else:
+        yield failed(text, "ops charts fetch")
+
+
+def _takes_stand_ins(here: Here) -> bool:
+    try:
+        here.client("ssm").get_parameter(Name=charts_lock.STAND_IN_MARKER)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            return False
+        raise
+    return True

@@ -1,0 +1,35 @@
+"""The checks of `ops preflight`, in the order of the table."""
+
+from typing import Final
+
+from ops.preflight import account, charts, demands, existing_cluster, existing_network, names, training_plans, zones
+from ops.preflight.check import Check
+
+CHECKS: Final = (
+    Check("credentials", account.credentials),
+    Check("region", account.region),
+    Check("endpoint", account.endpoints),
+    Check("chart", charts.charts),
+    Check("CDK bootstrap", account.bootstrap),
+    Check("stack", names.stacks),
+    Check("service-linked role", account.service_linked_roles),
+    Check("zone", zones.zones),
+    Check("instance type", zones.instance_types),
+    Check("quota", demands.hyperpod),
+    Check("quota", demands.network),
+    Check("quota", demands.file_system),
+    Check("quota", demands.eks),
+    Check("quota", demands.system_nodes),
+    Check("training plan", training_plans.training_plans),
+    Check("VPC", existing_network.vpc),
+    Check("subnet", existing_network.subnets),
+    Check("route", existing_network.routes),
+    Check("EKS cluster", existing_cluster.cluster),
+    Check("EKS add-on", existing_cluster.add_on),
+    Check("Kubernetes API", existing_cluster.kubeflow),
+    Check("HyperPod's EKS cluster", names.orchestrator),
+    Check("name of the HyperPod cluster", names.cluster),
+    Check("name of the EKS cluster", names.eks),
+    Check("name of the bucket", names.buckets),
+    Check("name of the repository", names.repository),
+)

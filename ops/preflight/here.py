@@ -1,0 +1,86 @@
+"""What all checks share: the environment, clients of its account, and what its stacks already own there."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from config import Environment, naming
+
+PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+"""The stacks of an environment, in the order of a deployment."""
+
+# A stack still lists what it deleted, or left behind when it was rolled back.
+_GIVEN_UP: Final = ("DELETE_COMPLETE", "DELETE_SKIPPED")
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """The environment's stacks that exist: the state of each, and the resources that they own."""
+
+    states: Mapping[str, str]
+    resources: frozenset[tuple[str, str]]
+
+    def owns(self, kind: str, identifier: str) -> bool:
+        """Return whether a stack owns the resource of this CloudFormation type and physical id."""
+        return (kind, identifier) in self.resources
+
+    def has(self, *identifiers: str | None) -> bool:
+        """Return whether a stack owns a resource with one of these physical ids, of any type."""
+        return any(physical in identifiers for _, physical in self.resources)
+
+
+class Here:
+    """The environment and its account. Several threads may use it."""
+
+    def __init__(self, environment: Environment, client: Callable[[str], Any]) -> None:
+        """`client` returns a boto3 client of a service; it is never called by two threads at once."""
+        self.environment = environment
+        self._make = client
+        self._clients: dict[str, Any] = {}
+        self._making = threading.Lock()
+        self._looking = threading.Lock()
+        self._deployed: Deployed | None = None
+
+    def client(self, service: str) -> Any:
+        """Return the client of a service, which threads may share."""
+        # A boto3 session is not safe for creating two clients at once.
+        with self._making:
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]
+
+    def pages(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """Return the items of all pages of a list call."""
+        pages = self.client(service).get_paginator(operation).paginate(**arguments)
+        return [item for page in pages for item in page[key]]
+
+    @property
+    def deployed(self) -> Deployed:
+        """What the environment's stacks own (CloudFormation DescribeStacks, ListStackResources); asked once."""
+        with self._looking:
+            if self._deployed is None:
+                self._deployed = self._look()
+            return self._deployed
+
+    def _look(self) -> Deployed:
+        states: dict[str, str] = {}
+        resources: set[tuple[str, str]] = set()
+        for name in (naming.stack(self.environment, part) for part in PARTS):
+            try:
+                [stack] = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+            except ClientError as error:
+                # CloudFormation's answer for a stack that does not exist.
+                if error.response["Error"]["Code"] != "ValidationError":
+                    raise
+                continue
+            states[name] = stack["StackStatus"]
+            listed = self.pages("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name)
+            resources |= {
+                (each["ResourceType"], each.get("PhysicalResourceId", ""))
+                for each in listed
+                if each["ResourceStatus"] not in _GIVEN_UP
+            }
+        return Deployed(states, frozenset(resources))

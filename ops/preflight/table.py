@@ -1,0 +1,59 @@
+"""Show the results: a table for people, plain data for programs."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from config import Environment
+from ops.preflight.check import Result, Verdict
+
+_SIGN: Final = {
+    Verdict.PASS: "[green]✔ pass[/]",
+    Verdict.WARN: "[yellow]! warn[/]",
+    Verdict.FAIL: "[bold red]✘ fail[/]",
+}
+
+
+def table(results: Sequence[Result]) -> Table:
+    """Return the table of all checks."""
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    drawn.add_column("", no_wrap=True)
+    for column in ("check", "found"):
+        drawn.add_column(column, overflow="fold")
+    for result in results:
+        drawn.add_row(_SIGN[result.verdict], escape(result.check), escape(result.found))
+    return drawn
+
+
+def fixes(results: Sequence[Result]) -> Iterator[str]:
+    """Yield what mends each row, below the table: a command in a cell would be wrapped, and could not be copied."""
+    mended = [result for result in results if result.fix]
+    yield ""
+    if mended:
+        yield "To mend:"
+        for result in mended:
+            yield f"  {result.check}:"
+            yield f"    {result.fix}"
+        yield ""
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return the number of rows by verdict, such as `12 pass, 1 warn, 2 fail`."""
+    counted = Counter(result.verdict for result in results)
+    return ", ".join(f"{counted[verdict]} {verdict}" for verdict in Verdict)
+
+
+def data(environment: Environment, results: Sequence[Result]) -> dict[str, Any]:
+    """Return the results as plain data."""
+    return {
+        "environment": environment.name,
+        "account": environment.account,
+        "region": environment.region,
+        "checks": [
+            {"check": each.check, "verdict": each.verdict.value, "found": each.found, "fix": each.fix}
+            for each in results
+        ],
+    }

@@ -1,0 +1,112 @@
+"""The checks run in parallel and answer in order; what keeps one from looking is its result."""
+
+from collections.abc import Iterator
+from io import StringIO
+from threading import Barrier
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from rich.console import Console
+
+import config
+from ops.preflight.check import Check, Found, Look, Verdict, failed, passed, warned
+from ops.preflight.checks import CHECKS
+from ops.preflight.here import Here
+from ops.preflight.run import AT_ONCE, run, worst
+from ops.preflight.table import fixes, summary
+
+
+def results(*checks: Check) -> list[Any]:
+    def nobody(service: str) -> Any:
+        raise AssertionError(service)
+
+    return run(Here(config.load("small"), nobody), checks, Console(file=StringIO()))
+
+
+def raising(error: Exception) -> Look:
+    def look(_here: Here) -> Iterator[Found]:
+        yield passed("one is fine", "one")
+        raise error
+
+    return look
+
+
+def refusal(code: str, message: str, status: int = 400) -> ClientError:
+    answer: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "DescribeVpcs")
+
+
+def test_as_many_checks_look_at_once_as_are_allowed_and_the_rows_keep_their_order() -> None:
+    together = Barrier(AT_ONCE)
+
+    def look(_here: Here) -> Iterator[Found]:
+        # A check that was alone would wait here for ever.
+        together.wait(timeout=60)
+        yield passed("met the others")
+
+    names = [f"check {n}" for n in range(AT_ONCE)]
+    assert [row.check for row in results(*(Check(name, look) for name in names))] == names
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "found", "fix"),
+    [
+        (
+            refusal("UnauthorizedOperation", "User x is not authorized to perform: ec2:DescribeVpcs because no policy"),
+            Verdict.WARN,
+            "not allowed to look (ec2:DescribeVpcs)",
+            "let your role call ec2:DescribeVpcs, and run the command again",
+        ),
+        (
+            refusal("AccessDenied", "Access Denied", 403),
+            Verdict.WARN,
+            "not allowed to look (DescribeVpcs)",
+            "let your role call DescribeVpcs, and run the command again",
+        ),
+        (
+            refusal("ThrottlingException", "Rate exceeded"),
+            Verdict.FAIL,
+            "not checked: AWS refuses DescribeVpcs (ThrottlingException): Rate exceeded",
+            "run the command again",
+        ),
+        (
+            EndpointConnectionError(endpoint_url="https://ec2"),
+            Verdict.FAIL,
+            'not checked: AWS does not answer: Could not connect to the endpoint URL: "https://ec2"',
+            "check the network, then run the command again",
+        ),
+    ],
+)
+def test_what_keeps_a_check_from_looking_is_its_result_and_keeps_what_it_found(
+    error: Exception, verdict: Verdict, found: str, fix: str
+) -> None:
+    first, second, other = results(Check("a", raising(error)), Check("b", lambda _: iter([passed("fine")])))
+    assert (first.check, first.verdict) == ("a: one", Verdict.PASS)
+    assert (second.check, second.verdict, second.found, second.fix) == ("a", verdict, found, fix)
+    assert (other.check, other.found) == ("b", "fine")
+
+
+def test_a_mistake_in_a_check_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        results(Check("a", raising(ZeroDivisionError())))
+
+
+def test_the_worst_verdict_decides_and_only_what_has_a_fix_is_listed() -> None:
+    rows = results(
+        Check("a", lambda _: iter([passed("fine")])),
+        Check("b", lambda _: iter([warned("may fail", "mend b"), failed("fails", "mend c", "c")])),
+    )
+    assert worst(rows) is Verdict.FAIL
+    assert worst(rows[:2]) is Verdict.WARN
+    assert worst(rows[:1]) is Verdict.PASS
+    assert summary(rows) == "1 pass, 1 warn, 1 fail"
+    assert list(fixes(rows)) == ["", "To mend:", "  b:", "    mend b", "  b: c:", "    mend c", ""]
+    assert list(fixes(rows[:1])) == [""]
+
+
+def test_each_check_names_what_it_asks_and_the_source_of_its_demand() -> None:
+    for check in CHECKS:
+        text = check.look.__doc__ or ""
+        assert "Source:" in text, check.title
+        assert "AWS: " in text or "Kubernetes: " in text, check.title
