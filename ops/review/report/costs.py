@@ -17,7 +17,7 @@ def of(environment: EnvironmentVerdict) -> tuple[str, ...]:
 
 
 def are_unchanged(environment: EnvironmentVerdict) -> bool:
-    """Return whether the environment costs the same before and after, with a price for all of it."""
+    """Return whether the environment costs the same before and after, as far as prices are known."""
     lines = of(environment)
     return len(lines) == 1 and lines[0].startswith(UNCHANGED)
 
@@ -42,6 +42,8 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
     if before and abs(hour) < _CENT and old.gpus == after.gpus:
         month = _price(after.usd_per_hour, month=True)
         yield f"{UNCHANGED}: {_price(after.usd_per_hour)} per hour, {month} per month, {after.gpus} GPUs"
+        if sorted(before.unpriced) == sorted(after.unpriced):
+            return
     else:
         yield f"{_signed(hour)} per hour ({_price(old.usd_per_hour)} → {_price(after.usd_per_hour)})"
         months = [_price(bill.usd_per_hour, month=True) for bill in (old, after)]

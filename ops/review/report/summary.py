@@ -11,6 +11,8 @@ from ops.review.report import costs
 
 HEADER: Final = ("environment", "change", "what happens", "cost", "who must act")
 NOBODY: Final = "nobody"
+# A new environment creates hundreds of things: one row names the first ones.
+_MOST_NEW: Final = 5
 _SEVERE: Final = Effect.NODES_REPLACED.rank
 _ATTENTION: Final = Effect.KEPT.rank
 
@@ -175,12 +177,20 @@ def _rows(group: _Group, words: Words) -> Iterator[TableRow]:
         title = "nothing that runs" if synthesised else "nothing: no input of the synthesis differs"
         yield TableRow("", title, "", Effect.NOTHING, "", (), NOBODY, stops=False)
     elif words < Words.GROUPED:
-        yield from (_row(change, words) for change in group.changes)
+        new = [change for change in group.changes if _is_plainly_new(change)]
+        together = len(new) > _MOST_NEW
+        yield from (_row(each, words) for each in group.changes if not (together and _is_plainly_new(each)))
+        if together:
+            yield _together(new, Effect.CREATED, Words.GROUPED, stops=False)
     else:
         kinds = dict.fromkeys((change.effect, _stops(change)) for change in group.changes)
         for effect, stopped in kinds:
             alike = [each for each in group.changes if (each.effect, _stops(each)) == (effect, stopped)]
             yield _together(alike, effect, words, stops=stopped)
+
+
+def _is_plainly_new(change: Change) -> bool:
+    return change.effect is Effect.CREATED and not change.action and not change.gated
 
 
 def _row(change: Change, words: Words) -> TableRow:

@@ -9,12 +9,14 @@ from typing import Final
 _BREAK: Final = "&#8203;"
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]|~])")
 _CODE: Final = re.compile(r"`([^`]+)`")
-_KEPT: Final = frozenset("\n\t")
+_UNUSUAL: Final = re.compile(r"[^\n\t -~]")
+_HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories: control, format, surrogate, line and paragraph separator."""
 
 
 def visible(text: str) -> str:
     r"""Return the text with control characters, and those that reorder or hide text, as `\u202e`."""
-    return "".join(rf"\u{ord(each):04x}" if _is_hidden(each) else each for each in text)
+    return _UNUSUAL.sub(lambda found: _shown(found[0]), text)
 
 
 def line(text: str) -> str:
@@ -50,8 +52,8 @@ def fenced(diff: str) -> str:
     return f"{fence}diff\n{shown}\n{fence}"
 
 
-def _is_hidden(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in _KEPT
+def _shown(character: str) -> str:
+    return rf"\u{ord(character):04x}" if unicodedata.category(character) in _HIDDEN else character
 
 
 def _prose(text: str) -> str:

@@ -118,7 +118,7 @@ def test_comment_loses_details_of_the_last_environment_first() -> None:
     assert "_Left out, as a comment is limited: the details of " + ", ".join(SIX[len(shown) :]) in text
 
 
-@pytest.mark.parametrize("times", [60, 400])
+@pytest.mark.parametrize("times", [60, 200])
 def test_comment_has_every_environment_and_effect_however_many_changes(times: int) -> None:
     six = verdict(*(everything(name, times=times) for name in SIX))
     text = markdown.comment(six, "review.html")

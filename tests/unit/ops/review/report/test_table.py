@@ -101,6 +101,24 @@ def test_environments_with_equal_changes_and_unchanged_costs_share_their_rows() 
     assert rows[0].cost == ("unchanged",)
 
 
+def test_many_created_things_share_a_row_unless_somebody_must_act() -> None:
+    new = [change(f"thing {number}", "created", Effect.CREATED) for number in range(6)]
+    opened = change("port", "created", Effect.CREATED, dangers=frozenset({Danger.OPENED_PORT}))
+    many, few = EnvironmentVerdict("dev", (opened, *new, CODE)), EnvironmentVerdict("prod", tuple(new[:5]))
+    assert [(row.title, row.what) for row in summary.rows(verdict(many))] == [
+        ("port", "created"),
+        ("Deployment ray/reaper", "code"),
+        ("6 changes", "thing 0, thing 1, thing 2, thing 3, thing 4, thing 5"),
+    ]
+    assert [row.title for row in summary.rows(verdict(few))] == [each.title for each in new[:5]]
+
+
+def test_equal_gaps_in_the_prices_are_no_change_of_costs() -> None:
+    bill = Bill(1, 0, ("KMS key",))
+    rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), bill, bill) for name in ("a", "b")))))
+    assert [(row.environment, row.cost) for row in rows] == [("a, b", ("unchanged",))]
+
+
 def test_environments_that_were_not_compared_share_a_row_of_their_own() -> None:
     names = ("closed", "small")
     skipped = [EnvironmentVerdict(name, synthesised=False) for name in names]
