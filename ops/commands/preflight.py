@@ -21,6 +21,15 @@ def preflight(env: EnvName, output: Output = Format.TABLE) -> None:
     Examples:
     - `ops preflight --env dev`
     - `ops preflight --env prod -o json`
+
+    With `-o json` or `-o yaml`:
+
+    ```json
+    {"environment": "dev", "account": "111122223333",
+     "region": "us-west-2", "checks": [
+      {"check": "CDK bootstrap", "verdict": "pass",
+       "found": "version 28", "fix": ""}]}
+    ```
     """
     from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415

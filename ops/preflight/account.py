@@ -6,12 +6,14 @@ from typing import Any, Final
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
+from config import Environment
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
 BOOTSTRAP_VERSION: Final = 6
 """The bootstrap that templates of CDK's default synthesizer require (aws-cdk-lib, DefaultStackSynthesizer)."""
-BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
+_DEFAULT_QUALIFIER: Final = "hnb659fds"
+"""CDK's own qualifier (aws-cdk-lib, DefaultStackSynthesizer)."""
 
 # One cheap call of each service that `cdk deploy` and `ops` call from this machine.
 _CALLS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
@@ -49,15 +51,22 @@ def region(here: Here) -> Iterator[Found]:
         yield failed(f"{code} is {state}", f"aws account enable-region --region-name {code}")
 
 
+def bootstrap_parameter(environment: Environment) -> str:
+    """Return the name of the parameter in which CDK's bootstrap keeps its version."""
+    return f"/cdk-bootstrap/{environment.company.bootstrap_qualifier or _DEFAULT_QUALIFIER}/version"
+
+
 def bootstrap(here: Here) -> Iterator[Found]:
     """Require CDK's bootstrap in the version that the templates demand.
 
     AWS: ssm GetParameter. Source: CDK developer guide, "Bootstrapping": each template reads this parameter.
     """
     environment = here.environment
+    qualifier = environment.company.bootstrap_qualifier
     fix = f"cdk bootstrap aws://{environment.account}/{environment.region}"
+    fix += f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier}" if qualifier else ""
     try:
-        version = int(here.client("ssm").get_parameter(Name=BOOTSTRAP_PARAMETER)["Parameter"]["Value"])
+        version = int(here.client("ssm").get_parameter(Name=bootstrap_parameter(environment))["Parameter"]["Value"])
     except ClientError as error:
         if error.response["Error"]["Code"] != "ParameterNotFound":
             raise

@@ -8,7 +8,9 @@ import pytest
 from botocore.config import Config
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
+import config
 from config import Environment
+from config.model import Company
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
 from embedded_account.hyperpod.bench import HyperPodBench
@@ -16,7 +18,7 @@ from embedded_account.services import service_quotas
 from embedded_account.testing.clients import REGION, Clients
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.stacks import Stacks
-from ops.preflight.account import BOOTSTRAP_PARAMETER
+from ops.preflight.account import bootstrap_parameter
 from ops.preflight.check import Verdict
 from tests.rehearsal.account.preflight.conftest import Preflight, said
 
@@ -75,8 +77,19 @@ def test_the_bootstrap_has_the_version_of_the_templates(
     clients: Clients, preflight: Preflight, version: str, found: tuple[Verdict, str, str]
 ) -> None:
     if version:
-        clients("ssm").put_parameter(Name=BOOTSTRAP_PARAMETER, Value=version, Type="String")
+        clients("ssm").put_parameter(Name=bootstrap_parameter(config.load("small")), Value=version, Type="String")
     assert said(preflight("CDK bootstrap")[""]) == found
+
+
+def test_the_bootstrap_is_the_one_with_the_company_s_qualifier(clients: Clients, preflight: Preflight) -> None:
+    company = Company(bootstrap_qualifier="mlplatform")
+    environment = config.load("small").model_copy(update={"company": company})
+    clients("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="28", Type="String")
+    [missing] = preflight("CDK bootstrap", environment).values()
+    assert missing.fix.endswith("--qualifier mlplatform --toolkit-stack-name CDKToolkit-mlplatform")
+    clients("ssm").put_parameter(Name="/cdk-bootstrap/mlplatform/version", Value="28", Type="String")
+    [found] = preflight("CDK bootstrap", environment).values()
+    assert found.verdict is PASS
 
 
 def test_each_missing_service_linked_role_is_named_until_its_command_was_run(

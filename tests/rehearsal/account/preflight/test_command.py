@@ -13,7 +13,7 @@ from config.facts import charts_lock
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.__main__ import app
-from ops.preflight.account import BOOTSTRAP_PARAMETER
+from ops.preflight.account import bootstrap_parameter
 
 pytestmark = pytest.mark.product
 
@@ -45,7 +45,7 @@ def test_an_empty_account_fails_once_for_its_bootstrap_and_the_table_ends_with_t
 def test_a_bootstrapped_account_is_ready_and_a_program_can_read_it(
     clients: Clients, ops: Typed, output: str, parse: Callable[[str], Any]
 ) -> None:
-    clients("ssm").put_parameter(Name=BOOTSTRAP_PARAMETER, Value="28", Type="String")
+    clients("ssm").put_parameter(Name=bootstrap_parameter(config.load("small")), Value="28", Type="String")
     done = ops("preflight", "--env", "small", "-o", output)
     assert done.exit_code == 0, done.output
     found = parse(done.stdout)
