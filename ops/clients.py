@@ -58,13 +58,13 @@ class Account:
 
 
 @contextmanager
-def connect(environment: Environment) -> Iterator[Clients]:
-    """Yield clients of the environment, with the caller's own AWS credentials.
+def connect(environment: Environment, account: Account | None = None) -> Iterator[Clients]:
+    """Yield clients of the environment, with the caller's own AWS credentials; `account` saves the check of them.
 
     Raises UnreachableError if there are no credentials, they belong to another account, or the EKS cluster does not
     exist yet.
     """
-    account = Account(environment)
+    account = account or Account(environment)
     with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
         cluster = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))["cluster"]
         if not cluster.get("endpoint"):

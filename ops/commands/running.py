@@ -1,4 +1,4 @@
-"""Commands on a deployed environment: status, wait, scale, rollout, software updates, KubeRay's CRDs."""
+"""Commands on a deployed environment: wait, scale, rollout, software updates, KubeRay's CRDs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,33 +70,6 @@ def wait(
         fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
     console.print(f"[bold green]{env} {enough}[/]", highlight=False)
-
-
-@app.command()
-def status(env: EnvName = "dev") -> None:
-    """Show once what `ops wait` waits for.
-
-    Exit codes:
-    - 0: everything is ready
-    - 1: something is not ready
-    - 2: bad input or no access
-
-    Example:
-    - `ops status --env dev`
-    """
-    from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import UnreachableError  # noqa: PLC0415
-    from ops.readiness.observe import observe  # noqa: PLC0415
-    from ops.readiness.wait import progress, table  # noqa: PLC0415
-
-    environment = load(env)
-    try:
-        with connect(environment) as clients:
-            items = observe(environment, clients)
-    except UnreachableError as error:
-        fail(str(error))
-    show(table(items, progress(items)))
-    raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
 
 
 @app.command()

@@ -1,0 +1,56 @@
+"""Commands that watch an environment: status, events, Ray's dashboard."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from ops.cli import EnvName, app, console, fail, load
+from ops.output import Format, Output, emit
+
+_INTERVAL = 5.0
+
+
+@app.command()
+def status(
+    env: EnvName = "dev",
+    output: Output = Format.TABLE,
+    watch: Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")] = False,
+) -> None:
+    """Show the environment on one screen: what `ops wait` waits for, nodes, jobs, file system, cost.
+
+    What cannot be read is named in its place, and the rest is shown.
+
+    Exit codes:
+    - 0: everything is ready
+    - 1: something is not ready
+    - 2: bad input or no access; also if only a part can be read
+    - 130: `--watch` was interrupted
+
+    Examples:
+    - `ops status --env dev`
+    - `ops status --env dev --watch`
+    - `ops status --env dev -o json`
+    """
+    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.watch.live import watch as keep_watching  # noqa: PLC0415
+    from ops.watch.screen import screen  # noqa: PLC0415
+    from ops.watch.status import look  # noqa: PLC0415
+
+    environment = load(env)
+    if watch and not (console.is_terminal and output is Format.TABLE):
+        fail("--watch is refused: it redraws a table. Allowed: a terminal, without -o. Fix: use `ops wait`")
+    try:
+        account = Account(environment)
+        if watch:
+            keep_watching(partial(look, environment, account), console, interval=_INTERVAL)
+        found = look(environment, account)
+    except UnreachableError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    emit(found.as_data(), lambda: screen(found), output)
+    if found.obstacle:
+        fail(found.obstacle)
+    raise typer.Exit(0 if found.is_ready else 1)

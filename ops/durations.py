@@ -1,0 +1,36 @@
+"""Durations on the command line, such as `90s`, `10m`, `2h` and `1d`."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import typer
+
+_UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_FORM: Final = re.compile(rf"(\d+(?:\.\d+)?)([{''.join(_UNITS)}])")
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A length of time; `str()` writes it as the command line takes it."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return the duration in the largest unit that gives a whole number, else in seconds."""
+        for unit, seconds in _UNITS.items():
+            if self.seconds and self.seconds % seconds == 0:
+                return f"{self.seconds / seconds:.0f}{unit}"
+        return f"{self.seconds:g}s"
+
+
+def duration(given: "str | Duration") -> Duration:
+    """Return the duration that a person wrote. Raises typer.BadParameter if there is no unit, or no number."""
+    if isinstance(given, Duration):
+        return given
+    if found := _FORM.fullmatch(given):
+        return Duration(float(found[1]) * _UNITS[found[2]])
+    fix = f"give the unit: {given}s or {given}m" if re.fullmatch(r"\d+(\.\d+)?", given) else "give a number and a unit"
+    raise typer.BadParameter(
+        f"{given!r} is no duration. Allowed: seconds, minutes, hours or days, such as 90s, 10m, 2h or 1d. Fix: {fix}"
+    )
