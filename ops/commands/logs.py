@@ -3,9 +3,12 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from ops.cli import EnvName, app, fail, load, say
+from ops.cli import EnvName, app, errors, fail, load, say
 from ops.durations import Duration, duration
+from ops.output import Format, Output, emit
 from ops.watch.logs import Source
 
 Since = Annotated[
@@ -78,3 +81,59 @@ def logs(
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+@app.command()
+def events(
+    env: EnvName = "dev",
+    since: Annotated[
+        Duration, typer.Option(parser=duration, metavar="DURATION", help="Only what is younger, such as 10m.")
+    ] = "2h",  # type: ignore[assignment]  # the parser gets the text
+    follow: Follow = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Print HyperPod's events, CloudFormation's failures and Kubernetes' warnings, by time.
+
+    Kubernetes keeps events for an hour. A source that cannot be read is named
+    on standard error.
+
+    Exit codes:
+    - 0: printed; at least one source could be read
+    - 2: bad input or no access
+    - 130: `--follow` was interrupted
+
+    Examples:
+    - `ops events --env dev`
+    - `ops events --env dev --since 30m --follow`
+    """
+    from ops.clients import Account  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.watch.event_feed import Feed  # noqa: PLC0415
+
+    environment = load(env)
+    if follow and output is not Format.TABLE:
+        fail("--follow is refused: it prints lines. Allowed: -o table, or no --follow")
+    try:
+        with Feed(environment, Account(environment), since.seconds) as feed:
+            if follow:
+                feed.follow(say, _warn)
+            found = feed.look()
+    except UnreachableError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    for name, reason in found.unseen.items():
+        _warn(f"{name} cannot be read: {reason}")
+    if output is Format.TABLE:
+        for event in found.events:
+            say(str(event))
+        if not found.events:
+            say(f"no events in the last {since}")
+    else:
+        emit([event.as_data() for event in found.events], Table, output)
+    if not found.is_of_any_source:
+        raise typer.Exit(2)
+
+
+def _warn(line: str) -> None:
+    errors.print(f"[bold yellow]warning:[/] {escape(line)}", soft_wrap=True, highlight=False)
