@@ -6,9 +6,9 @@ import gc
 gc.disable()
 
 from ops.cli import app  # noqa: E402
-from ops.commands import files, image, isolation, job, logs, node, running, status  # noqa: E402
+from ops.commands import access, files, image, isolation, job, logs, node, running, status  # noqa: E402
 
-__all__ = ["app", "files", "image", "isolation", "job", "logs", "main", "node", "running", "status"]
+__all__ = ["access", "app", "files", "image", "isolation", "job", "logs", "main", "node", "running", "status"]
 
 
 def main() -> None:
