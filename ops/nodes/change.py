@@ -199,7 +199,9 @@ class Follower:
         return f"{node.instance} is {now.trouble}" if now.trouble else ""
 
     def _pods_missing(self) -> str:
-        ready = _ready(self.clients)
+        # Until its garbage is collected, a pod of a node that is gone still says that it is Ready.
+        gone = self.before.node.name if self.action is Action.REPLACE else ""
+        ready = _ready(self.clients, without=gone)
         short = [
             f"RayCluster {namespace}/{name} has {ready[namespace, name]} of {count} pods ready"
             for (namespace, name), count in sorted(self.before.ready.items())
@@ -233,8 +235,9 @@ def _before(clients: Clients, node: Node) -> Before:
     return Before(node, _boot(clients, node.name), wanted)
 
 
-def _ready(clients: Clients) -> Counter[tuple[str, str]]:
-    return Counter(_cluster(pod) for pod in ray_pods(clients.kubernetes) if is_ready(pod))
+def _ready(clients: Clients, *, without: str) -> Counter[tuple[str, str]]:
+    pods = ray_pods(clients.kubernetes)
+    return Counter(_cluster(pod) for pod in pods if is_ready(pod) and pod.spec.node_name != without)
 
 
 def _cluster(pod: Any) -> tuple[str, str]:
