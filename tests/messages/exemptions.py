@@ -35,7 +35,9 @@ MESSAGES: Final = {
     ("ops/commands/isolation.py", "interrupted"): _CTRL_C,
     ("ops/commands/job.py", "detached"): _CTRL_C,
     ("ops/commands/job.py", "interrupted"): _CTRL_C,
+    ("ops/commands/node.py", "interrupted"): _CTRL_C,
     ("ops/commands/running.py", "interrupted"): _CTRL_C,
+    ("ops/commands/status.py", "{}"): "repeats an UnreachableError, which is checked itself",
     ("ops/jobs/direct.py", "no job can run on RayCluster"): _SIMULATED,
     ("ops/jobs/direct.py", "the head {}/{} cannot run the job: "): _SIMULATED,
     (
