@@ -1,6 +1,7 @@
 """Durations on the command line, such as `90s`, `10m`, `2h` and `1d`."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,3 +35,15 @@ def duration(given: "str | Duration") -> Duration:
     raise typer.BadParameter(
         f"{given!r} is no duration. Allowed: seconds, minutes, hours or days, such as 90s, 10m, 2h or 1d. Fix: {fix}"
     )
+
+
+def at_least(least: Duration) -> Callable[[str | Duration], Duration]:
+    """Return a function like `duration` that refuses shorter ones."""
+
+    def parse(given: str | Duration) -> Duration:
+        parsed = duration(given)
+        if parsed.seconds < least.seconds:
+            raise typer.BadParameter(f"{parsed} is too short. Allowed: {least} or longer")
+        return parsed
+
+    return parse
