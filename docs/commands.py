@@ -1,5 +1,6 @@
 """Write docs/reference/commands.md from the help texts of `ops` and of the Makefile: `python docs/commands.py`."""
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ commands of `ops`; make's targets install what they need.
 
 def page() -> str:
     """Return the page: a section for each command of `ops`, and a table of make's targets."""
-    sections = (line for found in _commands(typer.main.get_command(app), "ops") for line in _section(*found))
+    root = typer.main.get_command(app)
+    sections = (line for found in (("ops", root), *_commands(root, "ops")) for line in _section(*found))
     return "\n".join([_INTRODUCTION, *_targets(), *sections]).rstrip() + "\n"
 
 
@@ -45,8 +47,20 @@ def _section(words: str, command: Any) -> Iterator[str]:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
     yield from (f"## {words}", "")
-    yield from ("```text", " ".join([words, *("[OPTIONS]",) * bool(options), *map(_usage, arguments)]), "```", "")
-    for paragraph in (command.help or "").split("\n\n"):
+    yield from (
+        "```text",
+        " ".join(
+            [
+                words,
+                *("[OPTIONS]",) * bool(options),
+                *map(_usage, arguments),
+                *("COMMAND",) * hasattr(command, "commands"),
+            ]
+        ),
+        "```",
+        "",
+    )
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         yield from (*_markdown(paragraph), "")
     if command.params:
         yield from ("| | default | meaning |", "|---|---|---|")
@@ -55,7 +69,10 @@ def _section(words: str, command: Any) -> Iterator[str]:
 
 
 def _markdown(paragraph: str) -> Iterator[str]:
-    """Yield the text of a paragraph on one line, then each item of its list on its own line."""
+    """Yield a table or a block of code unchanged; else the text on one line, then each item of its list on a line."""
+    if paragraph.startswith(("|", "```")):
+        yield paragraph
+        return
     text, *items = re.split(r"\n *(?=- )", paragraph)
     yield " ".join(text.split())
     if items:
@@ -73,7 +90,11 @@ def _row(parameter: Any) -> str:
     shown = ", ".join(f"`{name}`" for name in names)
     default = parameter.default
     said = "" if default in (None, False, ()) or callable(default) else f"`{getattr(default, 'value', default)}`"
-    return f"| {shown} | {'required' if parameter.required else said} | {_cell(parameter.help or '')} |"
+    if parameter.envvar:
+        said = f"{'required, or ' if parameter.required else ''}`{parameter.envvar}`"
+    elif parameter.required:
+        said = "required"
+    return f"| {shown} | {said} | {_cell(parameter.help or '')} |"
 
 
 def _cell(text: str) -> str:

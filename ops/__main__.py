@@ -1,21 +1,51 @@
 """The command `ops` (also `python -m ops`)."""
 
 import gc
+import sys
 
 # Imported objects live as long as the process: collecting garbage among them takes a thirtieth of `ops check`.
 gc.disable()
 
+from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
-from ops.commands import access, files, image, isolation, job, logs, node, running, status  # noqa: E402
+from ops.commands import (  # noqa: E402
+    access,
+    destroy,
+    files,
+    gate,
+    image,
+    isolation,
+    job,
+    logs,
+    node,
+    review,
+    running,
+    status,
+)
 
-__all__ = ["access", "app", "files", "image", "isolation", "job", "logs", "main", "node", "running", "status"]
+__all__ = [
+    "access",
+    "app",
+    "destroy",
+    "files",
+    "gate",
+    "image",
+    "isolation",
+    "job",
+    "logs",
+    "main",
+    "node",
+    "review",
+    "running",
+    "status",
+]
 
 
 def main() -> None:
     """Run the command."""
     gc.freeze()
     gc.enable()
-    app(prog_name="ops")
+    sys.exit(guard.run(app))
 
 
 if __name__ == "__main__":

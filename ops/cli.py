@@ -1,26 +1,37 @@
 """What all commands of `ops` share: the application, its consoles, reading environments, reporting failures."""
 
+import os
+import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
+from typer.core import TyperGroup
 
 import config
 from config import Environment
 from config.findings import Finding, Severity
+from ops import completion
+
+
+class _Sorted(TyperGroup):
+    """A group that lists its commands by name, in whatever order modules define them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx))
+
 
 app = typer.Typer(
+    cls=_Sorted,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Check environments before deploying; operate them afterwards. "
-    "Exit codes: 0 done, 1 refused, not ready or out of date, 2 bad input or no access, 3 failed, 130 interrupted.",
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
@@ -44,20 +55,66 @@ def _show_version(given: bool) -> None:
         raise typer.Exit
 
 
+def _without_color(given: bool) -> None:
+    if given:
+        # Consoles that are made later, also in programs that a command starts, read the variable.
+        os.environ["NO_COLOR"] = "1"
+        console.no_color = errors.no_color = True
+
+
 @app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    no_color: Annotated[
+        bool,
+        typer.Option(
+            "--no-color", callback=_without_color, is_eager=True, help="Print without colours, as with NO_COLOR=1."
+        ),
+    ] = False,
 ) -> None:
-    """Take the options of `ops` itself."""
+    """Check environments before deploying; operate them afterwards.
+
+    A command on one environment takes `--env NAME`, or the variable `OPS_ENV`.
+    A duration has a unit: `90s`, `10m`, `2h`, `1d`.
+
+    | exit code | means |
+    |---|---|
+    | 0 | done, ready or up to date |
+    | 1 | refused, not ready or out of date |
+    | 2 | bad input, or no access to AWS or to the cluster |
+    | 3 | failed |
+    | 130 | interrupted with Ctrl-C |
+
+    Examples:
+    - `ops check`
+    - `ops wait --env dev --timeout 30m`
+    - `ops explain V55 -o json`
+    """
 
 
 EnvName = Annotated[
-    str, typer.Option("--env", callback=_name, help="A file of environments/ (.yaml is optional) or an example.")
+    str,
+    typer.Option(
+        "--env",
+        envvar="OPS_ENV",
+        metavar="NAME",
+        callback=_name,
+        autocompletion=completion.environments,
+        help="A file of environments/ (.yaml is optional) or an example.",
+    ),
 ]
 OptionalEnv = Annotated[
-    str | None, typer.Option("--env", callback=_name, help="Only this environment (.yaml is optional). Default: all.")
+    str | None,
+    typer.Option(
+        "--env",
+        envvar="OPS_ENV",
+        metavar="NAME",
+        callback=_name,
+        autocompletion=completion.environments,
+        help="Only this environment (.yaml is optional). Default: all.",
+    ),
 ]
 
 
@@ -87,6 +144,11 @@ def say(line: str) -> None:
     console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
+def aside(line: str) -> None:
+    """Print a line unchanged to standard error, beside the data on standard output."""
+    errors.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
 def show(drawn: RenderableType) -> None:
     """Print a table or a group in full: never cut it in a narrow terminal, never wrap it in a pipe."""
     needs = Measurement.get(console, console.options.update(width=_UNLIMITED), drawn)
@@ -102,3 +164,21 @@ def fail(message: str, code: int = 2) -> NoReturn:
     """Print the error message and exit with `code`."""
     errors.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
     raise typer.Exit(code)
+
+
+def confirmed(question: str) -> bool:
+    """Ask a person and return whether the answer is yes; exit with 1 if standard input is no terminal.
+
+    Raises KeyboardInterrupt on Ctrl-C.
+    """
+    if not is_interactive():
+        fail("nobody can confirm the change, as standard input is no terminal. Fix: give --yes", code=1)
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+
+
+def is_interactive() -> bool:
+    """Return whether a person can answer a question."""
+    return sys.stdin.isatty()

@@ -31,14 +31,19 @@ def run(
     keep: Annotated[
         bool, typer.Option("--keep", help="Stop once the RayClusters are ready, and keep running.")
     ] = False,
+    kills: Annotated[
+        int, typer.Option("--kill-destroy", min=0, help="Kill `ops destroy` so often at random moments, and rerun it.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random moments.")] = 0,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
-    from rehearsal.run.rehearse import rehearse  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.run.ops_destroy import moments  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.run.rehearse import rehearse  # noqa: PLC0415
 
     with _orderly():
         _require_rehearsable(env)
         with _alone(run_directory(env)):
-            code = rehearse(env, console, keep=keep)
+            code = rehearse(env, console, keep=keep, kills=moments(kills, seed))
     raise typer.Exit(code)
 
 

@@ -4,6 +4,7 @@ All models are frozen and refuse unknown keys. They define the kind of each valu
 each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are in GiB unless the name says otherwise.
 """
 
+from config.model.company import Company
 from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import Environment, Notifications
 from config.model.fsx import DataRepository, ExistingFileSystem, Fsx
@@ -28,6 +29,7 @@ __all__ = [
     "Autoscaling",
     "AwsRay",
     "ClaimVolume",
+    "Company",
     "DataRepository",
     "Eks",
     "Environment",

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from config.model.base import AccountId, Model, Name, Region, Shape
+from config.model.company import Company
 from config.model.eks import Access, Eks
 from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
@@ -75,6 +76,7 @@ class Environment(Model):
         default=None,
         description="Registry, optionally with a path, that holds copies of all public images; see `ops images`.",
     )
+    company: Company = Field(default=Company(), description="What your company demands of every resource.")
     network: Network = Field(description="The VPC.")
     access: Access = Field(default=Access(), description="Who may use the Kubernetes API.")
     eks: Eks = Field(description="The EKS cluster.")

@@ -12,6 +12,7 @@ from typing import Final
 from config.findings import Finding, Severity
 from config.model import Environment
 from config.rules import (
+    company,
     eks,
     fsx,
     hyperpod,
@@ -30,6 +31,8 @@ from config.rules.rule import Rule
 __all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
 
 RULES: Final[tuple[Rule, ...]] = (
+    company.boundary_of_the_account,
+    company.tags_leave_the_projects_own,
     network.supported_partition,
     network.two_zones_for_eks,
     network.known_region,

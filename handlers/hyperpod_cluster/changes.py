@@ -1,52 +1,13 @@
 """Decide what an update of the properties changes in an existing cluster.
 
-| field | change |
-| --- | --- |
-| `InstanceGroups[]`: a group is added | in place: one UpdateCluster, new nodes |
-| `InstanceGroups[]`: a group is removed | `InstanceGroupsToDelete`, its nodes are deleted; refused until confirmed |
-| `InstanceGroups[]`: a group is renamed | one UpdateCluster that adds and deletes; refused until confirmed |
-| `InstanceGroups[].InstanceCount` | in place, AWS chooses which nodes to delete; refused below a count raised by hand |
-| `InstanceGroups[].MinInstanceCount` | in place |
-| `InstanceGroups[].LifeCycleConfig` | in place, for nodes created afterwards |
-| `InstanceGroups[].InstanceStorageConfigs` | in place, for nodes created afterwards |
-| `InstanceGroups[].OnStartDeepHealthChecks` | in place, for nodes created afterwards |
-| `InstanceGroups[].InstanceType` | refused: give the group another name |
-| `InstanceGroups[].ExecutionRole` | refused: give the group another name |
-| `InstanceGroups[].ThreadsPerCore` | refused: give the group another name |
-| `InstanceGroups[].OverrideVpcConfig` | refused: give the group another name |
-| `InstanceGroups[].CapacityRequirements` | refused: give the group another name |
-| `InstanceGroups[]`: every other field | in place, nested fields included; the service may still refuse it |
-| `NodeRecovery` | in place; Automatic if it is removed |
-| `ClusterRole` | in place; refused if it is removed |
-| `AutoScaling` | in place; disabled if it is removed |
-| `TieredStorageConfig` | in place; disabled if it is removed |
-| `NodeProvisioningMode` | to Continuous in place; refused if it is removed |
-| `Tags` | `AddTags`, `DeleteTags` |
-| `ClusterName` | refused: destroy the stack and deploy it again |
-| `VpcConfig` | refused: destroy the stack and deploy it again |
-| `Orchestrator` | refused: destroy the stack and deploy it again |
-| `RestrictedInstanceGroups` | refused: not supported |
-| `RestrictedInstanceGroupsConfig` | refused: not supported |
-
-Sources: AWS docs, sagemaker-hyperpod-eks-operate-cli-command-update-cluster (type and role of a group must stay the
-same); UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1, so a replacement cannot work, because
-CloudFormation creates the new resource before it deletes the old one.
+What an update of each property does is in `consequences.py`.
 """
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from .consequences import ANOTHER_NAME, DESTROY, FIXED, FIXED_IN_A_GROUP, IN_PLACE
 from .errors import RefusedRequestError
-
-FIXED = ("ClusterName", "VpcConfig", "Orchestrator")
-FIXED_IN_A_GROUP = (
-    "InstanceType",
-    "ExecutionRole",
-    "ThreadsPerCore",
-    "OverrideVpcConfig",
-    "CapacityRequirements",
-)
-IN_PLACE = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "AutoScaling", "TieredStorageConfig")
 
 # UpdateCluster keeps a field that is left out: these values reset a field that is no longer given.
 _OFF: Mapping[str, Any] = {
@@ -171,8 +132,7 @@ def _refuse_fixed(desired: Fields, live: Fields) -> None:
     for key in FIXED:
         if not _holds(desired.get(key), live.get(key)):
             raise RefusedRequestError(
-                f"{key} of HyperPod cluster {live['ClusterName']} cannot be changed: "
-                "destroy this stack and what depends on it, then deploy again\n"
+                f"{key} of HyperPod cluster {live['ClusterName']} cannot be changed: {DESTROY}\n"
                 f"It is {live.get(key)} and would be {desired.get(key)}."
             )
 
@@ -182,8 +142,7 @@ def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fiel
         changed = key in wanted and not _holds(wanted[key], live.get(key))
         if changed or (key in before and key not in wanted and live.get(key)):
             raise RefusedRequestError(
-                f"{key} of instance group {name} cannot be changed: "
-                "give the group another name, which makes new nodes and removes the old ones\n"
+                f"{key} of instance group {name} cannot be changed: {ANOTHER_NAME}\n"
                 f"It is {live.get(key)} and would be {wanted.get(key)}."
             )
 

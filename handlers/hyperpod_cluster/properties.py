@@ -5,10 +5,8 @@ from typing import Any
 
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StructureShape
 
+from .consequences import UNSUPPORTED
 from .errors import RefusedRequestError
-
-# Restricted groups (Amazon Nova) have update rules of their own, which this resource does not implement.
-UNSUPPORTED = frozenset({"RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig"})
 
 
 def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[str, Any]:
@@ -18,7 +16,7 @@ def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[s
     a group without ThreadsPerCore: an UpdateCluster that leaves ThreadsPerCore out would reset it.
     """
     shape = model.operation_model("CreateCluster").input_shape
-    unsupported = UNSUPPORTED & properties.keys()
+    unsupported = properties.keys() & UNSUPPORTED
     if unsupported:
         raise RefusedRequestError(f"{', '.join(sorted(unsupported))}: not supported by this resource")
     request: dict[str, Any] = _cast(properties, shape, "")

@@ -11,7 +11,7 @@ A rollback or a Delete sends properties of older templates: properties may be ad
 """
 
 # Properties that CloudFormation and CDK add to every custom resource, and our own.
-_NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
+NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Request:
 
 
 def _fields(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in properties.items() if key not in _NO_FIELDS}
+    return {key: value for key, value in properties.items() if key not in NO_FIELDS}
 
 
 def _names(value: Any) -> frozenset[str]:

@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import typer
-
 from config import Environment, file_of
 from config.findings import shown
 from ops.change import kuberay_crds as crds
 from ops.change import rollout as rollouts
 from ops.change import scale as scaling
 from ops.change import update_software as software
-from ops.change.kuberay_crds import Owner
+from ops.change.kuberay_crds import Kind, Owner
 from ops.change.scale import RefusedError, refuse_jobs
+from ops.cli import confirmed
 from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
 from ops.errors import in_plain_words
@@ -107,10 +106,10 @@ def rollout(
                 rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
 
 
-def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> bool:
+def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> list[Kind]:
     """Show KubeRay's CRDs in the cluster; with `adopt`, adopt those without an owner.
 
-    Return whether a deployment accepts the CRDs. Raises ChartError if the environment's chart is not in the cache,
+    Return the CRDs as they are afterwards. Raises ChartError if the environment's chart is not in the cache,
     RefusedError and UnreachableError.
     """
     version = environment.kuberay.version
@@ -126,7 +125,7 @@ def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool
             kinds = crds.look(clients.kubernetes, wanted)
         elif orphans:
             say(f"a deployment refuses CRDs without an owner. Fix: `ops kuberay crds --adopt --env {environment.name}`")
-    return not any(kind.is_in_the_way for kind in kinds)
+    return kinds
 
 
 def _advise(environment: Environment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print) -> None:
@@ -155,5 +154,5 @@ def _tell(lines: Iterable[str], say: Print) -> None:
 
 
 def _confirm(question: str, yes: bool) -> None:
-    if not yes and not typer.confirm(question):
+    if not yes and not confirmed(question):
         raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")

@@ -68,6 +68,17 @@ class Kind:
             return True
         return None not in (self.installed, self.wanted) and self.owner is not Owner.OURS
 
+    def data(self) -> dict[str, str | bool]:
+        """Return the CRD as data for programs."""
+        return {
+            "name": self.name,
+            "installed": self.installed is not None,
+            "wanted": self.wanted is not None,
+            "owner": {Owner.OURS: "stack", Owner.OTHERS: "release", Owner.NOBODY: "none"}[self.owner],
+            "refusal": self.refusal,
+            "accepted": not self.is_in_the_way,
+        }
+
     def said(self, version: str) -> str:
         """Return a line that describes the CRD; `version` is the environment's KubeRay version."""
         if self.refusal:

@@ -10,7 +10,7 @@ from ops.cli import EnvName, app, fail, load, say
 
 @app.command()
 def kubeconfig(
-    env: EnvName = "dev",
+    env: EnvName,
     file: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Merge the entry into this kubeconfig instead of printing it.")
     ] = None,

@@ -1,21 +1,27 @@
-"""Commands on files, before a deployment: environments, files generated from them, charts, reviews."""
+"""Commands on files, before a deployment: environments, files generated from them, charts."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.markup import escape
+from rich.text import Text
 
 import config
 from config import Environment
 from config.findings import Finding, Severity, shown
-from config.rules import findings_beside
+from config.load import Examined
+from config.rules import ALL_RULES, findings_beside
+from ops import completion
 from ops.cli import (
     EnvName,
     OptionalEnv,
     app,
     charts_app,
+    confirmed,
     console,
     errors,
     fail,
@@ -25,7 +31,9 @@ from ops.cli import (
     say,
     show,
 )
-from ops.environment.check import plan, said
+from ops.environment import check as checked
+from ops.options import Yes
+from ops.output import Format, Output, emit
 
 NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account id, twelve digits.")]
 NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
@@ -41,6 +49,7 @@ def check(
         bool,
         typer.Option("--live", help="Also query the existing EKS cluster (eks.existing) with your AWS credentials."),
     ] = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """Validate environments; show the planned resources, their cost per hour, and warnings.
 
@@ -51,31 +60,57 @@ def check(
     Examples:
     - `ops check`
     - `ops check --env prod`
+    - `ops check -o json | jq '.[].findings'`
+
+    With `-o json` or `-o yaml`, one item for each environment (`plan` is null
+    if the file has errors):
+
+    ```json
+    [{"environment": "dev", "valid": true,
+      "plan": {"account": "111122223333", "region": "us-west-2",
+        "instance_groups": [{"name": "worker-group-1",
+          "type": "ml.p5.48xlarge", "nodes": 4, "zone": "usw2-az2"}],
+        "ray_clusters": [{"name": "rayml", "workers": {"gpu-group": 4}}],
+        "cost": [{"what": "EKS control plane", "usd_per_hour": 0.1}]},
+      "findings": [{"rule": "V56", "kind": "warning",
+        "file": "environments/dev.yaml", "line": 12, "key": "region",
+        "reason": "…", "allowed": "…", "fix": "…", "accepted": ""}]}]
+    ```
     """
     wrong = [] if env else config.misnamed()
     report(wrong)
-    others, pairs = config.neighbours(), set[tuple[str, ...]]()
+    others, pairs, data = config.neighbours(), set[tuple[str, ...]](), list[dict[str, Any]]()
     for name in [env] if env else config.available():
         examined = config.examine(name)
-        mistakes, environment = examined.errors, examined.environment
-        if environment and not mistakes:
-            found = list(examined.findings)
-            for other in others:
-                beside = examined.located(findings_beside(environment, [other]))
-                found += beside
-                if any(finding.severity is Severity.ERROR for finding in beside):
-                    pairs.add(tuple(sorted((environment.name, other.name))))
-            if live:
-                found += examined.located(_live_findings(environment))
-            _shown(environment, [finding for finding in found if finding.severity is Severity.WARNING])
-            mistakes = [finding for finding in found if finding.severity is Severity.ERROR]
+        environment = None if examined.errors else examined.environment
+        found = list(examined.findings)
+        if environment:
+            found += _beside(examined, environment, others, pairs)
+            found += examined.located(_live_findings(environment)) if live else []
+        mistakes = [finding for finding in found if finding.severity is Severity.ERROR]
+        if output is not Format.TABLE:
+            data.append(checked.data(name, environment, found))
+        elif environment:
+            _shown(environment, [finding for finding in found if finding not in mistakes])
         report(mistakes)
         wrong += mistakes
+    emit(data, None, output)
     if pairs:
         said = "; ".join(" and ".join(pair) for pair in sorted(pairs))
         fail(f"two environments in one account and region use the same name: {said}. Fix: rename one of each pair")
     if wrong:
         raise typer.Exit(2)
+
+
+def _beside(
+    examined: Examined, environment: Environment, others: list[Environment], pairs: set[tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Yield what the other environments forbid, and add the pairs of environments that exclude each other."""
+    for other in others:
+        beside = examined.located(findings_beside(environment, [other]))
+        if any(finding.severity is Severity.ERROR for finding in beside):
+            pairs.add(tuple(sorted((environment.name, other.name))))
+        yield from beside
 
 
 def _live_findings(environment: Environment) -> list[Finding]:
@@ -94,8 +129,8 @@ def _live_findings(environment: Environment) -> list[Finding]:
 
 def _shown(environment: Environment, warnings: list[Finding]) -> None:
     console.print(f"[bold]{environment.name}: account {environment.account}, {environment.region}[/]\n", soft_wrap=True)
-    show(plan(environment))
-    for line in said(warnings):
+    show(checked.plan(environment))
+    for line in checked.said(warnings):
         console.print(line, soft_wrap=True)
     console.print()
 
@@ -103,8 +138,12 @@ def _shown(environment: Environment, warnings: list[Finding]) -> None:
 @app.command()
 def explain(
     rule: Annotated[
-        str | None, typer.Argument(metavar="RULE", help="Rule id, such as V55. Default: list all rules.")
+        str | None,
+        typer.Argument(
+            metavar="RULE", autocompletion=completion.rules, help="Rule id, such as V55. Default: list all rules."
+        ),
     ] = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """Explain a rule: what it demands, why, its source and an example. Each finding ends with its rule's id.
 
@@ -115,15 +154,22 @@ def explain(
     Examples:
     - `ops explain`
     - `ops explain V55`
+
+    With `-o json` or `-o yaml` (without RULE, a list of these):
+
+    ```json
+    {"rule": "V55", "kind": "warning", "what": "…", "why": "…",
+     "source": "…", "example": "…"}
+    ```
     """
-    from ops.environment.explain import UnknownRuleError, explained, listed  # noqa: PLC0415
+    from ops.environment.explain import UnknownRuleError, data, explained, find, listed  # noqa: PLC0415
 
     if rule is None:
-        show(listed())
+        emit([data(each) for each in ALL_RULES.values()], listed, output)
         return
     try:
-        for line in explained(rule):
-            say(line)
+        found = find(rule)
+        emit(data(found), lambda: Group(*(Text(line, overflow="fold") for line in explained(found))), output)
     except UnknownRuleError as error:
         fail(str(error))
 
@@ -134,7 +180,14 @@ def new_environment(
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
-    like: Annotated[str | None, typer.Option(help=f"Copy an example: {', '.join(config.examples())}.")] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completion.examples,
+            help=f"Copy an example: {', '.join(config.examples())}.",
+        ),
+    ] = None,
 ) -> None:
     """Write environments/NAME.yaml: a small, commented file with physical names that no other environment uses.
 
@@ -162,7 +215,7 @@ def new_environment(
 @app.command("migrate")
 def migrate(
     env: OptionalEnv = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the differences and write nothing.")] = False,
 ) -> None:
     """Rewrite environment files of an earlier schema: show the difference, ask, write. Comments and order stay.
@@ -196,7 +249,7 @@ def migrate(
             fail(f"{shown(examined.file)} was not changed: it has other errors. Fix: correct them, then rerun")
         if dry_run:
             continue
-        if not yes and not typer.confirm(f"Write {shown(examined.file)}?"):
+        if not yes and not confirmed(f"Write {shown(examined.file)}?"):
             fail(f"{shown(examined.file)} was not changed: not confirmed. Fix: answer y, or give --yes", code=1)
         migration.write()
         say(f"{shown(examined.file)} written")
@@ -264,7 +317,7 @@ def write_manifests(
     env: OptionalEnv = None,
     check_only: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file is stale.")] = False,
 ) -> None:
-    """Render every Kubernetes object and Helm values file of environments/ to manifests/<environment>/.
+    """Render every Kubernetes object and Helm values file of environments/ to `manifests/<environment>/`.
 
     Exit codes:
     - 0: up to date
@@ -299,10 +352,11 @@ def write_manifests(
 
 @app.command("images")
 def list_images(
-    env: EnvName = "dev",
+    env: EnvName,
     plain: Annotated[
         bool, typer.Option("--plain", help="Print source and copy in two columns, as input for `crane copy`.")
     ] = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """List the images from public registries, and their copies in the environment's `image_registry`.
 
@@ -313,12 +367,21 @@ def list_images(
     Examples:
     - `ops images --env closed`
     - `ops images --env closed --plain`
+
+    With `-o json` or `-o yaml` (`copy` is null if the image is pulled from its
+    publisher):
+
+    ```json
+    [{"image": "quay.io/kuberay/operator:v1.2.0",
+      "used_by": "KubeRay operator",
+      "copy": "registry.example.com/kuberay/operator:v1.2.0"}]
+    ```
     """
     from ops.render import images  # noqa: PLC0415
 
     environment = load(env)
     if not plain:
-        show(images.table(environment))
+        emit(images.data(environment), lambda: images.table(environment), output)
     elif environment.image_registry is None:
         fail(
             f"{env} has no image_registry: it pulls each image from the registry that publishes it. "
@@ -352,45 +415,6 @@ def fetch_charts(
             console.print(line, soft_wrap=True, highlight=False)
     except charts.ChartError as error:
         fail(str(error))
-
-
-@app.command()
-def review(
-    base: Annotated[
-        Path, typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with.")
-    ],
-    context: Annotated[
-        list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
-    ] = None,
-    comment: Annotated[bool, typer.Option("--comment", help="Cut the output to the size of a GitHub comment.")] = False,
-) -> None:
-    """Print as Markdown what this checkout changes compared with BASE: templates and manifests.
-
-    It needs no credentials. Both checkouts must be set up (`./setup.sh runtime`).
-
-    Exit codes:
-    - 0: compared
-    - 2: bad input, or a checkout does not synthesise
-
-    Example:
-    - `ops review ../main`
-    """
-    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
-    from ops.review.review import cut  # noqa: PLC0415
-    from ops.review.review import review as compare  # noqa: PLC0415
-
-    pairs = {}
-    for pair in context or []:
-        key, separator, value = pair.partition("=")
-        if not key or not separator:
-            fail(f"--context: {pair!r} is invalid. Allowed: KEY=VALUE")
-        pairs[key] = value
-    try:
-        text = compare(base.resolve(), context=pairs, console=errors)
-    except ReviewError as error:
-        fail(str(error))
-    # A program posts this Markdown: it is neither wrapped nor styled.
-    typer.echo(cut(text) if comment else text, nl=False)
 
 
 def _written(file: Path, placeholders: list[str]) -> None:

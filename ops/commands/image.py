@@ -1,37 +1,30 @@
 """The command that rebuilds the Ray image."""
 
-import json
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from ops.cli import EnvName, app, errors, fail, load, say
+from ops.cli import EnvName, app, fail, load
+from ops.durations import Duration, duration
+from ops.output import Format, Output, emit, teller
 
 image_app = typer.Typer(no_args_is_help=True, help="The Ray image that the cluster builds.")
 app.add_typer(image_app, name="image")
 
 
-class Output(StrEnum):
-    """How the result is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 @image_app.command()
 def build(
-    env: EnvName = "dev",
+    env: EnvName,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, and whether the API server accepts the Job.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Follow the build for this many minutes; it continues afterwards.")
-    ] = 130,
-    output: Annotated[
-        Output,
-        typer.Option("--output", "-o", help="json: print one object to stdout at the end, everything else to stderr."),
-    ] = Output.TEXT,
+        Duration,
+        typer.Option(
+            parser=duration, metavar="DURATION", help="Follow the build for this time; it continues afterwards."
+        ),
+    ] = Duration(130 * 60),
+    output: Output = Format.TABLE,
 ) -> None:
     """Rebuild the Ray image after a failed build: repeat the deployed Job and follow its log.
 
@@ -50,6 +43,13 @@ def build(
     Examples:
     - `ops image build --env dev --dry-run`
     - `ops image build --env dev -o json | jq .tag`
+
+    With `-o json` or `-o yaml`, the log goes to standard error:
+
+    ```json
+    {"tag": "1f0c2d9a51e3", "job": "aws-ray-custom-x7k2p",
+     "state": "ready", "detail": "image pushed", "seconds": 840}
+    ```
     """
     from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.change.image_build_log import Follower, elapsed  # noqa: PLC0415
@@ -62,37 +62,33 @@ def build(
         fail(
             f"image.uri of {env} is {environment.image.uri}: there is nothing to build. Fix: remove image.uri to build"
         )
-    tell = say if output is Output.TEXT else _aside
+    tell = teller(output)
     try:
         with connect(environment) as clients:
             plan = image_build.plan(environment, clients)
             tell(plan.said)
             if plan.job is None:
-                _end(output, tag=plan.tag, state=State.READY, detail=plan.said)
+                emit(_data(plan.tag, "", State.READY.value, plan.said), None, output)
                 return
             image_build.create(clients, plan.job, dry_run=dry_run)
             job = plan.job["metadata"]["name"]
             if dry_run:
                 tell("dry run: the API server accepts the Job; none was created")
-                _end(output, job=job, tag=plan.tag, state=State.WAITING, detail="dry run")
+                emit(_data(plan.tag, job, State.WAITING.value, "dry run"), None, output)
                 return
-            ended = Follower(environment, clients, tell, timeout * 60).follow(job)
+            ended = Follower(environment, clients, tell, timeout.seconds).follow(job)
     except image_build.BuildError as error:
         fail(str(error), code=1)
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"detached; a started build continues: `ops wait --env {env}` shows its progress", code=130)
-    _end(output, job=job, tag=plan.tag, state=ended.state, detail=ended.detail, seconds=round(ended.seconds))
+    emit(_data(plan.tag, job, ended.state.value, ended.detail, ended.seconds), None, output)
     if ended.state is State.FAILED:
         fail(f"the build of tag {plan.tag} failed: {ended.detail}. Fix: see the log above", code=3)
     tell(f"{ended.detail}, after {elapsed(ended.seconds)}")
 
 
-def _end(output: Output, **result: object) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps(result))
-
-
-def _aside(line: str) -> None:
-    errors.print(line, soft_wrap=True, markup=False, highlight=False)
+def _data(tag: str, job: str, state: str, detail: str, seconds: float = 0) -> dict[str, str | int]:
+    """Return the result as data for programs; `job` is empty if no Job was needed."""
+    return {"tag": tag, "job": job, "state": state, "detail": detail, "seconds": round(seconds)}

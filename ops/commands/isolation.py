@@ -1,26 +1,32 @@
 """The command that verifies network isolation."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from config.facts import versions
-from ops.cli import EnvName, app, console, fail, load, say, show
+from ops.cli import EnvName, app, console, fail, load
+from ops.durations import Duration, at_least
+from ops.output import Format, Output, emit, teller
 
 if TYPE_CHECKING:
+    from ops.isolation.check import Outcome
     from ops.isolation.plan import Connection, Origin
 
 
 @app.command("isolation-check")
 def isolation_check(
-    env: EnvName = "dev",
+    env: EnvName,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Show the connections to try, and whether the API server accepts the pods."),
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0.5, help="Give up after this many minutes.")] = 5,
+    timeout: Annotated[
+        Duration, typer.Option(parser=at_least(Duration(30)), metavar="DURATION", help="Give up after this time.")
+    ] = Duration(300),
+    output: Output = Format.TABLE,
 ) -> None:
     """Verify network isolation with probe pods: only authorised clients can reach the Ray heads.
 
@@ -35,7 +41,17 @@ def isolation_check(
 
     Examples:
     - `ops isolation-check --env prod --dry-run`
-    - `ops isolation-check --env prod`
+    - `ops isolation-check --env prod --timeout 10m`
+
+    With `-o json` or `-o yaml`, progress goes to standard error. `open` is null
+    for a connection that was not tried:
+
+    ```json
+    {"environment": "prod", "isolated": true, "connections": [
+      {"from": "pod-elsewhere", "namespace": "default",
+       "to": "rayml", "port": 8265,
+       "must_be_open": false, "open": false}]}
+    ```
     """
     from k8s_charts.helm.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.clients import connect  # noqa: PLC0415
@@ -43,16 +59,20 @@ def isolation_check(
     from ops.isolation import check as checking  # noqa: PLC0415
     from ops.isolation.plan import plan  # noqa: PLC0415
 
-    environment = load(env)
+    environment, say = load(env), teller(output)
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
     try:
         with connect(environment) as clients:
             origins = plan(environment, checking.heads(environment, clients.kubernetes))
             say(checking.enforcement(clients.kubernetes))
-            prober = checking.Prober(clients.kubernetes, image, timeout * 60)
+            prober = checking.Prober(clients.kubernetes, image, timeout.seconds)
             if dry_run:
                 prober.rehearse(origins)
-                show(_table(origins, lambda connection: "must be open" if connection.open else "must be closed"))
+                emit(
+                    {"environment": env, "isolated": None, "connections": _data(origins, {})},
+                    lambda: _table(origins, lambda each: "must be open" if each.open else "must be closed"),
+                    output,
+                )
                 say("dry run: the API server accepts these pods; none was created")
                 return
             outcomes = prober.try_all(origins, say)
@@ -63,10 +83,32 @@ def isolation_check(
     except KeyboardInterrupt:
         fail("interrupted: no verdict; probe pods removed", code=130)
     came = {outcome.connection: outcome for outcome in outcomes}
-    show(_table(origins, lambda connection: f"{'✔' if came[connection].expected else '✘'} {came[connection].said}"))
-    if wrong := checking.verdict(outcomes):
+    wrong = checking.verdict(outcomes)
+    emit(
+        {"environment": env, "isolated": not wrong, "connections": _data(origins, came)},
+        lambda: _table(origins, lambda each: f"{'✔' if came[each].expected else '✘'} {came[each].said}"),
+        output,
+    )
+    if wrong:
         fail(f"{env} is not isolated: {'; '.join(wrong)}. Fix: see docs/explain/isolation.md", code=1)
-    console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as expected", highlight=False)
+    if output is Format.TABLE:
+        console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as expected", highlight=False)
+
+
+def _data(origins: "list[Origin]", came: "Mapping[Connection, Outcome]") -> list[dict[str, Any]]:
+    """Return the connections as data for programs; `open` is None for a connection that was not tried."""
+    return [
+        {
+            "from": origin.name,
+            "namespace": origin.namespace,
+            "to": each.target,
+            "port": each.port,
+            "must_be_open": each.open,
+            "open": came[each].open if each in came else None,
+        }
+        for origin in origins
+        for each in origin.connections
+    ]
 
 
 def _table(origins: "list[Origin]", state: "Callable[[Connection], str]") -> Table:

@@ -13,7 +13,9 @@ from typer.core import TyperCommand
 
 from config import Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
-from ops.cli import EnvName, app, console, fail, load, say, show
+from ops.cli import EnvName, app, console, fail, load, say
+from ops.options import Cluster
+from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
     from ops.jobs.runs import Request, Run, Runs
@@ -26,7 +28,6 @@ _WORDS: Final = "ops.job.words"
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
 
 RunName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the run.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="RayCluster. Needed only if there are several.")]
 Direct = Annotated[bool, typer.Option("--direct", help="The job was submitted with --direct: ask Ray's own API.")]
 
 
@@ -45,18 +46,30 @@ def submit(
     context: typer.Context,
     job: Annotated[str | None, typer.Argument(metavar="JOB", help="Python file: one of ray_jobs/ or your own.")] = None,
     *,
-    env: EnvName = "dev",
-    name: Annotated[str | None, typer.Option(help="Name of the run. Default: the file's name and the time.")] = None,
+    env: EnvName,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the run. Default: the file's name and the time.")
+    ] = None,
     cluster: Cluster = None,
     working_dir: Annotated[
-        Path | None, typer.Option(help="Folder to upload with the job. Default: the folder of JOB; none without JOB.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder to upload with the job. Default: the folder of JOB; none without JOB."
+        ),
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="Pattern of files not to upload, such as '*.parquet'. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Pattern of files not to upload, such as '*.parquet'. Repeatable."),
     ] = None,
-    storage: Annotated[str | None, typer.Option(help="Folder or s3:// address for checkpoints (RUN_STORAGE).")] = None,
-    max_attempts: Annotated[int, typer.Option(min=1, help="Maximum number of attempts, whatever the reason.")] = 100,
-    max_stalled: Annotated[int, typer.Option(min=1, help="Maximum of failures in a row without a new checkpoint.")] = 5,
+    storage: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Folder or s3:// address for checkpoints (RUN_STORAGE).")
+    ] = None,
+    max_attempts: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Maximum number of attempts, whatever the reason.")
+    ] = 100,
+    max_stalled: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Maximum of failures in a row without a new checkpoint.")
+    ] = 5,
     again: Annotated[bool, typer.Option("--again", help="Resume an ended run of this name.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return at once; do not show the output.")] = False,
     direct: Annotated[
@@ -80,8 +93,8 @@ def submit(
 
     Examples:
     - `ops job submit pytorch_ddp --env dev`
-    - `ops job submit train.py --name run-1 --detach -- --epochs 3`
-    - `ops job submit --working-dir . -- python -m trainer.main`
+    - `ops job submit train.py --env dev --detach -- --epochs 3`
+    - `ops job submit --env dev --working-dir . -- python -m trainer.main`
     """
     from ops.jobs.package import EntryError, entry  # noqa: PLC0415
     from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
@@ -111,7 +124,7 @@ def submit(
 
 
 @job_app.command("list")
-def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
+def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, output: Output = Format.TABLE) -> None:
     """List the runs, each with its state and the reason for it.
 
     Exit codes:
@@ -121,17 +134,30 @@ def list_jobs(env: EnvName = "dev", cluster: Cluster = None, direct: Direct = Fa
 
     Example:
     - `ops job list --env dev`
+
+    With `-o json` or `-o yaml` (with `--direct`: Ray's own fields):
+
+    ```json
+    [{"run": "run-1", "cluster": "rayml", "state": "running",
+      "attempt": 2, "progress": 300, "reason": "",
+      "created": "2026-11-21T20:15:00+00:00",
+      "command": "python train.py"}]
+    ```
+
+    `attempt` and `progress` are null as long as there is none.
     """
     environment = load(env)
     with _talking(environment) as runs:
         if direct:
-            show(_rays_table(_head(runs, environment, cluster).jobs()))
+            jobs = _head(runs, environment, cluster).jobs()
+            emit(jobs, lambda: _rays_table(jobs), output)
         else:
-            show(_table([run for run in runs.all() if cluster in (None, run.cluster)]))
+            listed = [run for run in runs.all() if cluster in (None, run.cluster)]
+            emit([_data(run) for run in listed], lambda: _table(listed), output)
 
 
 @job_app.command()
-def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
+def logs(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
     """Show the output of a run from its beginning until it ends.
 
     Ctrl-C detaches; the job keeps running.
@@ -158,7 +184,7 @@ def logs(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: D
 
 
 @job_app.command()
-def stop(name: RunName, env: EnvName = "dev", cluster: Cluster = None, direct: Direct = False) -> None:
+def stop(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
     """Stop a run and its job on Ray; its checkpoints stay.
 
     Exit codes:
@@ -240,6 +266,21 @@ def _named(title: str) -> str:
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:32] or "job"
     stem = words if words[0].isalpha() else f"run-{words}"
     return f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def _data(run: "Run") -> dict[str, Any]:
+    """Return a run as data for programs."""
+    progress = run.state.get("progress", -1)
+    return {
+        "run": run.name,
+        "cluster": run.cluster,
+        "state": run.phase,
+        "attempt": run.state.get("attempt"),
+        "progress": progress if progress >= 0 else None,
+        "reason": str(run.state.get("reason", "")),
+        "created": run.created.isoformat(),
+        "command": run.command,
+    }
 
 
 def _table(runs: list["Run"]) -> Table:

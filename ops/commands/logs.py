@@ -22,7 +22,7 @@ Follow = Annotated[bool, typer.Option("-f", "--follow", help="Continue until Ctr
 @app.command()
 def logs(
     source: Annotated[Source, typer.Argument(metavar="SOURCE", help="Whose logs.")],
-    env: EnvName = "dev",
+    env: EnvName,
     cluster: Cluster = None,
     follow: Follow = False,
     since: Since = None,
@@ -85,7 +85,7 @@ def logs(
 
 @app.command()
 def events(
-    env: EnvName = "dev",
+    env: EnvName,
     since: Annotated[
         Duration, typer.Option(parser=duration, metavar="DURATION", help="Only what is younger, such as 10m.")
     ] = "2h",  # type: ignore[assignment]  # the parser gets the text

@@ -10,6 +10,7 @@ from rich.table import Table
 from config import Environment
 from ops.cli import EnvName, app, fail, load, say
 from ops.durations import Duration, duration
+from ops.options import DryRun, Force, Yes
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ node_app = typer.Typer(no_args_is_help=True, help="HyperPod's nodes.")
 app.add_typer(node_app, name="node")
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Instance id, or the node's name in Kubernetes.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as HyperPod has accepted the request.")]
 Timeout = Annotated[
     Duration, typer.Option(parser=duration, metavar="DURATION", help="Stop following after this time, such as 90m.")
@@ -30,7 +28,7 @@ Timeout = Annotated[
 
 
 @node_app.command("list")
-def list_nodes(env: EnvName = "dev", output: Output = Format.TABLE) -> None:
+def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
     """List the nodes with their health labels and Ray pods.
 
     Exit codes:
@@ -52,7 +50,7 @@ def list_nodes(env: EnvName = "dev", output: Output = Format.TABLE) -> None:
 @node_app.command()
 def shell(
     node: NodeName,
-    env: EnvName = "dev",
+    env: EnvName,
     print_only: Annotated[bool, typer.Option("--print", help="Print the command, and do not run it.")] = False,
 ) -> None:
     """Open a shell on NODE through Session Manager.

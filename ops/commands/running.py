@@ -2,30 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ops.cli import EnvName, app, console, fail, kuberay_app, load, say, show
-from ops.readiness.item import Require, State
-
-Timeout = Annotated[float, typer.Option(min=0, help="Give up after this many minutes; rerun to resume.")]
-Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two checks.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]
+from ops import completion
+from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say
+from ops.durations import Duration
+from ops.options import DryRun, Force, Interval, Timeout, Yes
+from ops.output import Format, Output, emit, teller
+from ops.readiness.item import Item, Require, State
 
 
 @app.command()
 def wait(
-    env: EnvName = "dev",
-    timeout: Timeout = 120,
-    interval: Interval = 15,
+    env: EnvName,
+    timeout: Timeout = Duration(2 * 3600),
+    interval: Interval = Duration(15),
     require: Annotated[
         Require,
         typer.Option(help="all: everything. min: min_count nodes and min_replicas workers. none: report once, exit 0."),
     ] = Require.ALL,
+    output: Output = Format.TABLE,
 ) -> None:
     """Wait until nodes, image, volume and RayClusters are ready; show what is not ready and why.
 
@@ -40,7 +40,16 @@ def wait(
 
     Examples:
     - `ops wait --env dev`
-    - `ops wait --env prod --require min --timeout 240`
+    - `ops wait --env prod --require min --timeout 4h`
+    - `ops wait --env dev --require none -o json`
+
+    With `-o json` or `-o yaml`, progress goes to standard error:
+
+    ```json
+    {"environment": "dev", "ready": false, "items": [
+      {"kind": "volume claim", "name": "ray/fsx-claim",
+       "state": "waiting", "detail": "Pending"}]}
+    ```
     """
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
@@ -55,33 +64,47 @@ def wait(
             look = partial(observe, environment, clients, require)
             if require is Require.NONE:
                 items = look()
-                show(table(items, progress(items)))
+                emit(_data(env, items), lambda: table(items, progress(items)), output)
                 return
-            items = wait_for_items(look, console, timeout=timeout * 60, interval=interval)
+            items = wait_for_items(
+                look, console if output is Format.TABLE else errors, timeout=timeout.seconds, interval=interval.seconds
+            )
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"interrupted; {again}", code=130)
+    emit(_data(env, items), None, output)
     for item in items:
         if item.state is State.FAILED:
             cause = f"{item.kind} {item.name}: {item.detail}"
             fail(f"{env} failed, waiting will not help: {cause}. Fix: remove the cause", code=3)
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
-        fail(f"{env} is not ready after {timeout:g} minutes: {', '.join(missing)}. Fix: {again}", code=1)
+        fail(f"{env} is not ready after {timeout}: {', '.join(missing)}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
-    console.print(f"[bold green]{env} {enough}[/]", highlight=False)
+    (console if output is Format.TABLE else errors).print(f"[bold green]{env} {enough}[/]", highlight=False)
+
+
+def _data(env: str, items: list[Item]) -> dict[str, Any]:
+    """Return the items as data for programs."""
+    return {
+        "environment": env,
+        "ready": all(item.state is State.READY for item in items),
+        "items": [{**asdict(item), "state": item.state.value} for item in items],
+    }
 
 
 @app.command()
 def scale(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="HyperPod instance group.")],
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", autocompletion=completion.instance_groups, help="HyperPod instance group.")
+    ],
     count: Annotated[int, typer.Argument(metavar="COUNT", min=0, help="New number of nodes, lower than now.")],
     *,
-    env: EnvName = "dev",
+    env: EnvName,
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
-    timeout: Timeout = 60,
+    timeout: Timeout = Duration(3600),
 ) -> None:
     """Lower an instance group to COUNT nodes: drain nodes, lower Ray's replicas, delete the nodes.
 
@@ -104,16 +127,19 @@ def scale(
 
     environment = load(env)
     with _changing(f"rerun `ops scale {group} {count} --env {env}` to resume"):
-        confirm.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+        confirm.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout.seconds)
 
 
 @app.command()
 def rollout(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="RAYCLUSTER", help="Only this RayCluster. Default: all.")
+        str | None,
+        typer.Argument(
+            metavar="RAYCLUSTER", autocompletion=completion.ray_clusters, help="Only this RayCluster. Default: all."
+        ),
     ] = None,
     *,
-    env: EnvName = "dev",
+    env: EnvName,
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Annotated[
@@ -122,7 +148,7 @@ def rollout(
             "--force", help="Proceed even if a Ray job is running, its state is unknown, or the image is missing."
         ),
     ] = False,
-    timeout: Timeout = 60,
+    timeout: Timeout = Duration(3600),
 ) -> None:
     """Replace pods with an old template, and delete pods of removed worker groups.
 
@@ -145,13 +171,21 @@ def rollout(
     environment = load(env)
     command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
     with _changing(f"rerun `{command}` to resume"):
-        confirm.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout * 60)
+        confirm.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout.seconds)
 
 
 @app.command("update-software")
 def update_software(
-    env: EnvName = "dev",
-    group: Annotated[list[str] | None, typer.Option("--group", help="Instance group. Default: all.")] = None,
+    env: EnvName,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            autocompletion=completion.instance_groups,
+            help="Instance group. Repeatable. Default: all.",
+        ),
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
@@ -179,11 +213,12 @@ def update_software(
 
 @kuberay_app.command("crds")
 def kuberay_crds(
-    env: EnvName = "dev",
+    env: EnvName,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Let the platform stack own CRDs that a plain `helm install` left behind.")
     ] = False,
     yes: Yes = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """Compare KubeRay's CRDs in the cluster with those of the environment's KubeRay version.
 
@@ -199,6 +234,15 @@ def kuberay_crds(
     Examples:
     - `ops kuberay crds --env dev`
     - `ops kuberay crds --env dev --adopt`
+
+    With `-o json` or `-o yaml`, sentences go to standard error:
+
+    ```json
+    {"environment": "dev", "accepted": true, "crds": [
+      {"name": "rayclusters.ray.io", "installed": true,
+       "wanted": true, "owner": "stack", "refusal": "",
+       "accepted": true}]}
+    ```
     """
     from config.facts.charts_lock import ChartError  # noqa: PLC0415
     from ops.change import confirm  # noqa: PLC0415
@@ -206,10 +250,12 @@ def kuberay_crds(
     environment = load(env)
     try:
         with _changing("nothing more was adopted"):
-            taken = confirm.kuberay_crds(environment, say, adopt=adopt, yes=yes)
+            kinds = confirm.kuberay_crds(environment, teller(output), adopt=adopt, yes=yes)
     except ChartError as error:
         fail(str(error))
-    if not taken:
+    accepted = not any(kind.is_in_the_way for kind in kinds)
+    emit({"environment": env, "accepted": accepted, "crds": [kind.data() for kind in kinds]}, None, output)
+    if not accepted:
         fail("a deployment of the platform stack would fail on these CRDs. Fix: see docs/operate/kuberay.md", code=1)
 
 

@@ -13,7 +13,7 @@ _INTERVAL = 5.0
 
 @app.command()
 def status(
-    env: EnvName = "dev",
+    env: EnvName,
     output: Output = Format.TABLE,
     watch: Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")] = False,
 ) -> None:
@@ -58,7 +58,7 @@ def status(
 
 @app.command()
 def dashboard(
-    env: EnvName = "dev",
+    env: EnvName,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="RayCluster. Needed only if there are several.")
     ] = None,

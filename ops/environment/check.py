@@ -1,6 +1,8 @@
 """Draw the output of `ops check`: what an environment will contain and cost, and its warnings."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Group
 from rich.table import Table
@@ -10,7 +12,7 @@ from config import Environment
 from config.estimates import costs
 from config.estimates.addresses import subnet_uses
 from config.facts import capacity
-from config.findings import Finding
+from config.findings import Finding, Severity, shown
 from config.model import RayWorkers
 
 
@@ -18,6 +20,49 @@ def plan(environment: Environment) -> Group:
     """Draw nodes, Ray's pods, subnets, storage and the cost per hour of the environment."""
     parts = (_nodes, _ray, _subnets, _storage, _costs)
     return Group(*(line for part in parts for line in (part(environment), "")))
+
+
+def data(name: str, environment: Environment | None, findings: Iterable[Finding]) -> dict[str, Any]:
+    """Return the output as data for programs; `environment` is None if its file has errors."""
+    listed = [_finding(each) for each in findings]
+    valid = environment is not None and all(each["kind"] != Severity.ERROR.value for each in listed)
+    plan = _plan_data(environment) if environment else None
+    return {"environment": name, "valid": valid, "plan": plan, "findings": listed}
+
+
+def _plan_data(environment: Environment) -> dict[str, Any]:
+    return {
+        "account": environment.account,
+        "region": environment.region,
+        "instance_groups": [
+            {
+                "name": group.name,
+                "type": group.instance_type,
+                "nodes": group.count,
+                "zone": group.zone or environment.network.node_zones[0],
+            }
+            for group in environment.hyperpod.instance_groups
+        ],
+        "ray_clusters": [
+            {"name": cluster.name, "workers": {group.name: group.replicas for group in cluster.workers}}
+            for cluster in environment.ray.clusters
+        ],
+        "cost": [asdict(line) for line in costs.estimate(environment)],
+    }
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    return {
+        "rule": found.rule,
+        "kind": found.severity.value,
+        "file": shown(found.file) if found.file else "",
+        "line": found.line,
+        "key": found.key,
+        "reason": found.reason,
+        "allowed": found.allowed,
+        "fix": found.fix,
+        "accepted": found.accepted,
+    }
 
 
 def said(warnings: Iterable[Finding]) -> Iterator[Text]:

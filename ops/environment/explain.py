@@ -1,6 +1,7 @@
 """Explain rules: for `ops explain`, and as the page docs/reference/rules.md."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Final
 
 from rich.table import Table
@@ -24,8 +25,8 @@ class UnknownRuleError(Exception):
     """No rule has the id; the message lists the known ids."""
 
 
-def explained(id: str) -> Iterator[str]:
-    """Yield the lines that explain a rule. Raises UnknownRuleError."""
+def find(id: str) -> Rule:
+    """Return the rule of this id. Raises UnknownRuleError."""
     rule = ALL_RULES.get(id.upper())
     if rule is None:
         known = ", ".join(ALL_RULES)
@@ -33,6 +34,11 @@ def explained(id: str) -> Iterator[str]:
             f"rule {id!r} is invalid: no rule has this id. Allowed: {known}. "
             f"Fix: {did_you_mean(id, ALL_RULES, 'copy the id from the end of a finding')}"
         )
+    return rule
+
+
+def explained(rule: Rule) -> Iterator[str]:
+    """Yield the lines that explain a rule."""
     said = rule.explanation
     yield f"{rule.id} ({rule.severity.value}): {said.what}"
     yield f"Why: {said.why}"
@@ -40,6 +46,11 @@ def explained(id: str) -> Iterator[str]:
     yield f"Breaks it: {said.example}"
     if rule.severity is Severity.WARNING:
         yield f"To accept it: accepted_warnings: {{{rule.id}: REASON}}"
+
+
+def data(rule: Rule) -> dict[str, str]:
+    """Return a rule as data for programs."""
+    return {"rule": rule.id, "kind": rule.severity.value, **asdict(rule.explanation)}
 
 
 def listed() -> Table:

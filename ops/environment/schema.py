@@ -1,4 +1,4 @@
-"""Generate the JSON schema of environment files for editors, and reference pages of keys, rules and connections."""
+"""Generate the JSON schema of environment files for editors, and the pages of keys, rules, connections and updates."""
 
 import json
 from collections.abc import Iterator
@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import Environment
-from ops.environment import explain, flows
+from ops.environment import explain, flows, updates
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
 REFERENCE: Final = _ROOT / "docs" / "reference" / "environment.md"
 RULES: Final = _ROOT / "docs" / "reference" / "rules.md"
 FLOWS: Final = _ROOT / "docs" / "reference" / "flows.md"
+UPDATES: Final = _ROOT / "docs" / "explain" / "hyperpod-updates.md"
 _INTRODUCTION: Final = """# The environment file
 
 Most people edit only one YAML file in `environments/`. Generated from `config/model/` by `ops schema`.
@@ -20,7 +21,8 @@ Most people edit only one YAML file in `environments/`. Generated from `config/m
 `ops new NAME` writes a new file, and `ops new NAME --like EXAMPLE` copies an example. `ops check --env NAME` lists all
 errors of a file, and `ops migrate` rewrites a file of an earlier schema. Editors that read `environments/schema.json`
 complete the keys. Every key is listed here; other keys are refused. Keys in bold are required.
-[Rules](rules.md) check values against each other; `ops explain ID` explains a rule.
+[Rules](rules.md) check values against each other; `ops explain ID` explains a rule. For keys of `hyperpod`, the last
+column says what a change does to the running cluster ([why](../explain/hyperpod-updates.md)).
 """
 
 _Schema = dict[str, Any]
@@ -57,13 +59,16 @@ def write() -> list[Path]:
 def _stale() -> dict[Path, str]:
     """Return each file that differs, with the text that it should have."""
     files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
+    files[UPDATES] = updates.with_table(UPDATES.read_text())
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 
 
 def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterator[str]:
     yield from (f"## `{path}`", "") if path else ("## Top level", "")
     yield from ("\n".join(line.strip() for line in schema["description"].splitlines()), "")
-    yield from ("| key | value | default | meaning |", "|---|---|---|---|")
+    told = updates.explains(path)
+    change = " a change of it |" if told else ""
+    yield from (f"| key | value | default | meaning |{change}", "|---|---|---|---|" + "---|" * told)
     below = []
     for key, field in schema["properties"].items():
         required = key in schema.get("required", [])
@@ -77,7 +82,8 @@ def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterato
             below.append((models[model], here))
             meaning = meaning or models[model]["description"].splitlines()[0]
             kind = f"[{kind}](#{''.join(c for c in here if c.isalnum() or c in '_-')})"
-        yield f"| {name} | {kind} | {default} | {_cell(meaning)} |"
+        change = f" {_cell(updates.of_key(f'{path}.{key}'))} |" if told else ""
+        yield f"| {name} | {kind} | {default} | {_cell(meaning)} |{change}"
     yield ""
     for model_schema, here in below:
         yield from _sections(model_schema, models, here)

@@ -18,6 +18,19 @@ def table(environment: Environment) -> Table:
     return drawn
 
 
+def data(environment: Environment) -> list[dict[str, str | None]]:
+    """Return the images as data for programs; `copy` is None for an image that is pulled from its publisher."""
+    registry = environment.image_registry
+    return [
+        {
+            "image": image.image,
+            "used_by": image.used_by,
+            "copy": copy_of(image.image, registry) if registry and image.copied else None,
+        }
+        for image in public_images(environment)
+    ]
+
+
 def _pulled_from(image: PublicImage, registry: str | None) -> str:
     if registry is None:
         return "its publisher"

@@ -96,6 +96,11 @@ class Change:
     confirmed_by: str = ""
     """The key of the environment that confirms it already (`protect`, `hyperpod.confirm_group_removal`)."""
 
+    @property
+    def gated(self) -> frozenset[Danger]:
+        """Return the dangers for which the gate asks; an unknown effect is always one."""
+        return self.dangers | ({Danger.UNKNOWN} if self.effect is Effect.UNKNOWN else set())
+
 
 @dataclass(frozen=True)
 class Difference:

@@ -82,11 +82,12 @@ class Cdk:
         source = ["--app", "cdk.out"] if again else self._context
         return self._run(self._project, verb, *arguments, *source, expect=expect)
 
-    def bootstrap(self, account_id: str, region: str) -> str:
+    def bootstrap(self, account_id: str, region: str, qualifier: str | None = None) -> str:
         """Run `cdk bootstrap` in a folder without an app, which the CLI would synthesise first; return its output."""
+        own = ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"] if qualifier else []
         empty = self._project.parent / "no-app"
         empty.mkdir(exist_ok=True)
-        return self._run(empty, "bootstrap", f"aws://{account_id}/{region}")
+        return self._run(empty, "bootstrap", f"aws://{account_id}/{region}", *own)
 
     def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
         """Start `cdk synth` for later runs with `again`."""

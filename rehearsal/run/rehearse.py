@@ -1,5 +1,7 @@
 """Deploy, watch, change and destroy one environment on this machine."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 
@@ -10,14 +12,17 @@ from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import Rehearsal, RehearsalError
 
 
-def rehearse(environment_name: str, console: Console, *, keep: bool) -> int:
-    """Run the whole rehearsal; return the exit code (0: everything was as expected)."""
+def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequence[float] = ()) -> int:
+    """Run the whole rehearsal; return the exit code (0: everything was as expected).
+
+    `kills` are the seconds after which each run of `ops destroy` but the last is killed.
+    """
     environment = config.load(environment_name)
     rehearsal = Rehearsal(environment, console)
     told = False
     try:
         with rehearsal.watch.interrupting():
-            _steps(rehearsal, console, keep=keep)
+            _steps(rehearsal, console, keep=keep, kills=kills)
         told = True
     except (RehearsalError, CommandError, TimedOutError) as failure:
         line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
@@ -30,7 +35,7 @@ def rehearse(environment_name: str, console: Console, *, keep: bool) -> int:
     return 0
 
 
-def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
+def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
     """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
     rehearsal.make_project()
     rehearsal.begin_synthesis()
@@ -52,7 +57,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
     rehearsal.ray_is_ready()
     rehearsal.ray_stack_alone()
     rehearsal.ray_is_ready()
-    rehearsal.destroy()
+    rehearsal.destroy(kills)
     _judge(rehearsal, console, protected=rehearsal.environment.protect)
     if rehearsal.environment.protect:
         rehearsal.deployed_again()

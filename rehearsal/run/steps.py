@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import Progress
-from rehearsal.run import access, existing, file_system, image_sources, owner
+from rehearsal.run import access, existing, file_system, image_sources, ops_destroy, owner
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
@@ -167,7 +167,8 @@ class Rehearsal:
 
     def bootstrap(self) -> None:
         with self.progress.step("cdk bootstrap"):
-            self.cdk.bootstrap(self.environment.account, self.environment.region)
+            environment = self.environment
+            self.cdk.bootstrap(environment.account, environment.region, environment.company.bootstrap_qualifier)
 
     def first_deployment(self) -> None:
         """Deploy the stacks that `begin_synthesis` synthesised."""
@@ -197,7 +198,7 @@ class Rehearsal:
     def ops_wait(self) -> None:
         with self.progress.step("ops wait") as step:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
-            argv += ["--timeout", "5", "--interval", "1"]
+            argv += ["--timeout", "5m", "--interval", "1s"]
             log = self.supervisor.logs / "ops-wait.log"
             environment = self.child_environment() | dict(owner.admin_credentials(self.account, self.environment))
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
@@ -266,11 +267,25 @@ class Rehearsal:
             step.see("no RayCluster and no Ray pod is left")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
-    def destroy(self) -> None:
-        """Destroy all stacks, except protected ones, whose destruction must be refused."""
+    def destroy(self, kills: Sequence[float] = ()) -> None:
+        """Destroy all stacks, except protected ones, whose destruction must be refused.
+
+        An environment without protection is destroyed by `ops destroy`, which is killed after each of `kills` seconds
+        and run again; a protected one by `cdk destroy` alone.
+        """
         if not self.environment.protect:
-            with self.progress.step("cdk destroy --all"):
-                self.cdk("destroy", "--all", "--force", *AT_ONCE, again=True)
+            with self.progress.step("ops destroy") as step:
+                credentials = owner.admin_credentials(self.account, self.environment)
+                killed = ops_destroy.destroy(
+                    self.environment.name,
+                    self.project.directory,
+                    {**self.child_environment(), **credentials},
+                    self.supervisor.logs,
+                    kills=kills,
+                    echo=self.progress.echo,
+                )
+                if kills:
+                    step.see(f"killed {killed} times before its end, then run again")
             return
         with self.progress.step("cdk destroy (the protected stacks stay)") as step:
             stacks = (naming.stack(self.environment, stack) for stack in UNPROTECTED)
@@ -286,8 +301,8 @@ class Rehearsal:
         """Sort what is left; with `protected`, exactly the protected stacks must be left."""
         with self.progress.step("inventory") as step:
             stacks = [naming.stack(self.environment, stack) for stack in PROTECTED] if protected else []
-            people = owner.role_names(self.environment)
-            items = [item for item in self.account.inventory() if item["id"] not in people]
+            owners = owner.made(self.environment)
+            items = [item for item in self.account.inventory() if item["id"] not in owners]
             leftovers = verdict.sort_leftovers(items, stacks)
             kept = {item["owner"] for item in leftovers.protected}
             if kept != set(stacks):

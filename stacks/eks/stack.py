@@ -66,6 +66,7 @@ class EksStack(EnvironmentStack):
             version=settings.version,
             subnets=network.vpc.node_subnets,
             security_group=network.security_group,
+            tags=environment.company.tags,
         ).node_group
         if not settings.existing:
             eks_add_ons(self, cluster=self.cluster, add_ons=settings.add_ons, nodes=node_group)

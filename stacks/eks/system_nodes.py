@@ -1,5 +1,6 @@
 """The managed node group `system`, which runs CoreDNS, operators, the CSI controller and the image build."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from aws_cdk import aws_ec2 as ec2
@@ -35,6 +36,7 @@ class SystemNodes(Construct):
         version: str,
         subnets: list[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
+        tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, id)
         role = iam.Role(
@@ -47,6 +49,7 @@ class SystemNodes(Construct):
         template = self._launch_template(
             volume_gib=settings.volume_gib,
             security_groups=[security_group.security_group_id, cluster.cluster_security_group_id],
+            tags=tags,
         )
         self.node_group = eks.CfnNodegroup(
             self,
@@ -67,7 +70,10 @@ class SystemNodes(Construct):
             labels={SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE},
         )
 
-    def _launch_template(self, *, volume_gib: int, security_groups: list[str]) -> ec2.CfnLaunchTemplate:
+    def _launch_template(
+        self, *, volume_gib: int, security_groups: list[str], tags: Mapping[str, str]
+    ) -> ec2.CfnLaunchTemplate:
+        given = [{"key": key, "value": value} for key, value in tags.items()]
         return ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -86,8 +92,13 @@ class SystemNodes(Construct):
                 ],
                 tag_specifications=[
                     ec2.CfnLaunchTemplate.TagSpecificationProperty(
-                        resource_type="instance", tags=[{"key": "Name", "value": self.node.path}]
-                    )
+                        resource_type="instance", tags=[{"key": "Name", "value": self.node.path}, *given]
+                    ),
+                    *(
+                        [ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type="volume", tags=given)]
+                        if given
+                        else []
+                    ),
                 ],
             ),
         )

@@ -75,7 +75,12 @@ class HyperPodStack(EnvironmentStack):
             "Cluster",
             provider=provider,
             settings=settings,
-            tags={"SageMaker": "true", "project": environment.project, "environment": environment.name},
+            tags={
+                **environment.company.tags,
+                "SageMaker": "true",
+                "project": environment.project,
+                "environment": environment.name,
+            },
             execution_role=execution_role.role,
             lifecycle_scripts=scripts,
             eks_cluster=eks.cluster,

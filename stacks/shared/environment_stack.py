@@ -1,4 +1,4 @@
-"""The base class of an environment's stacks: name, account, region, termination protection."""
+"""The base class of an environment's stacks: name, account, region, bootstrap resources, termination protection."""
 
 import aws_cdk as cdk
 from constructs import Construct
@@ -30,5 +30,6 @@ class EnvironmentStack(cdk.Stack):
             naming.stack(environment, part),
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=purpose,
+            synthesizer=cdk.DefaultStackSynthesizer(qualifier=environment.company.bootstrap_qualifier),
             termination_protection=environment.protect and keeps_data,
         )

@@ -12,6 +12,7 @@ UNSEEN_FOLDERS: Final = {
 
 UNSEEN_CLASSES: Final = {
     "ApiError": "repeats the answer of the Kubernetes API server",
+    "ApprovalsError": "holds findings, which are checked themselves",
     "CommandError": "part of a rehearsal's verdict: the log of a command that failed",
     "ContainerConfigError": "becomes the status of a simulated pod, in the words of a kubelet",
     "InvalidEnvironmentError": "holds findings, which are checked themselves",
@@ -31,6 +32,7 @@ _CALLER: Final = "the calling code is wrong, no input"
 
 MESSAGES: Final = {
     ("k8s_charts/storage/own_directory.py", "{}: root must be able"): "a line of a pod's log",
+    ("ops/commands/destroy.py", "interrupted"): _CTRL_C,
     ("ops/commands/image.py", "detached"): _CTRL_C,
     ("ops/commands/isolation.py", "interrupted"): _CTRL_C,
     ("ops/commands/job.py", "detached"): _CTRL_C,
@@ -38,6 +40,7 @@ MESSAGES: Final = {
     ("ops/commands/node.py", "interrupted"): _CTRL_C,
     ("ops/commands/running.py", "interrupted"): _CTRL_C,
     ("ops/commands/status.py", "{}"): "repeats an UnreachableError, which is checked itself",
+    ("ops/guard.py", "{}"): "repeats a typer.BadParameter, which has the form",
     ("ops/jobs/direct.py", "no job can run on RayCluster"): _SIMULATED,
     ("ops/jobs/direct.py", "the head {}/{} cannot run the job: "): _SIMULATED,
     (

@@ -11,7 +11,7 @@ from ops.cdk import NODE
 
 
 class ReviewError(Exception):
-    """A checkout could not be synthesised or compared; the message contains the program's last lines."""
+    """A checkout could not be synthesised or read; the message contains the program's last lines."""
 
 
 def cli(checkout: Path) -> Path:
@@ -26,14 +26,7 @@ def synthesise(checkout: Path, name: str, out: Path, context: Mapping[str, str])
     return out
 
 
-def difference(checkout: Path, template: Path, before: Path) -> str:
-    """Return the output of the checkout's `cdk diff` for a synthesised template and the template `before`."""
-    stack = template.name.removesuffix(".template.json")
-    printed = _cdk(checkout, "diff", stack, "--exclusively", "--app", str(template.parent), "--template", str(before))
-    return "\n".join(line for line in printed.splitlines() if line.strip() and "Number of stacks" not in line) + "\n"
-
-
-def _cdk(checkout: Path, *arguments: str) -> str:
+def _cdk(checkout: Path, *arguments: str) -> None:
     path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(NODE.parent)])
     # The tests validate templates; here it would take most of a synthesis' time. A review compares the checkouts' own
     # environments, so it ignores the variable that names another folder.
@@ -48,4 +41,3 @@ def _cdk(checkout: Path, *arguments: str) -> str:
     if result.returncode:
         output = (result.stdout + result.stderr)[-3000:]
         raise ReviewError(f"`cdk {arguments[0]}` in {checkout} failed. Fix: the cause that it names last:\n{output}")
-    return result.stdout + (result.stderr if arguments[0] == "diff" else "")

@@ -21,7 +21,7 @@ def play(context: DrillContext) -> None:
     if (status := context.stack_status("hyperpod")) != "CREATE_COMPLETE":
         raise RehearsalError(f"a shortage must not fail the deployment; the hyperpod stack is {status}")
 
-    printed = context.ops("wait", "--timeout", "0.3", "--interval", "1", expect=(1,))
+    printed = context.ops("wait", "--timeout", "18s", "--interval", "1s", expect=(1,))
     for what, words in {
         "how many nodes there are": f"{available} of {group.count} nodes",
         "why the others are not": SHORTAGE,
@@ -29,10 +29,10 @@ def play(context: DrillContext) -> None:
     }.items():
         if words not in printed:
             raise RehearsalError(f"`ops wait` must say {what} ({words!r})")
-    context.ops("wait", "--require", "min", "--timeout", "5", "--interval", "1")
+    context.ops("wait", "--require", "min", "--timeout", "5m", "--interval", "1s")
 
     context.faults(f"AWS has enough {group.instance_type} again", capacity={group.instance_type: None})
-    context.ops("wait", "--timeout", "5", "--interval", "1")
+    context.ops("wait", "--timeout", "5m", "--interval", "1s")
 
 
 DRILL: Final = Drill(

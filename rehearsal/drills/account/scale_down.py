@@ -15,7 +15,7 @@ def play(context: DrillContext) -> None:
     ray = context.environment.ray.clusters[0]
     wanted = group.count // 2
     context.deploy()
-    context.ops("wait", "--timeout", "5", "--interval", "1")
+    context.ops("wait", "--timeout", "5m", "--interval", "1s")
     cluster = context.rehearsal.cluster()
     before = cluster.ray_pod_names(ray.name)
 
@@ -23,7 +23,7 @@ def play(context: DrillContext) -> None:
     printed = context.ops("scale", group.name, str(wanted), "--yes", expect=(1,))
     if "--force" not in printed:
         raise RehearsalError("without --force `ops scale` must not touch workers whose head does not tell what runs")
-    printed = context.ops("scale", group.name, str(wanted), "--yes", "--force", "--timeout", "5")
+    printed = context.ops("scale", group.name, str(wanted), "--yes", "--force", "--timeout", "5m")
 
     with context.step("exactly the expected workers still run") as step:
         nodes = wait_for("the smaller group", partial(cluster.group_nodes, group.name), has(wanted))

@@ -95,7 +95,7 @@ class Builds:
 
     def ops_wait(self) -> subprocess.CompletedProcess[str]:
         """Run `ops wait` as the environment's admin; it looks once."""
-        return self.ops("wait", "--timeout", "0")
+        return self.ops("wait", "--timeout", "0s")
 
     def ops(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of `ops` as the environment's admin."""

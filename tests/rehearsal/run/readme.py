@@ -40,6 +40,8 @@ NOT_TYPED: Final = {
     "make rehearse-down": "test_kept",
     "make drill": "test_drills types it",
     "make drill NAME=capacity": "CI runs it with the other drills",
+    "ops destroy --env dev --dry-run": "tests/unit/ops/destroy does it",
+    "ops destroy --env dev": "rehearsals of environments without `protect` do it",
     "ops scale worker-group-1 2 --env dev": "the drill scale-down does it",
     "ops update-software --env dev --group worker-group-1": "the unit tests of `ops update-software` do it",
     "ops rollout rayml --env dev": "tests/rehearsal/kubernetes/test_rollout.py does it with the real operator",

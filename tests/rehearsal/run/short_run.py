@@ -5,6 +5,7 @@ Everything around that step is the rehearsal's own, and so are the account and t
 
 import json
 import threading
+from collections.abc import Sequence
 
 from rich.console import Console
 
@@ -16,7 +17,7 @@ from rehearsal.run.steps import Rehearsal
 TITLE = "the cluster is there for ever"
 
 
-def steps(rehearsal: Rehearsal, console: Console, *, keep: bool) -> None:
+def steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
     """Begin as a rehearsal does, then wait."""
     console.print("one cluster, and nothing in it")
     rehearsal.make_project()

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from config import Environment, load
+from config.estimates.costs import estimate
 from config.model import ExistingFileSystem, Fsx
 from embedded_account.services.iam.policies import Decision, evaluate
+from ops.review import assembly as reviewed
+from ops.review.cost import bill
 from tests.synth.support.kubernetes_objects import Object, id_of, needs, objects, release_id
 from tests.synth.support.synthesis import Assembly, synthesise
 
@@ -165,3 +168,8 @@ def test_nodes_learn_of_efa_by_a_file_beside_their_scripts(efa: Assembly, dev: A
     assert with_efa["DestinationBucketKeyPrefix"] != without["DestinationBucketKeyPrefix"]
     asset = efa.directory / f"asset.{with_efa['SourceObjectKeys'][1].removesuffix('.zip')}"
     assert (asset / "settings").read_text() == "FSX_EFA=true\n"
+
+
+def test_the_review_prices_the_file_system_that_the_driver_makes(dynamic: Assembly) -> None:
+    expected = sum(line.usd_per_hour or 0 for line in estimate(dynamic.environment))
+    assert bill(reviewed.Assembly(dynamic.directory)).usd_per_hour == pytest.approx(expected)

@@ -1,11 +1,12 @@
 """Whatever a file contains, it is either a valid environment or refused with a list of findings."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -23,6 +24,10 @@ SETTINGS = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+# What readers of YAML 1.1 and 1.2 take for different things: libraries write it without quotes, and it is refused.
+AMBIGUOUS = re.compile(r"(?i:y|n|yes|no|on|off|null|true|false)|=|<<|[-+.0-9][-+.:_0-9a-fA-FtTzZ ]*")
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +101,8 @@ def test_any_file_at_all_is_refused_with_findings(content: str | bytes, director
 @given(document=valid_environments())
 @settings(parent=SETTINGS, max_examples=SETTINGS.max_examples // 2)
 def test_yaml_that_a_library_wrote_is_read_back_unchanged(document: Any, directory: Path) -> None:
+    for cluster in document["ray"]["clusters"]:
+        assume(not any(AMBIGUOUS.fullmatch(value) for value in cluster.get("env", {}).values()))
     yaml = YAML()
     yaml.width = 10_000
     file = directory / "written.yaml"

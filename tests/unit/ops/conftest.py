@@ -16,6 +16,19 @@ from tests.unit.support.running_environment import make_ready
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the caller's settings of `ops`."""
+    for name in ("OPS_ENV", "OPS_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test's input be that of a person at a terminal."""
+    monkeypatch.setattr("ops.cli.is_interactive", lambda: True)
+
+
 @pytest.fixture(scope="session")
 def service_models() -> Iterator[None]:
     """Read AWS's service models once: each session of boto3 would parse them again, half of a command's time."""

@@ -8,23 +8,34 @@ from typing import Any, Final
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from ops.__main__ import app
 
-# Typer indents help by one column on both sides, and wraps only the first paragraph.
-WIDTH: Final = 78
+COLUMNS: Final = 80
 
 
 def commands(command: Any, words: str) -> Iterator[tuple[str, Any]]:
-    if hasattr(command, "commands"):
-        for name, below in command.commands.items():
-            yield from commands(below, f"{words} {name}")
-    else:
-        yield words, command
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{words} {name}")
 
 
 ROOT: Final = typer.main.get_command(app)
-COMMANDS: Final = dict(commands(ROOT, "ops"))
+ALL: Final = dict(commands(ROOT, "ops"))
+COMMANDS: Final = {words: command for words, command in ALL.items() if not hasattr(command, "commands")}
+
+
+def shown(words: str) -> str:
+    """Return the help as a terminal of 80 columns shows it."""
+    result = CliRunner().invoke(app, [*words.split()[1:], "-h"], env={"COLUMNS": str(COLUMNS)})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a help text, without the marks of Markdown, of lists and of boxes."""
+    return set(re.sub(r"[│•|]", " ", text.replace("`", "")).split())
 
 
 def items(command: Any, heading: str) -> list[str]:
@@ -33,10 +44,53 @@ def items(command: Any, heading: str) -> list[str]:
     return re.findall(r"^- (.*(?:\n  .*)*)$", found[1], re.MULTILINE) if found else []
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("words", ALL)
 def test_help_fits_80_columns(words: str) -> None:
-    _, _, rest = inspect.cleandoc(COMMANDS[words].help).partition("\n\n")
-    assert [line for line in rest.splitlines() if len(line) > WIDTH] == []
+    lines = shown(words).splitlines()
+    assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_help_cuts_no_word_and_loses_none(words: str) -> None:
+    """A word that is longer than its column would be folded, and unknown HTML would vanish."""
+    command = ALL[words]
+    texts = [inspect.cleandoc(command.help or ""), *(parameter.help or "" for parameter in command.params)]
+    # The lines that tables and code blocks are made of are no words.
+    expected = {word for text in texts for word in words_of(text) if not re.fullmatch(r"-|-{3,}|```\w*|json", word)}
+    assert sorted(expected - words_of(shown(words))) == []
+    names = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    assert sorted(names - words_of(shown(words))) == []
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_help_is_not_cut_short(words: str) -> None:
+    """The marks of a cut text that the help itself does not contain."""
+    own = inspect.cleandoc(ALL[words].help or "").count("…")
+    assert shown(words).count("…") == own
+    assert "..." not in shown(words).replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_markdown_of_the_help_is_rendered(words: str) -> None:
+    """Rendered lists have bullets, and rendered code has no backticks."""
+    text = shown(words)
+    assert "`" not in text
+    assert not re.search(r"^ *- ", text, re.MULTILINE)
+    if "Exit codes:" in text:
+        assert re.search(r"^ Exit codes:\s*\n\s*\n  • ", text, re.MULTILINE)
+
+
+def test_the_root_s_help_has_the_table_of_exit_codes() -> None:
+    rows = {found[1]: found[2].strip() for found in re.finditer(r"^  (\d+) {2,}(\S.*)$", shown("ops"), re.MULTILINE)}
+    assert list(rows) == ["0", "1", "2", "3", "130"]
+    assert rows["1"] == "refused, not ready or out of date"
+    assert items(ROOT, "Examples")
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_help_begins_with_a_sentence(words: str) -> None:
+    first, _, _ = inspect.cleandoc(COMMANDS[words].help).partition("\n\n")
+    assert first.endswith(".")
 
 
 @pytest.mark.parametrize("words", COMMANDS)
@@ -58,5 +112,8 @@ def test_help_has_examples_that_the_command_accepts(words: str) -> None:
         options = {option for parameter in command.params for option in parameter.opts}
         given = typed[: typed.index("--")] if "--" in typed else typed
         assert {word for word in given if word.startswith("-")} <= options, example
-        required = [parameter for parameter in command.params if parameter.required]
-        assert len([word for word in given if not word.startswith("-")]) >= len(required), example
+        required = {parameter.opts[0] for parameter in command.params if parameter.required}
+        missing = {option for option in required if option.startswith("-")} - set(given)
+        assert missing == set(), example
+        arguments = [name for name in required if not name.startswith("-")]
+        assert len([word for word in given if not word.startswith("-")]) >= len(arguments), example

@@ -87,7 +87,7 @@ def test_every_documented_call_of_ops_is_valid(command: str) -> None:
         return
     while hasattr(group, "commands"):
         assert words, f"{command}: a command is missing"
-        if words[0] in {name for parameter in group.params for name in parameter.opts}:
+        if words[0] in {"-h", "--help", *(name for parameter in group.params for name in parameter.opts)}:
             return
         assert words[0] in group.commands, command
         group = group.commands[words.pop(0)]

@@ -1,7 +1,9 @@
-"""The README's picture of a rehearsal shows the end of its output."""
+"""Pictures of terminals show real output: the end of a rehearsal, and the screens of `ops`."""
 
 import re
 import runpy
+import shlex
+import sys
 from typing import Any
 from xml.etree import ElementTree
 
@@ -33,7 +35,7 @@ def shown(svg: str) -> str:
 
 
 def test_the_picture_shows_the_end_of_the_output_and_nothing_else(terminal: dict[str, Any]) -> None:
-    text = shown(terminal["draw"](OUTPUT))
+    text = shown(terminal["draw_rehearsal"](OUTPUT))
     for line in ("✔ cdk destroy --all 33.6 s", "real", "CDK CLI & synthesis", "resources without an owner"):
         assert line in text
     assert "cdk deploy" not in text
@@ -41,7 +43,7 @@ def test_the_picture_shows_the_end_of_the_output_and_nothing_else(terminal: dict
 
 
 def test_the_picture_asks_no_host(terminal: dict[str, Any]) -> None:
-    for svg in (terminal["draw"](OUTPUT), terminal["FILE"].read_text()):
+    for svg in (terminal["draw_rehearsal"](OUTPUT), terminal["REHEARSAL"].read_text()):
         assert not re.search(r"url\(.?http|href=|@import", svg)
 
 
@@ -50,10 +52,56 @@ def test_the_picture_asks_no_host(terminal: dict[str, Any]) -> None:
 )
 def test_output_of_an_incomplete_rehearsal_draws_nothing(terminal: dict[str, Any], output: str) -> None:
     with pytest.raises(ValueError, match="no whole rehearsal"):
-        terminal["draw"](output)
+        terminal["draw_rehearsal"](output)
 
 
 def test_the_committed_picture_is_of_a_rehearsal_that_left_nothing(terminal: dict[str, Any]) -> None:
-    text = shown(terminal["FILE"].read_text())
+    text = shown(terminal["REHEARSAL"].read_text())
     assert re.search(r"resources without an owner\s+0\b", text)
     assert "Verdict" in text
+
+
+def command(code: str) -> str:
+    return shlex.join([sys.executable, "-c", code])
+
+
+def test_a_command_runs_in_a_terminal_of_the_picture_s_size(terminal: dict[str, Any]) -> None:
+    code = "import os, sys; print(sys.stdin.isatty(), sys.stdout.isatty(), os.get_terminal_size().columns)"
+    assert terminal["shown"](command(code), 91) == "True True 91\n"
+
+
+def test_a_picture_shows_command_output_and_standard_error_in_colour(terminal: dict[str, Any]) -> None:
+    code = "import sys; print('\x1b[31mred\x1b[0m', flush=True); print('last', file=sys.stderr)"
+    svg = terminal["draw"]("ops x", terminal["shown"](command(code)), 40, "x")
+    assert re.search(r"\$.ops.x.*red.*last", shown(svg).replace("\n", " "))
+    assert len(set(re.findall(r"x-r\d+ \{ fill: (#\w+)", svg))) > 1
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import sys; print('no credentials'); sys.exit(2)", "has no access: no credentials"),
+        ("print('\x1b[1A')", "redraws its lines"),
+    ],
+)
+def test_a_screen_that_is_none_is_refused(terminal: dict[str, Any], code: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        terminal["shown"](command(code))
+
+
+def test_an_unknown_picture_is_named(terminal: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert terminal["main"](["nothing"]) == 1
+    assert "Allowed: help, check, explain" in capsys.readouterr().err
+
+
+def test_every_screen_has_a_picture_that_a_page_shows(terminal: dict[str, Any]) -> None:
+    """A picture that no line of SCREENS draws would never be redrawn."""
+    names = set(terminal["SCREENS"])
+    assert {file.stem for file in terminal["PICTURES"].iterdir()} == names
+    pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
+    linked = {name for page in pages for name in re.findall(r"pictures/([\w-]+)\.svg\)", page.read_text())}
+    assert linked == names
+    for name in names:
+        svg = terminal["path"](name).read_text()
+        assert not re.search(r"url\(.?http|href=|@import", svg)
+        assert f"$ {terminal['SCREENS'][name]}" in shown(svg)

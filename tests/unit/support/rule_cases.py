@@ -581,4 +581,16 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"eks.existing.vpc_cni": "v1.22.1-eksbuild.2"}, EXISTING_EKS),
         Case({"eks.existing.vpc_cni": "v1.18.2-eksbuild.1"}, EXISTING_EKS),
     ],
+    "V80": [
+        Case(
+            {"company": {"permissions_boundary": "arn:aws:iam::444455556666:policy/Boundary"}},
+            {"company": {"permissions_boundary": f"arn:aws:iam::{owner}:policy/Boundary"}},
+        )
+        for owner in ("111122223333", "aws")
+    ],
+    "V81": [
+        Case({"company": {"tags": {"Project": "ml"}}}, {"company": {"tags": {"Projects": "ml"}}}),
+        Case({"company": {"tags": {"AWS:team": "ml"}}}, {"company": {"tags": {"team:aws": "ml"}}}),
+        Case({"company": {"tags": {f"key-{n}": "value" for n in range(41)}}}),
+    ],
 }

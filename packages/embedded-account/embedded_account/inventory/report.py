@@ -15,6 +15,7 @@ EXISTING = "existing"
 """The owner of what existed before the environment (embedded_account/existing.py)."""
 BOOTSTRAP = "bootstrap"
 BOOTSTRAP_STACK = "CDKToolkit"
+"""The name of CDK's own stack; one with a qualifier has it after a hyphen by convention."""
 KEPT_BY_KMS = "background:kms"
 """The owner of a deleted key: KMS deletes no key at once, but keeps it for its waiting period, free of charge."""
 
@@ -107,7 +108,7 @@ class _Owners:
 
 
 def _stack_owner(name: str) -> str:
-    return BOOTSTRAP if name == BOOTSTRAP_STACK else name
+    return BOOTSTRAP if name.partition("-")[0] == BOOTSTRAP_STACK else name
 
 
 def _service(one: Found) -> str:

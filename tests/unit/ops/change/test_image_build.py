@@ -10,6 +10,7 @@ import config
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from ops.__main__ import app
 from ops.change import image_build_log
+from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import BUILD_LOG, BUILD_PODS, JOBS, condition
 
@@ -146,6 +147,7 @@ def test_json_is_one_object_on_stdout(failed: Apis) -> None:
         "seconds": 2,
     }
     assert "#2 done" in done.stderr
+    assert_same_shape(json.loads(done.stdout), documented("image", "build"))
 
 
 @pytest.mark.parametrize("status", [RUNNING, {}])
@@ -208,7 +210,7 @@ def test_a_build_that_fails_again_ends_with_3_and_the_end_of_its_log(failed: Api
 
 def test_a_build_that_does_not_end_in_time_continues(failed: Apis) -> None:
     failed.kubernetes[f"{JOBS}/{AGAIN}"] = job(AGAIN, "2026-11-01T11:00:00Z", **RUNNING)
-    done = build("--timeout", "0")
+    done = build("--timeout", "0s")
     assert done.exit_code == 1
     assert (
         f"Job {AGAIN} has not ended after 0 s; it continues. Fix: `ops wait --env dev`. Last seen: building"

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from config.facts import charts_lock
 from ops.__main__ import app
+from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -18,7 +19,7 @@ OTHERS = {"meta.helm.sh/release-name": "kuberay", "meta.helm.sh/release-namespac
 
 
 def run(*arguments: str, **how: Any) -> Result:
-    return CliRunner().invoke(app, ["kuberay", "crds", *arguments], **how)
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["kuberay", "crds", *arguments], **how)
 
 
 def definition(annotations: dict[str, str] | None = None, **fields: str) -> dict[str, Any]:
@@ -75,6 +76,16 @@ def test_kinds_without_an_owner_name_the_command_that_adopts_them(cluster: Apis)
     assert "would fail on these CRDs" in result.stderr
 
 
+def test_crds_as_data_have_the_documented_shape(cluster: Apis) -> None:
+    cluster.kubernetes[KINDS] = {"items": [definition(a="string")]}
+    result = run("-o", "json")
+    shown = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert_same_shape(shown, documented("kuberay", "crds"))
+    assert [(shown["accepted"], each["owner"], each["accepted"]) for each in shown["crds"]] == [(False, "none", False)]
+    assert "`ops kuberay crds --adopt --env dev`" in result.stderr
+
+
 def test_adopted_kinds_are_marked_as_the_releases(cluster: Apis) -> None:
     cluster.kubernetes[KINDS] = [{"items": [definition(a="string")]}, {"items": [definition(OURS, a="string")]}]
     result = run("--adopt", "--yes")
@@ -84,7 +95,7 @@ def test_adopted_kinds_are_marked_as_the_releases(cluster: Apis) -> None:
     assert "with all their objects in the cluster" in result.stdout
 
 
-def test_without_confirmation_nothing_is_adopted(cluster: Apis) -> None:
+def test_without_confirmation_nothing_is_adopted(cluster: Apis, terminal: None) -> None:
     cluster.kubernetes[KINDS] = {"items": [definition(a="string")]}
     assert run("--adopt", input="n\n").exit_code == 1
     assert all("spec" in body for _, body in cluster.changes)

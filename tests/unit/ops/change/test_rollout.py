@@ -21,7 +21,7 @@ SUSPEND, RESUME = (PATCH, {"spec": {"suspend": True}}), (PATCH, {"spec": {"suspe
 
 
 def run(*arguments: str, **how: Any) -> Result:
-    return CliRunner().invoke(app, ["rollout", *arguments], **how)
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["rollout", *arguments], **how)
 
 
 def template(hash: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_a_dry_run_shows_everything_and_changes_nothing(changed: Apis) -> None:
     assert changed.changes == []
 
 
-def test_without_confirmation_nothing_is_changed(changed: Apis) -> None:
+def test_without_confirmation_nothing_is_changed(changed: Apis, terminal: None) -> None:
     assert run("rayml", input="n\n").exit_code == 1
     assert changed.changes == []
 
@@ -227,7 +227,7 @@ def test_an_interruption_warns_of_a_suspended_cluster_and_says_how_to_resume(
 
 def test_pods_that_do_not_end_in_time_are_counted_and_it_is_not_resumed(changed: Apis) -> None:
     changed.kubernetes[PODS] = listed(OLD, NO_HEAD, ENDING)
-    result = run("rayml", "--yes", "--timeout", "0")
+    result = run("rayml", "--yes", "--timeout", "0s")
     assert result.exit_code == 1
     assert "RayCluster ray/rayml is not suspended yet. Fix: check that KubeRay's operator runs" in result.stderr
     assert "Last seen: 1 pod still terminating" in result.stderr
@@ -237,7 +237,7 @@ def test_pods_that_do_not_end_in_time_are_counted_and_it_is_not_resumed(changed:
 def test_pods_that_are_not_ready_in_time_are_counted(changed: Apis) -> None:
     changed.kubernetes[PODS] = listed(OLD, NO_HEAD, [], pods("worker2", ready=False))
     changed.kubernetes[RAY_CLUSTER] = [ray_cluster(), ray_cluster("suspended", suspend=True), ray_cluster("suspended")]
-    result = run("rayml", "--yes", "--timeout", "0")
+    result = run("rayml", "--yes", "--timeout", "0s")
     assert result.exit_code == 1
     assert (
         "is not ready yet; it continues without this command. Fix: `ops wait`. Last seen: 0 of 5 pods are ready"

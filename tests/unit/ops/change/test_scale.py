@@ -26,7 +26,7 @@ DRIVER = {"metadata": {"name": "plugin-1", "namespace": "kube-system", "ownerRef
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, list(arguments))
 
 
 def instance(number: int, name: str = WORKERS, status: str = "Running") -> dict[str, Any]:
@@ -169,9 +169,16 @@ def test_a_dry_run_shows_everything_and_changes_nothing(running: Apis) -> None:
     assert "dry run: nothing was changed" in result.stdout
 
 
-def test_without_confirmation_nothing_is_changed(running: Apis) -> None:
-    result = CliRunner().invoke(app, ["scale", WORKERS, "2"], input="n\n")
+def test_without_confirmation_nothing_is_changed(running: Apis, terminal: None) -> None:
+    result = CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["scale", WORKERS, "2"], input="n\n")
     assert result.exit_code == 1
+    assert running.changes == []
+
+
+def test_a_change_that_nobody_can_confirm_is_refused_with_the_fix(running: Apis) -> None:
+    result = CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["scale", WORKERS, "2"], input="y\n")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("standard input is no terminal. Fix: give --yes\n")
     assert running.changes == []
 
 
@@ -213,7 +220,7 @@ def test_a_disruption_budget_is_waited_for(running: Apis) -> None:
 
 def test_a_node_that_is_not_empty_in_time_is_not_deleted(running: Apis) -> None:
     running.kubernetes[ALL_PODS] = running.kubernetes[ALL_PODS][:2]
-    result = run("scale", WORKERS, "2", "--yes", "--timeout", "0")
+    result = run("scale", WORKERS, "2", "--yes", "--timeout", "0s")
     assert result.exit_code == 1
     assert f"hyperpod-i-{4:017} still runs ray/worker-4" in result.stderr
     assert "BatchDeleteClusterNodes" not in dict(running.changes)

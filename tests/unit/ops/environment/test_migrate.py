@@ -114,7 +114,7 @@ def test_line_ends_and_a_byte_order_mark_stay(old: Path) -> None:
     assert old.read_bytes() == expected.replace("\n", "\r\n").encode()
 
 
-def test_the_difference_is_shown_with_reasons_before_the_question(old: Path) -> None:
+def test_the_difference_is_shown_with_reasons_before_the_question(old: Path, terminal: None) -> None:
     result = migrate("--env", "trial", answer="n\n")
     assert result.exit_code == 1
     shown, _, question = result.output.partition("Write ")
@@ -124,6 +124,13 @@ def test_the_difference_is_shown_with_reasons_before_the_question(old: Path) -> 
     assert old.read_text() == OLD
     assert migrate("--env", "trial", answer="y\n").exit_code == 0
     assert old.read_text() == NEW
+
+
+def test_without_a_terminal_the_question_is_refused(old: Path) -> None:
+    result = migrate("--env", "trial", answer="y\n")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("standard input is no terminal. Fix: give --yes\n")
+    assert old.read_text() == OLD
 
 
 def test_a_dry_run_shows_the_same_and_writes_nothing(old: Path) -> None:

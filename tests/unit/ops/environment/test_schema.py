@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 import config
 from config.load import DIRECTORY
+from config.model import HyperPod, InstanceGroup
+from config.model.hyperpod import Taint
+from handlers.hyperpod_cluster.consequences import TABLE
 from ops.__main__ import app
-from ops.environment import schema
+from ops.environment import schema, updates
 from rehearsal.paths import REPOSITORY
 
 
@@ -80,3 +84,37 @@ def test_links_lead_to_sections() -> None:
 
 def test_files_are_where_users_and_editors_look() -> None:
     assert Path("environments", "schema.json") == schema.SCHEMA.relative_to(REPOSITORY)
+
+
+def test_every_key_of_the_cluster_has_a_consequence_or_is_said_to_have_none() -> None:
+    models: dict[str, type[BaseModel]] = {
+        "hyperpod": HyperPod,
+        updates.GROUP_KEYS: InstanceGroup,
+        f"{updates.GROUP_KEYS}.taints[]": Taint,
+    }
+    keys = {f"{path}.{key}" for path, model in models.items() for key in model.model_fields}
+    assert keys == updates.PROPERTY_OF.keys() | updates.ELSEWHERE.keys()
+    assert not updates.PROPERTY_OF.keys() & updates.ELSEWHERE.keys()
+    assert set(updates.PROPERTY_OF.values()) <= {row.path for row in TABLE}
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("count", "raised: in place; lowered: nodes removed"),
+        ("name", "nodes replaced"),
+        ("image_id", "unknown"),
+        ("zone", "refused (give the group another name, which makes new nodes and removes the old ones)"),
+        ("type_facts", "nothing in the cluster: the figures only size Ray's pods"),
+    ],
+)
+def test_the_page_tells_what_a_change_of_a_key_does(key: str, told: str) -> None:
+    text = schema.reference()
+    part = text[text.index("## `hyperpod.instance_groups[]`") :]
+    row = next(line for line in part.splitlines() if re.match(rf"\| \**`{key}`", line))
+    assert row.endswith(f"| {told} |")
+
+
+def test_a_page_without_a_place_for_the_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no place for the table"):
+        updates.with_table("# A page\n")

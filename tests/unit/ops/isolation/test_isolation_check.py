@@ -1,5 +1,6 @@
 """`ops isolation-check`: its output, the objects that it removes, and its exit codes."""
 
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from ops.__main__ import app
 from ops.isolation import probe
 from ops.isolation.check import Outcome, verdict
 from ops.isolation.plan import Connection, Head, Origin, plan
+from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, condition
 
@@ -30,7 +32,7 @@ def as_it_must_be(connection: Connection) -> int:
 
 
 def check(*options: str) -> Result:
-    return CliRunner().invoke(app, ["isolation-check", *options])
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["isolation-check", *options])
 
 
 def head(*, ready: bool = True) -> dict[str, Any]:
@@ -75,6 +77,18 @@ def test_all_as_it_must_be_ends_with_0_and_leaves_nothing(apis: Apis) -> None:
     assert (done.exit_code, made_and_deleted(apis)) == (0, (4, 4))
     assert "dev is isolated: 14 connections are as expected" in done.stdout
     assert "probe pods removed" in done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_connections_as_data_have_the_documented_shape(apis: Apis, options: tuple[str, ...]) -> None:
+    answer(apis, as_it_must_be)
+    done = check("-o", "json", *options)
+    shown = json.loads(done.stdout)
+    assert_same_shape(shown, documented("isolation-check"))
+    assert len(shown["connections"]) == 14
+    assert shown["isolated"] is (None if options else True)
+    assert {each["open"] == each["must_be_open"] for each in shown["connections"]} == {not options}
+    assert "14 connections" not in done.stdout
 
 
 def test_one_that_gets_through_is_named_and_ends_with_1(apis: Apis) -> None:

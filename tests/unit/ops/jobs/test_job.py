@@ -19,6 +19,7 @@ from ops.jobs import direct, follow
 from ops.jobs import package as job_package
 from ops.jobs.package import EntryError, entry, pack
 from ops.jobs.runs import Request
+from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 
 RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
@@ -33,7 +34,7 @@ POD = {
 
 
 def ops(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["job", *arguments])
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["job", *arguments])
 
 
 def refused(*arguments: str, code: int) -> str:
@@ -277,6 +278,9 @@ def test_runs_are_listed_with_what_their_supervisors_say(cluster: Apis) -> None:
     [line] = [line for line in shown.splitlines() if line.startswith("train")]
     for word in ("rayml", "waiting for the head", "3", "30"):
         assert word in line
+    data = json.loads(ops("list", "-o", "json").stdout)
+    assert_same_shape(data, documented("job", "list"))
+    assert [(run["run"], run["attempt"], run["progress"]) for run in data] == [("train", 3, 30), ("done", None, None)]
 
 
 def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:

@@ -24,7 +24,7 @@ HEAD_POD = {
 
 
 def ops(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, list(arguments))
 
 
 def simulate_head(apis: Apis) -> None:

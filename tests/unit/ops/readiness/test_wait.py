@@ -117,7 +117,7 @@ def test_wait_follows_a_group_that_fills_up(apis: Apis) -> None:
     apis.aws["ListClusterNodes"] = [{"ClusterNodeSummaries": two}, {"ClusterNodeSummaries": four}]
     head = nodes(usable_node())
     apis.kubernetes[NODES] = [head, nodes(*[usable_node()] * 2), head, nodes(*[usable_node()] * 4)]
-    result = run("wait", "--env", "dev", "--interval", "0.2")
+    result = run("wait", "--env", "dev", "--interval", "0.2s")
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if WORKERS in line]
     assert lines == [
@@ -140,10 +140,10 @@ def test_wait_exits_with_3_when_something_failed_and_names_it(apis: Apis) -> Non
 
 def test_wait_exits_with_1_at_the_timeout_and_says_how_to_resume(apis: Apis) -> None:
     apis.kubernetes[JOBS] = {"items": [job(active=1)]}
-    result = run("wait", "--env", "dev", "--timeout", "0")
+    result = run("wait", "--env", "dev", "--timeout", "0s")
     assert result.exit_code == 1
     missing = "Ray image aws-ray-custom"
-    message = f"error: dev is not ready after 0 minutes: {missing}. Fix: rerun `ops wait --env dev` to resume\n"
+    message = f"error: dev is not ready after 0s: {missing}. Fix: rerun `ops wait --env dev` to resume\n"
     assert result.stderr == message
 
 
@@ -157,7 +157,7 @@ def shortage(apis: Apis) -> None:
 
 def test_wait_for_the_minimum_exits_with_0_while_nodes_are_missing(apis: Apis) -> None:
     shortage(apis)
-    result = run("wait", "--env", "dev", "--require", "min", "--timeout", "0")
+    result = run("wait", "--env", "dev", "--require", "min", "--timeout", "0s")
     assert result.exit_code == 0, result.output
     assert "✔ instance group worker-group-1: 1 of 4 nodes (1 required): 1 Running" in result.stdout
     assert result.stdout.splitlines()[-1] == "dev has what `--require min` asks for"

@@ -12,8 +12,11 @@ from typer.testing import CliRunner, Result
 
 from ops.__main__ import app
 from ops.review import review
-from ops.review.checkouts import templates as review_templates
+from ops.review.assembly import Pair, resource_changes
+from ops.review.checkouts import syntheses
 from ops.review.checkouts.cdk import ReviewError
+from ops.review.data import from_file
+from ops.review.model import Change, Effect, EnvironmentVerdict
 from tests.support.waiting import PATIENCE
 
 # The fake `synth` waits for the file that templates/<environment>/waits-for names, then copies templates/<environment>/
@@ -32,9 +35,6 @@ if (verb === 'synth') {
   while (fs.existsSync(awaited) && !fs.existsSync(fs.readFileSync(awaited, 'utf8'))) { Atomics.wait(wait, 0, 0, 20); }
   if (fs.existsSync(path.join(from, 'broken'))) { console.error('ConfigError: region: is missing'); process.exit(1); }
   fs.cpSync(from, after('--output'), {recursive: true});
-} else {
-  console.log('Stack ' + rest[0]);
-  console.error('[~] differs from ' + path.basename(path.dirname(after('--template'))));
 }
 """
 
@@ -53,8 +53,13 @@ class Checkout:
 
     def environment(self, name: str, **stacks: dict[str, Any]) -> None:
         self.write(f"environments/{name}.yaml", "")
-        for stack, template in stacks.items():
-            self.write(f"templates/{name}/{stack}.template.json", json.dumps(template))
+        artifacts = {}
+        for stack, properties in stacks.items():
+            file = f"rayhp-{name}-{stack}.template.json"
+            resources = {"Thing": {"Type": "AWS::X::Y", "Properties": properties}}
+            self.write(f"templates/{name}/{file}", json.dumps({"Resources": resources}))
+            artifacts[stack] = {"type": "aws:cloudformation:stack", "properties": {"templateFile": file}}
+        self.write(f"templates/{name}/manifest.json", json.dumps({"artifacts": artifacts}))
 
     def synthesised(self) -> dict[str, list[str]]:
         """Return the context of each synthesis by environment."""
@@ -70,7 +75,18 @@ def base(tmp_path: Path) -> Checkout:
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     # The command's own checkout is a default argument, which tests replace: base, head, context.
     monkeypatch.setattr(review.review, "__defaults__", (tmp_path / "head", None))
+    monkeypatch.setattr(review, "judge", judge)
     return Checkout(tmp_path / "head")
+
+
+def judge(pair: Pair) -> EnvironmentVerdict:
+    """Return a change for each resource that differs; those of the stack `storage` are replaced."""
+    changes = []
+    for each in resource_changes(pair):
+        effect = Effect.REPLACED if each.stack == "storage" else Effect.IN_PLACE
+        what = "created" if each.before is None else "removed" if each.after is None else "changed"
+        changes.append(Change(each.stack, each.logical_id, f"{each.type} of {each.stack}", what, effect))
+    return EnvironmentVerdict(pair.environment, tuple(sorted(changes, key=lambda change: change.effect.rank)))
 
 
 # The prefix of a progress line.
@@ -81,98 +97,97 @@ def run(base: Checkout, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["review", str(base.root), *arguments])
 
 
-def test_changed_new_and_removed_stacks_are_reported(base: Checkout, head: Checkout) -> None:
+def verdicts(base: Checkout, *arguments: str) -> dict[str, Any]:
+    """Return the environments of the review as JSON, by name in their order."""
+    result = run(base, "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return {each["name"]: each for each in json.loads(result.stdout)["environments"]}
+
+
+def changes(verdict: Any) -> list[str]:
+    return [f"{change['title']}: {change['what']}: {change['effect']}" for change in verdict["changes"]]
+
+
+def test_changed_new_and_removed_stacks_are_judged(base: Checkout, head: Checkout) -> None:
     base.environment("dev", network={"a": 1}, storage={"a": 1}, old={"a": 1})
     head.environment("dev", network={"a": 2}, storage={"a": 1}, new={"a": 1})
-    result = run(base)
-    assert result.exit_code == 0, result.output
-    assert result.stdout.startswith(
-        "## What this changes\n\n### dev\n\n<details open><summary>CloudFormation</summary>"
-    )
-    assert "Stack network\n[~] differs from base" in result.stdout
-    assert "Stack new is new" in result.stdout
-    assert "Stack old is removed" in result.stdout
-    assert "storage" not in result.stdout
+    head.write("app.py", "changed")
+    assert changes(verdicts(base)["dev"]) == [
+        "AWS::X::Y of network: changed: in place",
+        "AWS::X::Y of old: removed: in place",
+        "AWS::X::Y of new: created: in place",
+    ]
 
 
-def hyperpod(**counts: int) -> dict[str, Any]:
-    """Return a template with a HyperPod cluster of these groups."""
-    groups = [{"InstanceGroupName": name, "InstanceCount": count} for name, count in counts.items()]
-    return {"Resources": {"Cluster": {"Type": "Custom::HyperPodCluster", "Properties": {"InstanceGroups": groups}}}}
+def test_the_worst_environment_comes_first(base: Checkout, head: Checkout) -> None:
+    for name, stack in (("a", "ray"), ("b", "storage"), ("c", "ray")):
+        base.environment(name, **{stack: {"a": 1}})
+        head.environment(name, **{stack: {"a": 2}})
+    head.write("app.py", "changed")
+    assert list(verdicts(base)) == ["b", "a", "c"]
 
 
-def test_removing_nodes_is_warned_of_with_the_command_that_drains_them(base: Checkout, head: Checkout) -> None:
-    base.environment("dev", hyperpod=hyperpod(head=1, workers=4, spare=2))
-    head.environment("dev", hyperpod=hyperpod(head=1, workers=2))
-    text = run(base).stdout
-    assert "> [!WARNING]\n> **Instance group workers goes from 4 to 2 nodes.**" in text
-    assert "first run `ops scale workers 2 --env dev`" in text
-    assert "nodes outside the stack, the deployment is refused" in text
-    assert "**Instance group spare is removed with its 2 nodes**" in text
-    assert text.count("[!WARNING]") == 2
-
-
-def test_more_nodes_and_new_groups_are_no_warning(base: Checkout, head: Checkout) -> None:
-    base.environment("dev", hyperpod=hyperpod(workers=4))
-    head.environment("dev", hyperpod=hyperpod(workers=5, spare=2))
-    assert "WARNING" not in run(base).stdout
-
-
-def storage(*, throughput: int = 250, **lustre: Any) -> dict[str, Any]:
-    """Return a template with a file system of these settings."""
-    properties = {
-        "SubnetIds": ["subnet-1"],
-        "StorageCapacity": lustre.pop("capacity", 1200),
-        "LustreConfiguration": {"PerUnitStorageThroughput": throughput, "DataCompressionType": "LZ4", **lustre},
-    }
-    return {"Resources": {"Shared": {"Type": "AWS::FSx::FileSystem", "Properties": properties}}}
-
-
-def test_a_file_system_that_would_be_replaced_is_warned_of_with_what_replaces_it(
-    base: Checkout, head: Checkout
-) -> None:
-    base.environment("dev", storage=storage(throughput=250))
-    head.environment("dev", storage=storage(throughput=500))
-    text = run(base).stdout
-    assert "> [!WARNING]\n> **File system Shared is replaced** (PerUnitStorageThroughput)" in text
-    assert "refuses this while the ray stack uses the old file system" in text
-    assert text.count("[!WARNING]") == 1
-
-
-def test_efa_of_an_existing_file_system_is_warned_of(base: Checkout, head: Checkout) -> None:
-    base.environment("dev", storage=storage())
-    head.environment("dev", storage=storage(EfaEnabled=True))
-    text = run(base).stdout
-    assert "> [!WARNING]\n> **File system Shared changes EfaEnabled**" in text
-    assert text.count("[!WARNING]") == 1
-
-
-def test_growth_compression_and_a_first_file_system_are_no_warning(base: Checkout, head: Checkout) -> None:
-    base.environment("dev", storage=storage())
-    head.environment("dev", storage=storage(capacity=2400, DataCompressionType="NONE"))
-    base.environment("other", storage={"Resources": {}})
-    head.environment("other", storage=storage(EfaEnabled=True))
-    assert "WARNING" not in run(base).stdout
-
-
-def test_manifests_are_compared_line_by_line(base: Checkout, head: Checkout) -> None:
-    for checkout, replicas in ((base, 4), (head, 5)):
-        checkout.environment("dev", network={})
-        checkout.write("manifests/dev/ray/clusters/rayml.yaml", f"kind: RayCluster\nreplicas: {replicas}\n")
-    base.write("manifests/dev/ray/gone.yaml", "kind: Job\n")
-    text = run(base).stdout
-    assert "--- a/ray/clusters/rayml.yaml\n+++ b/ray/clusters/rayml.yaml" in text
-    assert "-replicas: 4\n+replicas: 5" in text
-    assert "-kind: Job" in text
-
-
-def test_added_and_removed_environments_are_reported(base: Checkout, head: Checkout) -> None:
+def test_added_and_removed_environments_are_judged(base: Checkout, head: Checkout) -> None:
     base.environment("old", network={})
     head.environment("new", network={})
-    text = run(base).stdout
-    assert "### new" in text
-    assert "Stack network is new" in text
-    assert "### old\n\n**The environment is removed**" in text
+    found = verdicts(base)
+    assert changes(found["new"]) == ["AWS::X::Y of network: created: in place"]
+    [removed] = found["old"]["changes"]
+    assert removed["effect"] == "kept, but no longer managed"
+    assert removed["action"] == "First `ops destroy --env old`, from a checkout that has its file."
+
+
+def test_env_limits_the_review(base: Checkout, head: Checkout) -> None:
+    for name in ("dev", "prod", "small"):
+        base.environment(name, network={"a": 1})
+        head.environment(name, network={"a": 2})
+    head.write("app.py", "changed")
+    assert list(verdicts(base, "--env", "dev", "--env", "prod.yaml")) == ["dev", "prod"]
+    assert head.synthesised().keys() == {"dev", "prod"}
+
+
+def test_an_environment_that_no_checkout_has_is_refused(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={})
+    result = run(base, "--env", "prdo")
+    assert result.exit_code == 2
+    assert result.stderr == ("error: no checkout has the environment prdo. Allowed: dev. Fix: correct --env\n")
+
+
+# Takes the place of a checkout's own `ops`.
+OPS = """
+import sys
+from pathlib import Path
+assert sys.argv[1:] == ["manifests", "--check"], sys.argv
+if len({lines!r}) == 0:
+    sys.exit("error: jsii is missing")
+print(*(f"{{Path.cwd()}}/manifests/{{line}} is stale" for line in {lines!r}), sep="\\n")
+sys.exit(1)
+"""
+
+
+def stale(head: Checkout, *lines: str) -> None:
+    head.write("manifests/dev/ray/clusters/rayml.yaml", "")
+    head.write("ops/__main__.py", OPS.format(lines=list(lines)))
+
+
+def test_stale_manifests_of_reviewed_environments_are_named(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        for name in ("dev", "prod"):
+            checkout.environment(name, network={})
+    stale(head, "dev/ray/clusters/rayml.yaml", "prod/ray/claim.yaml")
+    assert json.loads(run(base, "--json", "--env", "dev").stdout)["notes"] == [
+        "manifests/ is stale, this review ignores it: dev/ray/clusters/rayml.yaml. "
+        "Fix: run `make manifests` and commit the files"
+    ]
+
+
+def test_manifests_that_cannot_be_compared_are_noted(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={})
+    stale(head)
+    [note] = json.loads(run(base, "--json").stdout)["notes"]
+    assert note.endswith("`ops manifests --check` failed: error: jsii is missing")
 
 
 def test_context_reaches_both_syntheses(base: Checkout, head: Checkout) -> None:
@@ -191,8 +206,10 @@ def test_an_environment_without_a_changed_input_is_not_synthesised(base: Checkou
     head.write("environments/prod.yaml", "# another")
     result = run(base)
     assert base.synthesised().keys() == head.synthesised().keys() == {"prod"}
-    assert "### dev\n\n**CloudFormation**: Unchanged: no input of its synthesis changed.\n" in result.stdout
-    assert "### prod\n\n**CloudFormation**: No stack changes.\n" in result.stdout
+    assert "| prod | **nothing that runs** | **nothing** | unchanged | nobody |" in result.stdout
+    assert (
+        "| dev | **nothing: no input of the synthesis differs** | **nothing** | unchanged | nobody |" in result.stdout
+    )
 
 
 def test_both_sides_are_synthesised_at_once(base: Checkout, head: Checkout) -> None:
@@ -202,7 +219,7 @@ def test_both_sides_are_synthesised_at_once(base: Checkout, head: Checkout) -> N
         checkout.write("templates/dev/waits-for", str(other.root / "cdk.out" / "dev"))
     result = run(base)
     assert result.exit_code == 0, result.output
-    assert "Stack network\n[~] differs from base" in result.stdout
+    assert "**AWS::X::Y of network**: changed" in result.stdout
 
 
 def test_progress_is_plain_lines_on_stderr(base: Checkout, head: Checkout) -> None:
@@ -216,7 +233,7 @@ def test_progress_is_plain_lines_on_stderr(base: Checkout, head: Checkout) -> No
     first, *others = [SECONDS.sub("", line) for line in lines]
     assert first == "environments with changed inputs: dev, prod; unchanged: 0"
     synthesised = [f"{name}: {side} synthesised" for name in ("dev", "prod") for side in ("base", "head")]
-    assert sorted(others) == sorted([*synthesised, "network: compared"])
+    assert sorted(others) == sorted([*synthesised, "dev: judged", "prod: judged"])
     assert result.stdout.startswith("## What this changes\n")
     assert "synthesised" not in result.stdout
 
@@ -247,7 +264,7 @@ def test_an_error_on_the_base_alone_names_the_base_and_prints_no_review(base: Ch
 
 def test_after_an_error_no_further_program_begins() -> None:
     waiting = threading.Event()
-    with suppress(ReviewError), review_templates.worker_threads(1) as workers:
+    with suppress(ReviewError), syntheses.worker_threads(1) as workers:
         running = workers.submit(waiting.wait, PATIENCE)
         queued = workers.submit(str)
         queued.add_done_callback(lambda _: waiting.set())
@@ -283,13 +300,66 @@ def test_a_context_without_a_value_is_refused(base: Checkout, head: Checkout) ->
     assert result.stderr == "error: --context: 'charts' is invalid. Allowed: KEY=VALUE\n"
 
 
-def test_a_long_review_is_cut_to_what_a_comment_holds(base: Checkout, head: Checkout) -> None:
-    for checkout, letter in ((base, "a"), (head, "b")):
-        checkout.environment("dev", network={})
-        checkout.write("manifests/dev/big.yaml", f"{letter}\n" * 40_000)
-    whole = run(base).stdout
-    assert whole.count("\n+b") == 40_000
-    text = run(base, "--comment").stdout
-    assert len(text) < 65_536
-    assert text.endswith("_Cut here: `ops review BASE` shows all of it._\n")
-    assert text.count("<details") == text.count("</details>")
+def differing(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={"a": checkout.root.name})
+    head.write("app.py", "changed")
+
+
+def test_one_run_writes_each_format(base: Checkout, head: Checkout, tmp_path: Path) -> None:
+    differing(base, head)
+    files = {suffix: tmp_path / f"review.{suffix}" for suffix in ("html", "md", "json")}
+    result = run(base, "--comment", *(part for file in files.values() for part in ("--out", str(file))))
+    assert result.exit_code == 0, result.output
+    assert f"Full report: `{files['html']}`" in result.stdout
+    assert files["html"].read_text().startswith("<!doctype html>")
+    assert files["md"].read_text().startswith("## What this changes")
+    assert [each.name for each in from_file(files["json"]).environments] == ["dev"]
+
+
+@pytest.mark.parametrize(
+    ("format_", "start"), [("markdown", "## What"), ("html", "<!doctype"), ("json", "{"), ("terminal", "Worst effect")]
+)
+def test_format_chooses_the_output(base: Checkout, head: Checkout, format_: str, start: str) -> None:
+    differing(base, head)
+    assert run(base, "--format", format_).stdout.startswith(start)
+
+
+def test_full_report_is_linked_in_a_comment(base: Checkout, head: Checkout) -> None:
+    differing(base, head)
+    text = run(base, "--comment", "--full-report", "https://example.com/1#artifacts").stdout
+    assert "Full report: [the full report](https://example.com/1#artifacts)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--json", "--comment"), "--json and --comment exclude each other. Fix: give one of them"),
+        (("--json", "--format", "html"), "--json and --format html exclude each other. Fix: give one of them"),
+        (("--out", "a.txt"), "--out: a.txt is invalid. Allowed: a file that ends with .md, .html, .json"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    base: Checkout, head: Checkout, arguments: tuple[str, ...], message: str
+) -> None:
+    differing(base, head)
+    result = run(base, *arguments)
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+
+
+def test_a_file_that_cannot_be_written_is_named(base: Checkout, head: Checkout, tmp_path: Path) -> None:
+    differing(base, head)
+    result = run(base, "--out", str(tmp_path / "nowhere" / "review.html"))
+    assert result.exit_code == 2
+    assert "review.html cannot be written: No such file or directory. Fix: name a file" in result.stderr
+
+
+def test_an_interrupted_review_has_no_verdict(base: Checkout, head: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(pair: Pair) -> EnvironmentVerdict:
+        raise KeyboardInterrupt
+
+    differing(base, head)
+    monkeypatch.setattr(review, "judge", interrupt)
+    result = run(base, "--json")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "error: interrupted: no verdict. Fix: rerun `ops review`" in result.stderr

@@ -1,0 +1,170 @@
+"""The table of consequences: what an update of each property does to a running HyperPod cluster.
+
+It is data, and the only place of these facts: the handler refuses by it (`changes.py`), `ops schema` writes it into
+docs/explain/hyperpod-updates.md and docs/reference/environment.md, and `ops review` judges by it. The module imports
+only the standard library, because `ops` imports it, too.
+
+Sources: AWS docs, sagemaker-hyperpod-eks-operate-cli-command-update-cluster (type and role of a group must stay the
+same); UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1, so a replacement cannot work, because
+CloudFormation creates the new resource before it deletes the old one.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+GROUPS: Final = "InstanceGroups[]"
+ANY_FIELD: Final = f"{GROUPS}.*"
+"""The fields of a group that have no row of their own."""
+
+
+class Kind(StrEnum):
+    """How a property differs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    RENAMED = "renamed"
+    RAISED = "raised"
+    LOWERED = "lowered"
+    CHANGED = "changed"
+
+
+class Effect(StrEnum):
+    """What the update does."""
+
+    IN_PLACE = "in place"
+    """Nodes that run are kept, and the change reaches them where it concerns them."""
+    NEW_NODES = "in place, for nodes created afterwards"
+    CREATED = "nodes created"
+    REMOVED = "nodes removed"
+    REPLACED = "nodes replaced"
+    REFUSED = "refused"
+    NOTHING = "nothing"
+    UNKNOWN = "unknown"
+    """The handler sends it to SageMaker; what it does to nodes that run is not documented."""
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """One row: what these kinds of change of one property do."""
+
+    path: str
+    """The property: `NodeRecovery`, `InstanceGroups[].InstanceCount`."""
+    kinds: tuple[Kind, ...]
+    effect: Effect
+    reason: str
+    """Why, as a clause without a full stop."""
+    action: str = ""
+    """What to do, as a clause without a full stop. Empty: nothing."""
+
+
+FIXED: Final = ("ClusterName", "VpcConfig", "Orchestrator")
+"""Fields that a cluster never changes."""
+FIXED_IN_A_GROUP: Final = (
+    "InstanceType",
+    "ExecutionRole",
+    "ThreadsPerCore",
+    "OverrideVpcConfig",
+    "CapacityRequirements",
+)
+"""Fields that a group never changes."""
+UNSUPPORTED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig")
+"""Fields that the handler takes in no request: restricted groups (Amazon Nova) have update rules of their own."""
+ANOTHER_NAME: Final = "give the group another name, which makes new nodes and removes the old ones"
+DESTROY: Final = "destroy this stack and what depends on it, then deploy again"
+
+_ANY: Final = (Kind.ADDED, Kind.REMOVED, Kind.CHANGED)
+_SET: Final = (Kind.ADDED, Kind.CHANGED)
+_CONFIRM: Final = "list the old name under hyperpod.confirm_group_removal"
+
+
+def _group(name: str, *rest: str, kinds: tuple[Kind, ...] = _ANY, effect: Effect = Effect.IN_PLACE) -> Consequence:
+    return Consequence(f"{GROUPS}.{name}", kinds, effect, *rest)
+
+
+TABLE: Final = (
+    Consequence(
+        GROUPS, (Kind.ADDED,), Effect.CREATED, "one UpdateCluster adds the group, and HyperPod makes its nodes"
+    ),
+    Consequence(
+        GROUPS,
+        (Kind.REMOVED,),
+        Effect.REMOVED,
+        "its nodes are deleted with everything that runs on them; refused until confirmed",
+        f"drain the group with `ops scale`, and {_CONFIRM}",
+    ),
+    Consequence(
+        GROUPS,
+        (Kind.RENAMED,),
+        Effect.REPLACED,
+        "one UpdateCluster adds the new group and deletes the old one with its nodes; refused until confirmed",
+        f"{_CONFIRM}; without capacity for both, remove the old group first, in a deployment of its own",
+    ),
+    _group("InstanceCount", "HyperPod makes more nodes", kinds=(Kind.RAISED,)),
+    _group(
+        "InstanceCount",
+        "HyperPod chooses the nodes to delete, and does not drain them; refused below a count raised by hand",
+        "lower the group with `ops scale` first, which drains",
+        kinds=(Kind.LOWERED,),
+        effect=Effect.REMOVED,
+    ),
+    _group("MinInstanceCount", "it decides when SageMaker gives up on nodes that do not start"),
+    _group("KubernetesConfig", "HyperPod sets labels and taints on the group's nodes"),
+    _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=Effect.NEW_NODES),
+    _group("InstanceStorageConfigs", "a volume is made with its node", effect=Effect.NEW_NODES),
+    _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=Effect.NEW_NODES),
+    *(
+        _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=Effect.REFUSED)
+        for name in FIXED_IN_A_GROUP
+    ),
+    *(
+        _group(
+            name,
+            "SageMaker may refuse it, and what it does to nodes that run is not documented",
+            "try it on an environment without jobs",
+            effect=Effect.UNKNOWN,
+        )
+        for name in ("TrainingPlanArn", "ImageId", "*")
+    ),
+    Consequence("NodeRecovery", _SET, Effect.IN_PLACE, "it decides whether HyperPod replaces unhealthy nodes"),
+    Consequence("NodeRecovery", (Kind.REMOVED,), Effect.IN_PLACE, "it becomes Automatic"),
+    Consequence("NodeProvisioningMode", (Kind.ADDED,), Effect.IN_PLACE, "to Continuous, the only mode"),
+    Consequence("NodeProvisioningMode", (Kind.REMOVED,), Effect.REFUSED, "it cannot be taken away once it is set"),
+    Consequence("ClusterRole", _SET, Effect.IN_PLACE, "the role of HyperPod's autoscaling"),
+    Consequence("ClusterRole", (Kind.REMOVED,), Effect.REFUSED, "it cannot be taken away once it is set"),
+    Consequence("AutoScaling", _SET, Effect.IN_PLACE, "UpdateCluster takes it"),
+    Consequence("AutoScaling", (Kind.REMOVED,), Effect.IN_PLACE, "it is disabled"),
+    Consequence("TieredStorageConfig", _SET, Effect.IN_PLACE, "UpdateCluster takes it"),
+    Consequence("TieredStorageConfig", (Kind.REMOVED,), Effect.IN_PLACE, "it is disabled"),
+    Consequence("Tags", _ANY, Effect.IN_PLACE, "AddTags and DeleteTags"),
+    *(
+        Consequence(name, _ANY, Effect.REFUSED, "SageMaker cannot change it in an existing cluster", DESTROY)
+        for name in FIXED
+    ),
+    *(Consequence(name, _ANY, Effect.REFUSED, "the handler does not support it", "remove it") for name in UNSUPPORTED),
+    Consequence(
+        "ConfirmGroupRemoval",
+        _ANY,
+        Effect.NOTHING,
+        "only the handler reads it: it may then remove these groups",
+        "remove the names after the deployment",
+    ),
+    Consequence("ServiceToken", _ANY, Effect.REFUSED, "CloudFormation allows no other function", DESTROY),
+    Consequence("ServiceTimeout", _ANY, Effect.NOTHING, "it limits how long CloudFormation waits for the handler"),
+)
+
+
+def consequence(path: str, kind: Kind) -> Consequence | None:
+    """Return the row of this change; None if the table has none."""
+    return next((row for row in TABLE if row.path == path and kind in row.kinds), None)
+
+
+IN_PLACE: Final = tuple(
+    dict.fromkeys(
+        row.path
+        for row in TABLE
+        # Tags have calls of their own.
+        if Kind.ADDED in row.kinds and row.effect is Effect.IN_PLACE and not row.path.startswith((GROUPS, "Tags"))
+    )
+)
+"""Fields of the cluster that UpdateCluster changes."""

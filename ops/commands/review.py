@@ -1,0 +1,136 @@
+"""The command that reviews a change: what a deployment will do, before it."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ops.cli import app, console, errors, fail, show
+
+if TYPE_CHECKING:
+    from ops.review.model import Verdict
+
+
+class ReportFormat(StrEnum):
+    """A format of the report."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    JSON = "json"
+
+
+_SUFFIXES = {".md": ReportFormat.MARKDOWN, ".html": ReportFormat.HTML, ".json": ReportFormat.JSON}
+
+
+@app.command()
+def review(
+    base: Annotated[
+        Path, typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with.")
+    ],
+    *,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", help="Only this environment; repeatable. Default: all.")
+    ] = None,
+    context: Annotated[
+        list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
+    ] = None,
+    format_: Annotated[
+        ReportFormat | None,
+        typer.Option("--format", help="Format of the output. Default: terminal; markdown if piped."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    comment: Annotated[
+        bool, typer.Option("--comment", help="Print Markdown that fits into a GitHub comment, its table complete.")
+    ] = False,
+    full_report: Annotated[
+        str, typer.Option("--full-report", metavar="URL", help="Address of the whole report, for --comment.")
+    ] = "",
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("--out", metavar="FILE", help="Also write the whole report to a .html, .md or .json file."),
+    ] = None,
+) -> None:
+    """Show what a deployment of this checkout will do, compared with BASE: effects, costs, who must act.
+
+    It needs no credentials. Both checkouts must be set up
+    (`./setup.sh runtime`). `ops gate` decides whether the change may be
+    deployed.
+
+    Exit codes:
+    - 0: compared, whatever the verdict
+    - 2: bad input, or a checkout does not synthesise
+    - 130: interrupted
+
+    Examples:
+    - `ops review ../main`
+    - `ops review ../main --env dev --env prod`
+    - `ops review ../main --out review.html --out review.json --comment`
+    - `ops review ../main --json`
+    """
+    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415 - it would slow the start of `ops check`
+    from ops.review.review import review as compare  # noqa: PLC0415
+
+    chosen = _format(format_, as_json=as_json, comment=comment)
+    pairs = context_pairs(context or [])
+    if unknown := [file for file in out or [] if file.suffix not in _SUFFIXES]:
+        fail(f"--out: {unknown[0]} is invalid. Allowed: a file that ends with {', '.join(_SUFFIXES)}")
+    names = {name.removesuffix(".yaml") for name in env} if env else None
+    try:
+        verdict = compare(base.resolve(), context=pairs, environments=names, console=errors)
+    except ReviewError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail("interrupted: no verdict. Fix: rerun `ops review`", code=130)
+    for file in out or []:
+        _write(file, _text(verdict, _SUFFIXES[file.suffix]))
+    if comment:
+        from ops.review.report import markdown  # noqa: PLC0415
+
+        page = next((str(file) for file in out or [] if file.suffix == ".html"), "")
+        typer.echo(markdown.comment(verdict, full_report or page), nl=False)
+    elif chosen is ReportFormat.TERMINAL:
+        from ops.review.report import terminal  # noqa: PLC0415
+
+        show(terminal.draw(verdict))
+    else:
+        # A program reads it: it is neither wrapped nor styled.
+        typer.echo(_text(verdict, chosen), nl=False)
+
+
+def _format(given: ReportFormat | None, *, as_json: bool, comment: bool) -> ReportFormat:
+    short = {"--json": ReportFormat.JSON} if as_json else {}
+    short |= {"--comment": ReportFormat.MARKDOWN} if comment else {}
+    asked = {*short.values(), *({given} if given else ())}
+    if len(asked) > 1:
+        both = " and ".join([*short, *([f"--format {given}"] if given else [])])
+        fail(f"{both} exclude each other. Fix: give one of them")
+    default = ReportFormat.TERMINAL if console.is_terminal else ReportFormat.MARKDOWN
+    return next(iter(asked), default)
+
+
+def context_pairs(given: list[str]) -> dict[str, str]:
+    """Return CDK context given as KEY=VALUE; exit with 2 if it has another form."""
+    pairs = {}
+    for pair in given:
+        key, separator, value = pair.partition("=")
+        if not key or not separator:
+            fail(f"--context: {pair!r} is invalid. Allowed: KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _text(verdict: "Verdict", format_: ReportFormat) -> str:
+    from ops.review import data  # noqa: PLC0415
+    from ops.review.report import markdown, page  # noqa: PLC0415
+
+    drawings = {ReportFormat.JSON: data.to_json, ReportFormat.HTML: page.page}
+    return drawings.get(format_, markdown.report)(verdict)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"--out: {file} cannot be written: {error.strerror}. Fix: name a file in a folder that you may write to")

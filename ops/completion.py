@@ -1,0 +1,50 @@
+"""Values that the shell completes: environments, and what their files name. Nothing here asks AWS or Kubernetes."""
+
+from collections.abc import Iterable, Iterator
+
+import typer
+
+import config
+from config import Environment
+from config.findings import InvalidEnvironmentError
+
+
+def environments(incomplete: str) -> list[str]:
+    """Return the environments and examples that begin with `incomplete`."""
+    return _matching([*config.available(), *config.examples()], incomplete)
+
+
+def examples(incomplete: str) -> list[str]:
+    """Return the examples that begin with `incomplete`."""
+    return _matching(config.examples(), incomplete)
+
+
+def rules(incomplete: str) -> list[str]:
+    """Return the ids of rules that begin with `incomplete`."""
+    from config.rules import ALL_RULES  # noqa: PLC0415 - only the shell's completion needs it here
+
+    return _matching(ALL_RULES, incomplete.upper())
+
+
+def instance_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the instance groups, of the environment that the command line names or else of all."""
+    groups = (group.name for each in _environments(ctx) for group in each.hyperpod.instance_groups)
+    return _matching(groups, incomplete)
+
+
+def ray_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the RayClusters, of the environment that the command line names or else of all."""
+    return _matching((cluster.name for each in _environments(ctx) for cluster in each.ray.clusters), incomplete)
+
+
+def _environments(ctx: typer.Context) -> Iterator[Environment]:
+    for name in [ctx.params["env"]] if ctx.params.get("env") else config.available():
+        try:
+            yield config.load(name)
+        except InvalidEnvironmentError:
+            # A completion has no place for a message; the command itself reports the error.
+            continue
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]

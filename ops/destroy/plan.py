@@ -1,0 +1,102 @@
+"""Plan a destroy: what goes, what stays and what it costs, and what forbids it now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from config import Environment, naming
+from ops.destroy import stacks
+from ops.destroy.stacks import Stack
+
+_KEEPS: Final = {"Retain", "RetainExceptOnCreate"}
+
+
+@dataclass(frozen=True)
+class Going:
+    """A stack that is destroyed, and how many resources of each kind go with it, by title."""
+
+    stack: Stack
+    kinds: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Staying:
+    """Something that exists after the destroy."""
+
+    title: str
+    reason: str
+    holds_data: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a destroy does. `going` is in the order of the deletion."""
+
+    going: tuple[Going, ...]
+    staying: tuple[Staying, ...]
+    templates: tuple[Mapping[str, Any], ...]
+    """The deployed templates of the stacks that stay."""
+    busy: tuple[Stack, ...]
+    """Stacks in which another change runs: they forbid the destroy."""
+
+
+def plan(cloudformation: Any, environment: Environment) -> Plan:
+    """Look at the environment's stacks and plan its destroy; it changes nothing."""
+    found = stacks.existing(cloudformation, environment)
+    going, staying, kept = [], [], []
+    for stack in found:
+        template = stacks.template(cloudformation, stack)
+        listed = stacks.resources(cloudformation, stack)
+        if stack.protected:
+            kept.append(template)
+            staying.append(Staying(f"stack {stack.name}", "it has termination protection (protect: true)", True))
+            continue
+        retained = _retained(template)
+        going.append(Going(stack, _counted(each for each in listed if each["LogicalResourceId"] not in retained)))
+        staying += _kept(stack, listed, retained)
+    staying += _without_a_stack(environment, found)
+    return Plan(tuple(going), tuple(staying), tuple(kept), tuple(each for each in found if each.is_busy))
+
+
+def _retained(template: Mapping[str, Any]) -> set[str]:
+    """Return the logical ids that CloudFormation does not delete with the stack."""
+    resources = template.get("Resources", {})
+    return {id for id, resource in resources.items() if resource.get("DeletionPolicy") in _KEEPS}
+
+
+def _kept(stack: Stack, listed: Sequence[Mapping[str, Any]], retained: set[str]) -> Iterator[Staying]:
+    for each in listed:
+        if each["LogicalResourceId"] in retained:
+            name = f"{_title(each)} {each.get('PhysicalResourceId', each['LogicalResourceId'])}"
+            yield Staying(name, f"stack {stack.name} says that it is kept", holds_data=True)
+
+
+def _counted(listed: Iterator[Mapping[str, Any]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for each in listed:
+        name = _title(each)
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _without_a_stack(environment: Environment, found: Sequence[Stack]) -> Iterator[Staying]:
+    if environment.network.existing:
+        yield Staying(f"VPC {environment.network.existing.id}", "it existed before")
+    if environment.eks.existing:
+        yield Staying(f"EKS cluster {naming.eks_cluster(environment)}", "it existed before")
+    if environment.fsx.existing:
+        yield Staying(f"file system {environment.fsx.existing.id}", "it existed before", holds_data=True)
+    if (
+        any(stack.part == "ray" for stack in found)
+        and environment.fsx.dynamic
+        and environment.fsx.reclaim_policy == "Retain"
+    ):
+        yield Staying("the file system of the claim", "reclaim_policy is Retain: the first run stops at it", True)
+    if found:
+        yield Staying("log groups that AWS services made", f"`ops sweep --env {environment.name}` lists them")
+        yield Staying("CDK's bootstrap stack", "other CDK apps of the account may use it")
+
+
+def _title(resource: Mapping[str, Any]) -> str:
+    """Return the resource's type without the vendor: `FSx::FileSystem`."""
+    return str(resource["ResourceType"]).removeprefix("AWS::")

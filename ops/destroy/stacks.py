@@ -1,0 +1,85 @@
+"""Read an environment's stacks from CloudFormation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from config import Environment, naming
+
+PARTS: Final = ("ray", "platform", "hyperpod", "eks", "storage", "network")
+"""The stacks in the order in which they are destroyed: each before those that it uses."""
+_GONE: Final = "DELETE_COMPLETE"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that exists."""
+
+    part: str
+    name: str
+    id: str
+    status: str
+    reason: str
+    protected: bool
+    """CloudFormation refuses to delete it (termination protection)."""
+
+    @property
+    def is_being_deleted(self) -> bool:
+        """Return whether a deletion runs."""
+        return self.status == "DELETE_IN_PROGRESS"
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether another change runs, which a deletion would have to wait for."""
+        return self.status.endswith("_IN_PROGRESS") and not self.is_being_deleted
+
+
+def existing(cloudformation: Any, environment: Environment) -> list[Stack]:
+    """Return the environment's stacks that exist, in the order of PARTS."""
+    found = (_stack(cloudformation, part, naming.stack(environment, part)) for part in PARTS)
+    return [stack for stack in found if stack]
+
+
+def resources(cloudformation: Any, stack: Stack) -> list[Mapping[str, Any]]:
+    """Return the summaries of the stack's resources that exist."""
+    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack.id)
+    listed = (each for page in pages for each in page["StackResourceSummaries"])
+    return [each for each in listed if each["ResourceStatus"] != _GONE]
+
+
+def template(cloudformation: Any, stack: Stack) -> Mapping[str, Any]:
+    """Return the template with which the stack was deployed."""
+    return dict(cloudformation.get_template(StackName=stack.id)["TemplateBody"])
+
+
+def failures(cloudformation: Any, stack: Stack) -> list[str]:
+    """Return why resources of the stack's last deletion failed, newest first: `logical id: reason`."""
+    said = []
+    pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack.id)
+    for event in (each for page in pages for each in page["StackEvents"]):
+        of_stack = event["ResourceType"] == "AWS::CloudFormation::Stack"
+        if of_stack and event["ResourceStatus"] == "DELETE_IN_PROGRESS":
+            break
+        if event["ResourceStatus"] == "DELETE_FAILED" and not of_stack:
+            said.append(f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason given')}")
+    return said
+
+
+def _stack(cloudformation: Any, part: str, name: str) -> Stack | None:
+    try:
+        [found] = cloudformation.describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        # CloudFormation has no code of its own for a stack that does not exist.
+        if error.response["Error"]["Code"] == "ValidationError" and "does not exist" in str(error):
+            return None
+        raise
+    return Stack(
+        part,
+        name,
+        found["StackId"],
+        found["StackStatus"],
+        found.get("StackStatusReason", ""),
+        found.get("EnableTerminationProtection", False),
+    )

@@ -1,0 +1,64 @@
+"""The steps of `ops destroy`: what forbids it, the question, the destroy, and what is left."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from config import Environment
+from ops.change.scale import RefusedError, refuse_jobs
+from ops.cli import confirmed
+from ops.clients import Account, connect
+from ops.destroy import show
+from ops.destroy.plan import Plan, plan
+from ops.destroy.run import Print, carry_out
+from ops.errors import UnreachableError, in_plain_words
+from ops.jobs.running import running
+
+
+def look(environment: Environment) -> Plan:
+    """Return what a destroy of the environment would do. Raises UnreachableError."""
+    account = Account(environment)
+    with in_plain_words():
+        return plan(account.client("cloudformation"), environment)
+
+
+def destroy(
+    environment: Environment, say: Print, *, yes: bool, force: bool, cdk: Sequence[str], interval: float = 5
+) -> None:
+    """Show the plan, ask, and destroy the stacks.
+
+    Raises RefusedError, DestroyFailedError and UnreachableError.
+    """
+    account = Account(environment)
+    with in_plain_words():
+        cloudformation = account.client("cloudformation")
+        made = plan(cloudformation, environment)
+        for line in show.lines(made, environment):
+            say(line)
+        if not made.going:
+            say(f"{environment.name}: there is nothing to destroy")
+            return
+        _refuse_busy(made)
+        if not force:
+            _refuse_jobs(environment, made)
+        if not yes and not confirmed(f"Destroy {environment.name} in account {environment.account}?"):
+            raise RefusedError("not confirmed: nothing was destroyed. Fix: answer y, or give --yes")
+        carry_out(environment, made, cloudformation, say, cdk=cdk, interval=interval)
+        say(f"{environment.name}: {len(made.going)} stacks destroyed")
+
+
+def _refuse_busy(made: Plan) -> None:
+    if made.busy:
+        said = ", ".join(f"{stack.name} ({stack.status})" for stack in made.busy)
+        raise RefusedError(f"stacks are being changed: {said}. Fix: wait until they are not, then rerun")
+
+
+def _refuse_jobs(environment: Environment, made: Plan) -> None:
+    """Raise RefusedError if a job runs, unless the RayClusters are already being deleted."""
+    if not any(each.stack.part == "ray" and not each.stack.status.startswith("DELETE") for each in made.going):
+        return
+    clusters = {(environment.ray.namespace, cluster.name) for cluster in environment.ray.clusters}
+    try:
+        with connect(environment) as clients, in_plain_words():
+            refuse_jobs(clusters, partial(running, clients.kubernetes))
+    except UnreachableError as error:
+        raise RefusedError(f"running jobs are unknown (override with `--force`): {error}") from error

@@ -1,0 +1,129 @@
+"""Read the approvals of an environment: reviewed entries in `environments/approvals/<environment>.yaml`.
+
+```yaml
+approvals:
+  - resource: AWS::FSx::FileSystem FileSystem
+    change: data-loss
+    reason: the training data is in the bucket, and a new file system imports it
+    expires: "2026-12-31"
+```
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+from config.findings import Finding, in_words
+from config.reading import strict_yaml
+from ops.review.model import Danger
+
+FOLDER: Final = "approvals"
+"""The folder below `environments/`."""
+_KEYS: Final = ("resource", "change", "reason", "expires")
+_TOP: Final = "approvals"
+
+
+@dataclass(frozen=True)
+class Approval:
+    """One entry: a danger of one resource that somebody accepted."""
+
+    resource: str
+    change: Danger
+    reason: str
+    expires: date
+    """The last day on which it holds."""
+    file: Path
+    line: int
+
+
+class ApprovalsError(Exception):
+    """An approvals file has errors; `findings` lists them."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self.findings = findings
+        super().__init__("\n".join(map(str, findings)))
+
+
+def read(checkout: Path, environment: str) -> list[Approval]:
+    """Return the approvals of an environment; none if it has no file.
+
+    Raises ApprovalsError with all errors of the file.
+    """
+    file = checkout / "environments" / FOLDER / f"{environment}.yaml"
+    if not file.exists():
+        return []
+    try:
+        document = strict_yaml.read(file)
+    except strict_yaml.UnreadableFileError as error:
+        raise ApprovalsError(error.findings) from error
+    except OSError as error:
+        cause = f"it cannot be read: {error.strerror}"
+        found = Finding("", "the file", cause, "a file that you may read", "check its permissions", file=file)
+        raise ApprovalsError([found]) from error
+    findings: list[Finding] = []
+    approvals = list(_entries(file, document, findings))
+    if findings:
+        raise ApprovalsError(findings)
+    return approvals
+
+
+def misplaced(checkout: Path, environments: list[str]) -> list[Finding]:
+    """Return an error for each file in the folder that belongs to no environment: nobody would read it."""
+    folder = checkout / "environments" / FOLDER
+    allowed = ", ".join(f"{name}.yaml" for name in environments) or "no file"
+    return [
+        Finding("", f"file {file.name!r}", "no environment has this name", allowed, "rename or remove it", file=file)
+        for file in sorted(folder.glob("*"))
+        if file.suffix != ".yaml" or file.stem not in environments
+    ]
+
+
+def _entries(file: Path, document: strict_yaml.Document, findings: list[Finding]) -> Iterator[Approval]:
+    entries = document.values.get(_TOP)
+    for key in document.values.keys() - {_TOP}:
+        line = document.line((key,))
+        findings.append(Finding(key, repr(key), "the key is unknown", _TOP, "remove it", file=file, line=line))
+    if not isinstance(entries, list):
+        line = document.line((_TOP,))
+        wrong = in_words(entries)
+        findings.append(Finding(_TOP, wrong, "it is no list", "a list", "write a list", file=file, line=line))
+        return
+    for number, entry in enumerate(entries):
+        line = document.line((_TOP, number))
+        place = f"{_TOP}.{number}"
+        if not isinstance(entry, dict):
+            wanted = f"a mapping with {', '.join(_KEYS)}"
+            found = Finding(place, in_words(entry), "it is no mapping", wanted, "write a mapping", file=file, line=line)
+            findings.append(found)
+        elif mistakes := list(_wrong(file, document, number, entry)):
+            findings += mistakes
+        else:
+            expires = date.fromisoformat(entry["expires"])
+            yield Approval(entry["resource"], Danger(entry["change"]), entry["reason"], expires, file, line)
+
+
+def _wrong(file: Path, document: strict_yaml.Document, number: int, entry: dict[str, object]) -> Iterator[Finding]:
+    def finding(key: str, reason: str, allowed: str, fix: str) -> Finding:
+        line = document.line((_TOP, number, key))
+        where = f"{_TOP}.{number}.{key}"
+        return Finding(where, in_words(entry.get(key)), reason, allowed, fix, file=file, line=line)
+
+    for key in entry.keys() - set(_KEYS):
+        yield finding(key, "the key is unknown", ", ".join(_KEYS), "remove it")
+    for key in _KEYS:
+        value = entry.get(key)
+        if not isinstance(value, str) or not value.strip():
+            yield finding(key, "it must be a text", "a text that is not empty", f"write {key}")
+        elif key == "change" and value not in set(Danger):
+            yield finding(key, "no change has this name", ", ".join(Danger), "copy it from `ops gate`")
+        elif key == "expires" and not _is_date(value):
+            yield finding(key, "it is no date", 'a date such as "2026-12-31"', "write the last day on which it holds")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

@@ -1,0 +1,98 @@
+"""Decide which changes of a verdict may be deployed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from config.findings import Finding, shown
+from ops.gate.approvals import Approval
+from ops.review.model import Change, Danger, EnvironmentVerdict, Verdict
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A change that nobody approved."""
+
+    environment: str
+    change: Change
+    dangers: tuple[Danger, ...]
+    """The dangers without an approval."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A dangerous change with an approval of all of its dangers."""
+
+    environment: str
+    change: Change
+    by: tuple[str, ...]
+    """The approvals as FILE:LINE, or the key of the environment that confirms it."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the gate says: it opens if there is neither a stop nor an error."""
+
+    stops: tuple[Stop, ...]
+    passed: tuple[Passed, ...]
+    errors: tuple[Finding, ...]
+    """Approvals that expired or that approve nothing."""
+
+    @property
+    def opens(self) -> bool:
+        """Return whether the deployment may go on."""
+        return not self.stops and not self.errors
+
+
+def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today: date) -> Decision:
+    """Compare each environment's dangerous changes with its approvals, by environment."""
+    stops: list[Stop] = []
+    passed: list[Passed] = []
+    errors: list[Finding] = []
+    for environment in verdict.environments:
+        given = approvals.get(environment.name, ())
+        valid = [each for each in given if each.expires >= today]
+        errors += [_expired(each) for each in given if each.expires < today]
+        used: set[Approval] = set()
+        for change in environment.changes:
+            if not (found := change.gated):
+                continue
+            if change.confirmed_by:
+                passed.append(Passed(environment.name, change, (change.confirmed_by,)))
+                continue
+            matching = [each for each in valid if each.resource == change.resource and each.change in found]
+            used |= set(matching)
+            if left := found - {each.change for each in matching}:
+                stops.append(Stop(environment.name, change, tuple(sorted(left))))
+            else:
+                passed.append(Passed(environment.name, change, tuple(_place(each) for each in matching)))
+        errors += [_unused(each, environment) for each in valid if each not in used]
+    return Decision(tuple(stops), tuple(passed), tuple(errors))
+
+
+def _place(approval: Approval) -> str:
+    return f"{shown(approval.file)}:{approval.line}"
+
+
+def _expired(approval: Approval) -> Finding:
+    return Finding(
+        "approvals",
+        f"the approval of {approval.change} for {approval.resource}",
+        f"it expired after {approval.expires}",
+        "a last day that is not past",
+        "remove it, or let it be reviewed again with a later day",
+        file=approval.file,
+        line=approval.line,
+    )
+
+
+def _unused(approval: Approval, environment: EnvironmentVerdict) -> Finding:
+    return Finding(
+        "approvals",
+        f"the approval of {approval.change} for {approval.resource}",
+        f"no change of {environment.name} needs it",
+        "approvals of what this pull request changes",
+        "remove it: the next such change must be reviewed again",
+        file=approval.file,
+        line=approval.line,
+    )

@@ -1,0 +1,102 @@
+"""Run the application so that every error ends in one message and an exit code."""
+
+import os
+import sys
+import traceback
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import typer
+
+import config
+from config.findings import InvalidEnvironmentError
+from ops.cli import fail, report
+
+DEBUG_VARIABLE: Final = "OPS_DEBUG"
+"""Name of the variable that makes `ops` print the traceback of each error."""
+_CLIENTS: Final = {"boto3", "botocore", "kubernetes", "ops", "s3transfer", "urllib3"}
+"""The packages whose errors `ops.errors` explains."""
+_NETWORK: Final = {"socket", "ssl"}
+"""The modules of network errors without a class of their own in Python; importing `ssl` takes 5 ms."""
+
+
+def run(app: typer.Typer) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        code = app(prog_name="ops", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        _forget_output()
+        return 1
+    except Exception as error:  # noqa: BLE001 - the outermost place: an error that is not reported here is a traceback
+        if os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exception(error)
+        try:
+            _report(error)
+        except typer.Exit as end:
+            return end.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception) -> NoReturn:
+    """Print the error as one message. Raises typer.Exit with the exit code."""
+    if isinstance(error, typer.TyperException):
+        _report_misuse(error)
+    if isinstance(error, InvalidEnvironmentError):
+        report(error.findings)
+        raise typer.Exit(2)
+    if _is_of_a_client(error):
+        _report_known(error)
+    match error:
+        case OSError() if isinstance(error, ConnectionError | TimeoutError) or type(error).__module__ in _NETWORK:
+            fail(f"a connection failed ({_line(error)}). Fix: check the network, then run the command again")
+        case OSError(filename=str() | os.PathLike() as file) if error.strerror:
+            fail(f"{file}: {error.strerror}. Fix: check the path, its permissions and the space on the disk")
+    kind = type(error)
+    fail(
+        f"ops failed with {kind.__module__}.{kind.__qualname__}: {_line(error)}. "
+        f"Fix: set {DEBUG_VARIABLE}=1 to see the traceback, and report it",
+        code=3,
+    )
+
+
+def _report_misuse(error: typer.TyperException) -> NoReturn:
+    """Report a wrong command line; a call without arguments has shown the help instead."""
+    message = error.format_message().rstrip(".?")
+    context = getattr(error, "ctx", None)
+    if getattr(getattr(error, "param", None), "name", "") == "env":
+        fail(f"{message}. Allowed: {config.allowed_names()}. Fix: give --env NAME, or set OPS_ENV", error.exit_code)
+    if "Fix: " in message:
+        fail(message, error.exit_code)
+    if message:
+        words = context.command_path if context else "ops"
+        fail(f"{message}. Fix: `{words} --help` shows what is allowed", error.exit_code)
+    raise typer.Exit(error.exit_code)
+
+
+def _is_of_a_client(error: Exception) -> bool:
+    return any(kind.__module__.partition(".")[0] in _CLIENTS for kind in type(error).__mro__)
+
+
+def _report_known(error: Exception) -> None:
+    """Report the error if `ops.errors` knows it, by typer.Exit; return otherwise."""
+    from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415 - the AWS SDK would double the start-up time
+
+    try:
+        if isinstance(error, UnreachableError):
+            raise error
+        with suppress(type(error)), in_plain_words():
+            raise error
+    except UnreachableError as known:
+        fail(str(known))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or "no reason given"
+
+
+def _forget_output() -> None:
+    """Lead standard output away: the reader of the pipe is gone, and Python would flush to it once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

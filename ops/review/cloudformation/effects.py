@@ -1,0 +1,293 @@
+"""Decide what a deployment does to a resource: updated, replaced, deleted, kept."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ops.review.assembly import ResourceChange
+from ops.review.cloudformation.kinds import KINDS, Holds, Kind
+from ops.review.cloudformation.protection import RETAINED
+from ops.review.cloudformation.schema import Update, schema
+from ops.review.cloudformation.sides import Key, Sides, referred
+from ops.review.cloudformation.values import Leaf, leaves, listed, same, short, stable
+from ops.review.model import Danger, Effect
+
+_LOSS: Final = {Holds.DATA: Danger.DATA_LOSS, Holds.CLUSTER: Danger.CLUSTER_LOSS, Holds.GUARD: Danger.LOWER_PROTECTION}
+_ATTRIBUTES: Final = ("DeletionPolicy", "UpdateReplacePolicy", "CreationPolicy", "UpdatePolicy")
+_IGNORED: Final = ("DependsOn", "Metadata", "Type", "Properties")
+_READ_BY_PROGRAMS: Final = ("AWS::CloudFormation::Init", "AWS::CloudFormation::Authentication")
+# What the service cannot change on an existing resource, although CloudFormation's schema says "in place".
+_CANNOT_CHANGE: Final = {
+    # FSx's UpdateFileSystem has no such field.
+    ("AWS::FSx::FileSystem", "EfaEnabled"): "FSx cannot change it on an existing file system.",
+    ("AWS::FSx::FileSystem", "StorageType"): "FSx cannot change it on an existing Lustre file system.",
+    # CloudFormation's reference of AWS::KMS::Key: "the update request fails".
+    ("AWS::KMS::Key", "KeySpec"): "KMS cannot change it on an existing key.",
+    ("AWS::KMS::Key", "KeyUsage"): "KMS cannot change it on an existing key.",
+    ("AWS::KMS::Key", "Origin"): "KMS cannot change it on an existing key.",
+    ("AWS::KMS::Key", "MultiRegion"): "KMS cannot change it on an existing key.",
+}
+_ROLLS_NODES: Final = {
+    "AWS::EKS::Nodegroup": ("Version", "ReleaseVersion", "LaunchTemplate"),
+    "AWS::EC2::LaunchTemplate": ("LaunchTemplateData",),
+}
+_OPAQUE: Final = frozenset(
+    {"AWS::CloudFormation::Stack", "AWS::CloudFormation::Macro", "AWS::CloudFormation::StackSet"}
+)
+_FROM_OUTSIDE: Final = ('"Fn::Transform"', '"Fn::ForEach')
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happens to a resource."""
+
+    what: str
+    effect: Effect
+    reason: str = ""
+    action: str = ""
+    dangers: frozenset[Danger] = frozenset()
+
+
+_UNKNOWN: Final = frozenset({Danger.UNKNOWN})
+
+
+def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -> Outcome:
+    """Return what a deployment does to a resource that differs. `replaced`: why each replaced resource is."""
+    key = (change.stack, change.logical_id)
+    if change.before is None:
+        return _created(change, key, sides)
+    if change.after is None:
+        return _deleted(change, key, sides)
+    old, new = change.before.get("Type"), change.after.get("Type")
+    if old != new:
+        lost = removal(change.before, f"type {old} → {new}", "CloudFormation refuses to change a resource's type.")
+        return lost if lost.dangers else Outcome(lost.what, Effect.REFUSED, lost.reason)
+    if _unread(change.before) or _unread(change.after):
+        return Outcome("Properties", Effect.UNKNOWN, "A macro or template from outside decides.", dangers=_UNKNOWN)
+    if key in replaced:
+        return replacement(key, sides, replaced[key])
+    return _updated(change, key, sides)
+
+
+def _created(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
+    known = change.type in KINDS or schema().knows(change.type)
+    if not known or change.type in _OPAQUE or _unread(change.after):
+        return Outcome("new", Effect.UNKNOWN, f"No rule and no schema knows {change.type}.", dangers=_UNKNOWN)
+    if "Condition" in (change.after or {}):
+        return Outcome("new, under a condition", Effect.CREATED)
+    old = sides.earlier(key)
+    return Outcome(f"new, with the definition of {stable(old[1])} in stack {old[0]}" if old else "new", Effect.CREATED)
+
+
+def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
+    before = change.before or {}
+    head = sides.head.assembly
+    if head and change.stack not in head.stacks:
+        reason = f"Stack {change.stack} is no longer part of the environment. A deployment leaves it as it is."
+        return Outcome("removed with its stack", Effect.KEPT, reason)
+    if change.type == "AWS::Logs::LogGroup" and _logger_goes(key, sides):
+        return Outcome("removed", Effect.DELETED, "Its function is removed or renamed too.")
+    if key in sides.renames:
+        stack, logical_id = sides.renames[key]
+        reason = f"The same definition appears as {stable(logical_id)} in stack {stack}: CloudFormation deletes "
+        reason += "this one and creates that one."
+        return removal(before, f"renamed to {stable(logical_id)}", reason, continues=True)
+    if change.type == "AWS::EKS::Addon" and (before.get("Properties") or {}).get("AddonName") == "vpc-cni":
+        loose = frozenset({Danger.LOOSER_ISOLATION})
+        return Outcome("removed", Effect.DELETED, "Without it NetworkPolicies are not enforced.", dangers=loose)
+    successor = next(
+        (
+            other
+            for other, each in sides.head.resources.items()
+            if each.get("Type") == change.type and not sides.existed(other)
+        ),
+        None,
+    )
+    note = f"{stable(successor[1])} in stack {successor[0]} is new and empty." if successor else ""
+    return removal(before, "removed", note, continues=successor is not None)
+
+
+def _logger_goes(key: Key, sides: Sides) -> bool:
+    """Return whether the functions that write to a log group are removed or renamed too, at least one."""
+    functions = [
+        function
+        for function, properties in sides.base.of_type("AWS::Lambda::Function")
+        if key in referred(properties.get("LoggingConfig"))
+    ]
+    return bool(functions) and not any(function in sides.head.resources for function in functions)
+
+
+def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues: bool = False) -> Outcome:
+    """Return what is lost when CloudFormation removes a resource. `continues`: another one takes its place."""
+    type_name = str(before.get("Type"))
+    kind = KINDS.get(type_name)
+    policy = str(before.get("DeletionPolicy", "Delete"))
+    if policy in RETAINED:
+        holds = kind.holds if kind else Holds.DATA
+        # A retained resource is not lost, but what uses an empty successor does not find its data.
+        danger = holds is Holds.CLUSTER or (continues and holds is Holds.DATA)
+        kept = f"DeletionPolicy {policy}: it stays in the account, and no stack manages it. {reason}".strip()
+        return Outcome(what, Effect.KEPT, kept, dangers=_loss(kind) if danger else frozenset())
+    return _lost(kind, type_name, what, reason, policy, gone=Effect.DELETED, continues=continues)
+
+
+def _loss(kind: Kind | None) -> frozenset[Danger]:
+    if kind is None:
+        return _UNKNOWN
+    return frozenset({_LOSS[kind.holds]}) if kind.holds in _LOSS else frozenset()
+
+
+def _lost(
+    kind: Kind | None, type_name: str, what: str, reason: str, policy: str, *, gone: Effect, continues: bool
+) -> Outcome:
+    if kind is None:
+        text = f"No rule knows what {type_name} holds. {reason}".strip()
+        return Outcome(what, gone, text, dangers=_UNKNOWN)
+    snapshot = "CloudFormation makes a snapshot first." if policy == "Snapshot" else ""
+    text = " ".join(each for each in (reason, kind.lost, snapshot) if each)
+    if kind.holds is Holds.DATA:
+        action = "Save the data first." if type_name != "AWS::KMS::Key" else ""
+        return Outcome(what, Effect.DATA_LOST, text, action, _loss(kind))
+    if kind.holds is Holds.NODES:
+        replaced = continues or gone is Effect.REPLACED
+        effect = Effect.NODES_REPLACED if replaced else Effect.NODES_REMOVED
+        return Outcome(what, effect, text, dangers=frozenset() if replaced else frozenset({Danger.CLUSTER_LOSS}))
+    # A new association or flow log takes over; a new log group is empty, but a function's history guards nothing.
+    if kind.holds is Holds.GUARD and continues and type_name != "AWS::Logs::LogGroup":
+        return Outcome(what, gone, text)
+    return Outcome(what, gone, text, dangers=_loss(kind))
+
+
+def replacement(key: Key, sides: Sides, why: str) -> Outcome:
+    """Return what is lost when CloudFormation replaces a resource."""
+    before, after = sides.base.resources[key], sides.head.resources[key]
+    type_name = str(before.get("Type"))
+    kind = KINDS.get(type_name)
+    changed = list(leaves(sides.base.properties(key), sides.head.properties(key)))
+    what = listed([_leaf(each) for each in changed]) or "replaced"
+    importers = _importers(key, sides)
+    reason = f"{why} The new one is empty." if kind and kind.holds is Holds.DATA else why
+    action = ""
+    if importers:
+        reason += f" CloudFormation refuses this while its exports are in use: stack {', '.join(importers)}."
+    if type_name == "AWS::FSx::FileSystem":
+        action = "Save the data, destroy the ray stack, then deploy."
+    policies = [str(each.get("UpdateReplacePolicy", "Delete")) for each in (before, after)]
+    if all(each == "Retain" for each in policies):
+        reason = f"UpdateReplacePolicy Retain: the old one stays in the account. {reason}"
+        return Outcome(
+            what, Effect.KEPT, reason, action, _loss(kind) if kind is None or _is_held(kind) else frozenset()
+        )
+    policy = "Snapshot" if all(each != "Delete" for each in policies) else "Delete"
+    lost = _lost(kind, type_name, what, reason, policy, gone=Effect.REPLACED, continues=True)
+    return Outcome(lost.what, lost.effect, lost.reason, action or lost.action, lost.dangers)
+
+
+def _is_held(kind: Kind) -> bool:
+    return kind.holds in (Holds.DATA, Holds.CLUSTER)
+
+
+def _importers(key: Key, sides: Sides) -> list[str]:
+    """Return the stacks of the base that import an export of the resource."""
+    names = [
+        name
+        for name, (stack, value) in sides.base.exports.items()
+        if stack == key[0] and key in referred(sides.base.resolve(value, stack))
+    ]
+    stacks = sides.base.assembly.stacks if sides.base.assembly else {}
+    quoted = [json.dumps(name) for name in names]
+    return [
+        part
+        for part, stack in stacks.items()
+        if part != key[0] and any(name in json.dumps(stack.template) for name in quoted)
+    ]
+
+
+def _updated(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
+    before, after = change.before or {}, change.after or {}
+    others = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    strange = [name for name in others if name not in (*_ATTRIBUTES, *_IGNORED)]
+    if strange or ("Metadata" in others and _programs(before) != _programs(after)):
+        what = ", ".join(strange) or "Metadata"
+        reason = "It decides whether the resource exists, or what a program does with it."
+        return Outcome(what, Effect.UNKNOWN, reason, dangers=_UNKNOWN)
+    if not same(before.get("Properties"), after.get("Properties")):
+        return _of_properties(change.type, list(leaves(sides.base.properties(key), sides.head.properties(key))))
+    if "Properties" in others:
+        return Outcome("order of a list", Effect.IN_PLACE)
+    if attributes := [name for name in others if name in _ATTRIBUTES]:
+        words = [f"{name} {short(before.get(name))} → {short(after.get(name))}" for name in attributes]
+        return Outcome(listed(words), Effect.IN_PLACE)
+    return Outcome(", ".join(others), Effect.NOTHING)
+
+
+def _of_properties(type_name: str, changed: list[Leaf]) -> Outcome:
+    what = listed([_leaf(each) for each in changed])
+    if not changed:
+        return Outcome("names of references", Effect.IN_PLACE)
+    kind = KINDS.get(type_name)
+    if type_name in _OPAQUE or (type_name.startswith("Custom::") and kind is None):
+        return Outcome(what, Effect.UNKNOWN, f"No rule knows {type_name}.", dangers=_UNKNOWN)
+    if type_name.startswith("Custom::"):
+        return Outcome(what, Effect.IN_PLACE)
+    if refused := _refused(type_name, changed, what):
+        return refused
+    unknown = [path for path, before, after in changed if _update(type_name, path, before, after) is Update.UNKNOWN]
+    if unknown:
+        reason = f"CloudFormation's schema of {type_name} has no property {'.'.join(unknown[0])}."
+        return Outcome(what, Effect.UNKNOWN, reason, dangers=_UNKNOWN)
+    return _in_place(type_name, changed, what)
+
+
+def _refused(type_name: str, changed: list[Leaf], what: str) -> Outcome | None:
+    for path, before, after in changed:
+        reason = _CANNOT_CHANGE.get((type_name, path[-1]))
+        if reason and not (before is None and str(after).lower() == "false"):
+            action = "Save the data, run `cdk destroy --all`, then deploy."
+            return Outcome(what, Effect.REFUSED, reason, action)
+        if (type_name, path) == ("AWS::FSx::FileSystem", ("StorageCapacity",)) and _smaller(before, after):
+            return Outcome(what, Effect.REFUSED, "FSx cannot shrink a file system.")
+    return None
+
+
+def _in_place(type_name: str, changed: list[Leaf], what: str) -> Outcome:
+    names = {path[0] for path, _, _ in changed}
+    if type_name == "AWS::EKS::Nodegroup" and any(
+        path[0] == "ScalingConfig" and path[-1] != "MinSize" and _smaller(before, after)
+        for path, before, after in changed
+    ):
+        return Outcome(what, Effect.NODES_REMOVED, "EKS drains and deletes nodes of the group.")
+    if names & set(_ROLLS_NODES.get(type_name, ())):
+        return Outcome(what, Effect.NODES_REPLACED, "EKS replaces the nodes of the group one by one.")
+    return Outcome(what, Effect.IN_PLACE)
+
+
+def _smaller(before: object, after: object) -> bool:
+    numbers = [str(each) for each in (before, after)]
+    return not all(each.isdigit() for each in numbers) or int(numbers[1]) < int(numbers[0])
+
+
+def _update(type_name: str, path: tuple[str, ...], before: object, after: object) -> Update:
+    return schema().update(type_name, path, (before, after))
+
+
+def _leaf(leaf: Leaf) -> str:
+    path, before, after = leaf
+    return f"{'.'.join(path) or 'Properties'} {short(before)} → {short(after)}"
+
+
+def _programs(resource: Mapping[str, Any]) -> list[object]:
+    metadata = resource.get("Metadata") or {}
+    return [metadata.get(name) for name in _READ_BY_PROGRAMS]
+
+
+def _unread(resource: Mapping[str, Any] | None) -> bool:
+    """Return whether the properties come from outside the template."""
+    properties = (resource or {}).get("Properties") or {}
+    written = json.dumps(properties)
+    return (
+        not isinstance(properties, Mapping)
+        or any(each in written for each in _FROM_OUTSIDE)
+        or any(str(name).startswith("Fn::") for name in properties)
+    )

@@ -1,0 +1,157 @@
+"""Compare what policies allow and deny: statements in any order, split or merged, with wildcards."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from ops.review.cloudformation.values import elements, nested, readable, text
+
+_NEGATED: Final = re.compile(r"Not(Equals|Like|IpAddress|Ip)|^Not", re.IGNORECASE)
+_ROOT: Final = re.compile(r"arn:aws[\w-]*:iam::(\d{12}):root")
+# Reading, and the channels of Session Manager, which know no resources (service authorization reference).
+_HARMLESS: Final = re.compile(r"[\w-]+:(Get|List|Describe|BatchGet)|ssmmessages:", re.IGNORECASE)
+OPAQUE: Final = "(a policy that cannot be read)"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One action on one resource for one principal."""
+
+    allows: bool
+    action: str
+    resource: str
+    principal: str = ""
+    """`AWS:arn…`, `Service:…`, `Federated:…`, `*`; empty if the policy belongs to a role."""
+    condition: str = "{}"
+    """The statement's condition as JSON text."""
+    excluded: frozenset[str] = frozenset()
+    """`NotAction`, `NotResource`, `NotPrincipal` and what they name: everything else is meant."""
+
+    @property
+    def broad(self) -> bool:
+        """Return whether it allows more than a service's own role needs."""
+        action = self.action
+        if not self.allows:
+            return False
+        if self.excluded or self.action == OPAQUE or action == "*" or action.endswith(":*"):
+            return True
+        return self.resource == "*" and not _HARMLESS.match(action) and self.condition == "{}" and not self.principal
+
+    def words(self) -> str:
+        """Return it on one line."""
+        except_ = f" (except {', '.join(sorted(self.excluded))})" if self.excluded else ""
+        condition = "" if self.condition == "{}" else " under a condition"
+        principal = f" for {self.principal}" if self.principal else ""
+        return readable(f"{self.action} on {self.resource or 'it'}{principal}{except_}{condition}")
+
+
+def grants(document: object) -> Iterator[Grant]:
+    """Yield the grants of a resolved policy document, which may be a JSON text."""
+    if isinstance(document, str):
+        document = nested(document)
+    statements = elements(document.get("Statement")) if isinstance(document, Mapping) else [None]
+    for statement in statements:
+        if isinstance(statement, Mapping) and statement.get("Effect") in ("Allow", "Deny"):
+            yield from _of_statement(statement)
+        else:
+            yield Grant(True, OPAQUE, text(statement))
+
+
+def _of_statement(statement: Mapping[str, Any]) -> Iterator[Grant]:
+    excluded = frozenset(
+        f"{key} {each}"
+        for key in ("NotAction", "NotResource", "NotPrincipal")
+        if key in statement
+        for each in (_principals(statement[key]) if key == "NotPrincipal" else elements(statement[key]))
+    )
+    principals = _principals(statement["Principal"]) if "Principal" in statement else [""]
+    everyone = ["*"] if "NotPrincipal" in statement else principals
+    for action in ["*"] if "NotAction" in statement else elements(statement.get("Action")):
+        for resource in ["*"] if "NotResource" in statement else elements(statement.get("Resource", "")):
+            for principal in everyone:
+                yield Grant(
+                    statement["Effect"] == "Allow",
+                    str(action).lower(),
+                    str(resource),
+                    principal,
+                    text(statement.get("Condition") or {}),
+                    excluded,
+                )
+
+
+def _principals(value: object) -> list[str]:
+    if not isinstance(value, Mapping):
+        return [str(each) for each in elements(value)]
+    found = [(str(kind), str(each)) for kind, many in value.items() for each in elements(many)]
+    return ["*" if (kind, each) == ("AWS", "*") else f"{kind}:{_account(each)}" for kind, each in found]
+
+
+def _account(principal: str) -> str:
+    return f"arn:aws:iam::{principal}:root" if re.fullmatch(r"\d{12}", principal) else principal
+
+
+def covered(grant: Grant, by: Iterator[Grant] | list[Grant]) -> bool:
+    """Return whether one of the other grants includes all that this one means."""
+    return any(_includes(each, grant) for each in by)
+
+
+def _includes(wide: Grant, narrow: Grant) -> bool:
+    if wide.allows != narrow.allows or not wide.excluded <= narrow.excluded:
+        return False
+    return (
+        _matches(wide.action, narrow.action)
+        and _matches(wide.resource, narrow.resource)
+        and _trusts(wide.principal, narrow.principal)
+        and _implies(wide.condition, narrow.condition)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _pattern(wildcards: str) -> re.Pattern[str]:
+    parts = (".*" if char == "*" else "[^*]" if char == "?" else re.escape(char) for char in wildcards)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _matches(wide: str, narrow: str) -> bool:
+    """Return whether the pattern `wide` matches everything that the pattern `narrow` matches."""
+    return wide == narrow or bool(_pattern(wide).fullmatch(narrow))
+
+
+def _trusts(wide: str, narrow: str) -> bool:
+    if wide in (narrow, "*"):
+        return True
+    root = _ROOT.fullmatch(wide.removeprefix("AWS:"))
+    return bool(root and re.match(rf"AWS:arn:aws[\w-]*:(iam|sts)::{root[1]}:", narrow))
+
+
+def _implies(wide: str, narrow: str) -> bool:
+    """Return whether the condition `narrow` holds only where `wide` holds too."""
+    if wide in (narrow, "{}"):
+        return True
+    loose, strict = _operators(wide), _operators(narrow)
+    return bool(loose) and all(
+        any(
+            _values_imply(operator, wanted, strict.get(name, {}).get(key))
+            # With "IfExists" a request without the key passes too.
+            for name in (operator, operator.removesuffix("IfExists"))
+        )
+        for operator, entries in loose.items()
+        for key, wanted in entries.items()
+    )
+
+
+def _operators(condition: str) -> dict[str, dict[str, Any]]:
+    """Return a condition's keys and values by operator; empty if it is no condition."""
+    parsed = nested(condition)
+    if not isinstance(parsed, dict) or not all(isinstance(each, dict) for each in parsed.values()):
+        return {}
+    return parsed
+
+
+def _values_imply(operator: str, wide: object, narrow: object) -> bool:
+    if narrow is None:
+        return False
+    loose, strict = {text(each) for each in elements(wide)}, {text(each) for each in elements(narrow)}
+    return loose <= strict if _NEGATED.search(operator) else strict <= loose

@@ -1,0 +1,70 @@
+"""Judge every resource that differs and that CloudFormation itself manages, and the stacks around them."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ops.review.assembly import Pair, ResourceChange
+from ops.review.cloudformation import stacks
+from ops.review.cloudformation.effects import Outcome, outcome, replacement
+from ops.review.cloudformation.kinds import KINDS, Holds, title
+from ops.review.cloudformation.moves import renames, replacements
+from ops.review.cloudformation.network import opened_ports, public_endpoints
+from ops.review.cloudformation.policies import wider_permissions
+from ops.review.cloudformation.protection import lower_protection
+from ops.review.cloudformation.sides import Key, Risk, Side, Sides
+from ops.review.cloudformation.values import listed, stable
+from ops.review.cloudformation.versions import version_skips
+from ops.review.model import Change, Danger, Effect
+
+_FINDERS: Final = (wider_permissions, opened_ports, public_endpoints, lower_protection, version_skips)
+
+
+def compared(pair: Pair) -> Sides:
+    """Return both sides of a pair, with the renames between them."""
+    base, head = Side(pair.base), Side(pair.head)
+    return Sides(base, head, renames(base, head))
+
+
+def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
+    """Yield at least one change for each resource that differs, and changes of the stacks.
+
+    A resource that does not differ has a change too if the replacement of another one replaces it.
+    """
+    sides = compared(pair)
+    replaced = replacements(sides)
+    findings: dict[Key, list[Risk]] = defaultdict(list)
+    for find in _FINDERS:
+        for each in find(sides):
+            findings[each.key].append(each)
+    for change in differing:
+        key = (change.stack, change.logical_id)
+        yield from _of_resource(key, change.type, outcome(change, sides, replaced), findings.pop(key, []))
+    seen = {(change.stack, change.logical_id) for change in differing}
+    for key, why in replaced.items():
+        kind = str(sides.head.resources[key].get("Type"))
+        if key not in seen and (kind not in KINDS or KINDS[kind].holds is not Holds.NOTHING):
+            yield from _of_resource(key, kind, replacement(key, sides, why), findings.pop(key, []))
+    for key, remaining in findings.items():
+        kind = str((sides.head.resources.get(key) or sides.base.resources.get(key) or {}).get("Type", "Owner"))
+        yield from _of_resource(key, kind, Outcome("", Effect.IN_PLACE), remaining)
+    yield from stacks.changes(pair, sides)
+
+
+def _of_resource(key: Key, kind: str, happens: Outcome, findings: Sequence[Risk]) -> Iterator[Change]:
+    """Yield one change for the resource, and one for each danger that a rule found about it."""
+    stack, name = key[0], stable(key[1])
+    resource, words = f"{kind} {name}", title(kind, name)
+    if happens.dangers or not findings or happens.effect.rank < Effect.CREATED.rank:
+        yield Change(
+            stack, resource, words, happens.what, happens.effect, happens.reason, happens.action, happens.dangers
+        )
+    groups: dict[tuple[Danger, str], list[Risk]] = defaultdict(list)
+    for each in findings:
+        groups[each.danger, each.confirmed_by].append(each)
+    effect = happens.effect if happens.effect.rank >= Effect.CREATED.rank else Effect.IN_PLACE
+    for (danger, confirmed), found in groups.items():
+        what = listed(list(dict.fromkeys(each.what for each in found)))
+        worst = Effect.DATA_LOST if danger is Danger.DATA_LOSS else effect
+        shown = Effect.IN_PLACE if worst is Effect.NOTHING else worst
+        yield Change(stack, resource, words, what, shown, found[0].reason, "", frozenset({danger}), confirmed)

@@ -1,0 +1,280 @@
+"""Find opened ports and public endpoints."""
+
+import ipaddress
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ops.review.cloudformation.sides import Key, Risk, Side, Sides, referred, renamed
+from ops.review.cloudformation.values import elements, leaves, mapping, readable, same, short, text
+from ops.review.model import Danger
+
+_INLINE: Final = {"SecurityGroupIngress": "in", "SecurityGroupEgress": "out"}
+_SEPARATE: Final = {"AWS::EC2::SecurityGroupIngress": "in", "AWS::EC2::SecurityGroupEgress": "out"}
+_PEERS: Final = (
+    "CidrIp",
+    "CidrIpv6",
+    "SourceSecurityGroupId",
+    "SourceSecurityGroupName",
+    "SourcePrefixListId",
+    "DestinationSecurityGroupId",
+    "DestinationPrefixListId",
+)
+_PROTOCOLS: Final = {"6": "tcp", "17": "udp", "1": "icmp", "58": "icmpv6", "all": "-1"}
+_EVERYWHERE: Final = ("0.0.0.0/0", "::/0")
+# By their mere creation something is reachable from outside, or the network is joined to another.
+_REACHABLE: Final = re.compile(
+    r"AWS::(ElasticLoadBalancing\w*::LoadBalancer|ApiGateway\w*::\w+|CloudFront::\w+|Lambda::Url|AppRunner::\w+"
+    r"|GlobalAccelerator::\w+|EC2::(VPCPeeringConnection|TransitGateway\w*|VPN\w*|ClientVpn\w*|VPCEndpointService\w*"
+    r"|Instance|EIPAssociation)|Lightsail::\w+|AppSync::\w+|Transfer::\w+)"
+)
+_GROUPS: Final = ("SecurityGroupIds", "SecurityGroups", "GroupSet", "SecurityGroup")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one rule of a security group lets in or out."""
+
+    direction: str
+    group: str
+    protocol: str
+    first: str
+    last: str
+    peer: str
+
+    def words(self) -> str:
+        """Return it as `TCP 443 from 10.0.0.0/8`."""
+        protocol = "all traffic" if self.protocol == "-1" else self.protocol.upper()
+        ports = "" if self.protocol == "-1" or not self.first else f" {self.first}"
+        ports += f"-{self.last}" if ports and self.last != self.first else ""
+        return f"{protocol}{ports} {'from' if self.direction == 'in' else 'to'} {short(self.peer)}"
+
+
+def traffic(side: Side) -> dict[Traffic, Key]:
+    """Return what all security groups let through, with the resource that contains the rule."""
+    found: dict[Traffic, Key] = {}
+    for key, properties in side.of_type("AWS::EC2::SecurityGroup"):
+        group = f"${{{key[0]}.{key[1]}.GroupId}}"
+        for name, direction in _INLINE.items():
+            for rule in elements(properties.get(name)):
+                found[_rule(direction, group, rule)] = key
+    for key, properties in side.of_type(*_SEPARATE):
+        direction = _SEPARATE[str(side.resources[key]["Type"])]
+        group = str(properties.get("GroupId", properties.get("GroupName"))).replace(".Ref}", ".GroupId}")
+        found[_rule(direction, group, properties)] = key
+    return found
+
+
+def _rule(direction: str, group: str, rule: object) -> Traffic:
+    if not isinstance(rule, Mapping):
+        return Traffic(direction, group, "-1", "", "", f"unknown: {text(rule)}")
+    protocol = str(rule.get("IpProtocol", "-1")).lower()
+    peers = [str(rule[name]).replace(".Ref}", ".GroupId}") for name in _PEERS if name in rule]
+    first, last = ("" if rule.get(name) is None else str(rule[name]) for name in ("FromPort", "ToPort"))
+    peer = ", ".join(peers) or "an unknown peer"
+    return Traffic(direction, group, _PROTOCOLS.get(protocol, protocol), first, last, peer)
+
+
+def implicit(side: Side, other: Side, found: Mapping[Traffic, Key]) -> dict[Traffic, Key]:
+    """Return the rule that EC2 adds to a group without rules for outgoing traffic: everything may leave."""
+    explicit = {each.group for each in found if each.direction == "out"}
+    rules = {}
+    for key, properties in side.of_type("AWS::EC2::SecurityGroup"):
+        group = f"${{{key[0]}.{key[1]}.GroupId}}"
+        was_inline = "SecurityGroupEgress" in other.properties(key)
+        if "SecurityGroupEgress" not in properties and (group not in explicit or was_inline):
+            rules[Traffic("out", group, "-1", "", "", _EVERYWHERE[0])] = key
+    return rules
+
+
+def opened(sides: Sides) -> Iterator[tuple[Traffic, Key, bool]]:
+    """Yield what is let through and was not, with the rule's resource, and whether the group is new."""
+    before = traffic(sides.base)
+    before |= implicit(sides.base, Side(None), before)
+    old = [Traffic(**renamed(vars(each), sides.renames)) for each in before]
+    after = traffic(sides.head)
+    after |= implicit(sides.head, sides.base, after)
+    for each, key in after.items():
+        if not any(_covers(wide, each) for wide in old):
+            groups = referred(each.group)
+            yield each, key, bool(groups) and not any(sides.existed(group) for group in groups)
+
+
+def closed(sides: Sides) -> Iterator[Traffic]:
+    """Yield what was let through and is not any more, by groups that remain."""
+    after = list(traffic(sides.head))
+    groups = {f"${{{key[0]}.{key[1]}.GroupId}}" for key in sides.head.resources}
+    for each in traffic(sides.base):
+        rule = Traffic(**renamed(vars(each), sides.renames))
+        if rule.group in groups and not any(_covers(wide, rule) for wide in after):
+            yield rule
+
+
+def _covers(wide: Traffic, narrow: Traffic) -> bool:
+    if (wide.direction, wide.group) != (narrow.direction, narrow.group):
+        return False
+    if wide.protocol != "-1":
+        if wide.protocol != narrow.protocol:
+            return False
+        if (wide.first, wide.last) != (narrow.first, narrow.last) and not _ports_cover(wide, narrow):
+            return False
+    return wide.peer == narrow.peer or network_covers(wide.peer, narrow.peer)
+
+
+def _ports_cover(wide: Traffic, narrow: Traffic) -> bool:
+    numbers = [wide.first, narrow.first, narrow.last, wide.last]
+    if wide.protocol not in ("tcp", "udp") or not all(each.lstrip("-").isdigit() for each in numbers):
+        return wide.first == "-1"
+    low, first, last, high = map(int, numbers)
+    return low <= first <= last <= high
+
+
+def network_covers(wide: str, narrow: str) -> bool:
+    """Return whether an address range includes another one; False if one of them is no range."""
+    try:
+        one, other = ipaddress.ip_network(wide, strict=False), ipaddress.ip_network(narrow, strict=False)
+    except ValueError:
+        return False
+    if isinstance(one, ipaddress.IPv4Network) and isinstance(other, ipaddress.IPv4Network):
+        return other.subnet_of(one)
+    if isinstance(one, ipaddress.IPv6Network) and isinstance(other, ipaddress.IPv6Network):
+        return other.subnet_of(one)
+    return False
+
+
+def opened_ports(sides: Sides) -> Iterator[Risk]:
+    """Yield what a security group or network ACL lets through and did not."""
+    for each, key, new_group in opened(sides):
+        if new_group and (each.direction == "out" or not _outside(each.peer)):
+            continue
+        what = f"{short(each.group)}: + {each.words()}"
+        yield Risk(key, Danger.OPENED_PORT, what, f"The security group lets more {each.direction}.")
+    yield from _joined_groups(sides)
+    yield from _network_acls(sides)
+
+
+def _outside(peer: str) -> bool:
+    try:
+        return not ipaddress.ip_network(peer, strict=False).is_private
+    except ValueError:
+        return peer.startswith("unknown")
+
+
+def _joined_groups(sides: Sides) -> Iterator[Risk]:
+    """Yield security groups that an existing resource joins: their rules then hold for it too."""
+    for key in sides.head.resources:
+        if key not in sides.base.resources:
+            continue
+        old, new = renamed(sides.base.properties(key), sides.renames), sides.head.properties(key)
+        for path, before, after in leaves(old, new) if old != new else ():
+            if path and path[-1] in _GROUPS:
+                known = {text(each) for each in elements(before)}
+                if added := [each for each in elements(after) if text(each) not in known]:
+                    what = f"{path[-1]}: + {short(added)}"
+                    yield Risk(key, Danger.OPENED_PORT, what, "The rules of the added group hold for it too.")
+
+
+def _network_acls(sides: Sides) -> Iterator[Risk]:
+    old, new = (
+        {text(renamed(each, sides.renames)): (key, each) for key, each in side.of_type("AWS::EC2::NetworkAclEntry")}
+        for side in (sides.base, sides.head)
+    )
+    reason = "The network ACL lets more through."
+    existing = {text(each) for _, (_, entry) in old.items() for each in [entry.get("NetworkAclId")]}
+    for entry, (key, each) in new.items():
+        if entry not in old and each.get("RuleAction") != "deny" and text(each.get("NetworkAclId")) in existing:
+            yield Risk(key, Danger.OPENED_PORT, f"+ allow {short(each.get('CidrBlock'))}", reason)
+    for entry, (key, each) in old.items():
+        if entry not in new and each.get("RuleAction") != "allow":
+            yield Risk(key, Danger.OPENED_PORT, f"- deny {short(each.get('CidrBlock'))}", reason)
+    for key, before in sides.base.of_type("AWS::EC2::SubnetNetworkAclAssociation"):
+        after = sides.head.properties(key)
+        if not same(renamed(before, sides.renames), after):
+            what = f"NetworkAclId {short(before.get('NetworkAclId'))} → {short(after.get('NetworkAclId'))}"
+            yield Risk(key, Danger.OPENED_PORT, what, "Another network ACL filters the subnet, or none.")
+
+
+def public_endpoints(sides: Sides) -> Iterator[Risk]:
+    """Yield what becomes reachable from more of the Internet."""
+    yield from _eks_endpoints(sides)
+    yield from _buckets_and_subnets(sides)
+    yield from _routes(sides)
+    for key, resource in sides.head.resources.items():
+        kind = str(resource.get("Type"))
+        after = sides.head.properties(key)
+        differs = not sides.existed(key) or not same(sides.before(key), after)
+        if _REACHABLE.fullmatch(kind) and differs and after.get("Scheme") != "internal":
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{kind} is new or differs", "It is reachable from outside.")
+
+
+def _eks_endpoints(sides: Sides) -> Iterator[Risk]:
+    for key, after in sides.head.of_type("AWS::EKS::Cluster"):
+        new = _public_ranges(after)
+        if sides.existed(key):
+            old = _public_ranges(sides.before(key))
+            more = [each for each in new if not any(each == one or network_covers(one, each) for one in old)]
+        else:
+            more = [each for each in new if each in _EVERYWHERE]
+        if more:
+            what = f"public access from {short(', '.join(more))}"
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The Kubernetes API is reachable from more addresses.")
+
+
+def _public_ranges(cluster: Mapping[str, Any]) -> list[str]:
+    """Return the addresses that reach the public endpoint (EKS: on, and from everywhere, unless said otherwise)."""
+    config = cluster.get("ResourcesVpcConfig", {})
+    if not isinstance(config, Mapping):
+        return [f"unknown: {config}"]
+    if str(config.get("EndpointPublicAccess", True)).lower() == "false":
+        return []
+    return [str(each) for each in elements(config.get("PublicAccessCidrs"))] or [_EVERYWHERE[0]]
+
+
+def _buckets_and_subnets(sides: Sides) -> Iterator[Risk]:
+    for key, after in sides.head.of_type("AWS::S3::Bucket"):
+        before = sides.before(key) if sides.existed(key) else {}
+        old, new = (side.get("PublicAccessBlockConfiguration") for side in (before, after))
+        if off := [name for name, on in _flags(old).items() if on and not _flags(new).get(name)]:
+            what = f"PublicAccessBlockConfiguration: {', '.join(off)} off"
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, short(what), "The bucket can be made public.")
+        public = after.get("WebsiteConfiguration") or str(after.get("AccessControl", "")).startswith("Public")
+        if public and not same(before, after):
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, "website or public ACL", "The bucket is public.")
+    for key, after in sides.head.of_type("AWS::EC2::Subnet"):
+        before = sides.before(key) if sides.existed(key) else after
+        if _on(after.get("MapPublicIpOnLaunch")) and not _on(before.get("MapPublicIpOnLaunch")):
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, "MapPublicIpOnLaunch off → on", "New interfaces get public IPs.")
+
+
+def _flags(config: object) -> dict[str, bool]:
+    return {str(name): _on(value) for name, value in mapping(config).items()}
+
+
+def _on(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def _routes(sides: Sides) -> Iterator[Risk]:
+    """Yield subnets that get a route to an internet gateway."""
+    before, after = (_public_subnets(side) for side in (sides.base, sides.head))
+    known = {str(renamed(subnet, sides.renames)) for subnet in before}
+    for subnet, key in after.items():
+        existed = not referred(subnet) or any(sides.existed(each) for each in referred(subnet))
+        if subnet not in known and existed:
+            what = f"{readable(subnet)}: + route to an internet gateway"
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The subnet becomes a public one.")
+
+
+def _public_subnets(side: Side) -> dict[str, Key]:
+    gateways: dict[str, Key] = {}
+    for key, route in side.of_type("AWS::EC2::Route"):
+        gateway = str(route.get("GatewayId", ""))
+        if side.type_of(gateway) == "AWS::EC2::InternetGateway" or gateway.startswith("igw-"):
+            gateways[str(route.get("RouteTableId"))] = key
+    found = {table: key for table, key in gateways.items() if side.type_of(table) != "AWS::EC2::RouteTable"}
+    tables: dict[str, list[str]] = defaultdict(list)
+    for _, association in side.of_type("AWS::EC2::SubnetRouteTableAssociation"):
+        tables[str(association.get("RouteTableId"))].append(str(association.get("SubnetId")))
+    return found | {subnet: key for table, key in gateways.items() for subnet in tables[table]}

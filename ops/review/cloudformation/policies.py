@@ -1,0 +1,284 @@
+"""Find wider permissions: policies of roles and resources, trust, boundaries, access to the Kubernetes API."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ops.review.cloudformation.grants import Grant, covered, grants
+from ops.review.cloudformation.protection import PROTECT, protect_lifted
+from ops.review.cloudformation.sides import Key, Risk, Side, Sides, renamed
+from ops.review.cloudformation.values import REFERENCE, elements, listed, mapping, readable, same, short, text
+from ops.review.model import Danger
+
+_ATTACHED: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy", "AWS::IAM::UserPolicy")
+_OF_A_RESOURCE: Final = {
+    # Type: the property with the policy, the property that names its owners ("" for the resource itself).
+    "AWS::S3::BucketPolicy": ("PolicyDocument", "Bucket"),
+    "AWS::SNS::TopicPolicy": ("PolicyDocument", "Topics"),
+    "AWS::SQS::QueuePolicy": ("PolicyDocument", "Queues"),
+    "AWS::SecretsManager::ResourcePolicy": ("ResourcePolicy", "SecretId"),
+    "AWS::KMS::Key": ("KeyPolicy", ""),
+    "AWS::ECR::Repository": ("RepositoryPolicyText", ""),
+    "AWS::ECR::RegistryPolicy": ("PolicyText", ""),
+    "AWS::EFS::FileSystem": ("FileSystemPolicy", ""),
+    "AWS::Backup::BackupVault": ("AccessPolicy", ""),
+    "AWS::EC2::VPCEndpoint": ("PolicyDocument", ""),
+    "AWS::Logs::ResourcePolicy": ("PolicyDocument", ""),
+    "AWS::Events::EventBusPolicy": ("Statement", ""),
+}
+_EVERYTHING: Final = {"Statement": {"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}}
+_POWERFUL: Final = re.compile(r"Administrator|FullAccess|PowerUser|IAM|Organizations")
+# The role of CDK's function behind `auto_delete_objects`, and what it may do with a bucket.
+_EMPTIER: Final = "CustomS3AutoDeleteObjectsCustomResourceProviderRole"
+_EMPTYING: Final = ("s3:putbucketpolicy", "s3:getbucket*", "s3:list*", "s3:deleteobject*")
+_TLS: Final = "aws:SecureTransport"
+# New subjects or rights by their mere presence.
+_NEW_SUBJECTS: Final = {
+    "AWS::EKS::AccessEntry": "PrincipalArn",
+    "AWS::EKS::PodIdentityAssociation": "RoleArn",
+    "AWS::IAM::User": "UserName",
+    "AWS::IAM::AccessKey": "UserName",
+    "AWS::IAM::Group": "GroupName",
+    "AWS::IAM::UserToGroupAddition": "GroupName",
+    "AWS::IAM::SAMLProvider": "Name",
+    "AWS::RAM::ResourceShare": "Name",
+    "AWS::Lambda::Permission": "Principal",
+}
+
+Owner = tuple[str, str]
+"""Who has the rights: (`policy of` or `trust of`, resolved reference or name)."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A grant, and the resource of the template that contains it."""
+
+    grant: Grant
+    key: Key
+
+
+def held(side: Side) -> dict[Owner, list[Held]]:
+    """Return all grants of a side by owner: a role's inline and attached policies together."""
+    found: dict[Owner, list[Held]] = defaultdict(list)
+    for key, resource in side.resources.items():
+        for owner, grant in _of_resource(str(resource.get("Type")), key, side.properties(key)):
+            found[owner].append(Held(grant, key))
+    return found
+
+
+def _of_resource(kind: str, key: Key, properties: Mapping[str, Any]) -> Iterator[tuple[Owner, Grant]]:
+    itself = f"${{{key[0]}.{key[1]}.Ref}}"
+    if kind in ("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"):
+        for policy in elements(properties.get("Policies")):
+            for grant in grants(policy.get("PolicyDocument") if isinstance(policy, Mapping) else policy):
+                yield ("policy of", itself), grant
+        for grant in grants(properties["AssumeRolePolicyDocument"]) if "AssumeRolePolicyDocument" in properties else ():
+            yield ("trust of", itself), grant
+    elif kind in _ATTACHED:
+        owners = [each for name in ("Roles", "Users", "Groups") for each in elements(properties.get(name))]
+        owners += [each for name in ("RoleName", "UserName") for each in elements(properties.get(name))]
+        for owner in owners or [itself]:
+            for grant in grants(properties.get("PolicyDocument")):
+                yield ("policy of", str(owner)), grant
+    elif kind in _OF_A_RESOURCE:
+        name, owned = _OF_A_RESOURCE[kind]
+        document = properties.get(name)
+        if document is None and kind == "AWS::EC2::VPCEndpoint":
+            # EC2's default; it is no stranger's right, for IAM decides still.
+            document = _EVERYTHING
+        for owner in elements(properties.get(owned)) if owned else [itself]:
+            for grant in grants(document) if document is not None else ():
+                yield ("policy of", str(owner)), grant
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What an owner gains and loses; `deny` gained is a restriction."""
+
+    owner: Owner
+    existed: bool
+    more: list[Held]
+    fewer: list[Held]
+
+
+def differences(sides: Sides) -> Iterator[Difference]:
+    """Yield the difference of every owner of the head, and of owners that lost their policies but remain."""
+    before: dict[Owner, list[Held]] = {}
+    for (about, name), many in held(sides.base).items():
+        owner = (about, str(renamed(name, sides.renames)))
+        before[owner] = [Held(renamed_grant(each.grant, sides), each.key) for each in many]
+    after = held(sides.head)
+    for each in dict.fromkeys([*before, *after]):
+        key = _owner_key(each[1])
+        if key[0] and key not in sides.head.resources:
+            continue
+        old, new = before.get(each, []), after.get(each, [])
+        more = [one for one in new if not covered(one.grant, [other.grant for other in old])]
+        fewer = [one for one in old if not covered(one.grant, [other.grant for other in new])]
+        if more or fewer:
+            yield Difference(each, not key[0] or sides.existed(key), more, fewer)
+
+
+def renamed_grant(grant: Grant, sides: Sides) -> Grant:
+    """Return a grant of the base as the head would write it."""
+    return Grant(
+        grant.allows,
+        grant.action,
+        str(renamed(grant.resource, sides.renames)),
+        str(renamed(grant.principal, sides.renames)),
+        str(renamed(grant.condition, sides.renames)),
+        frozenset(str(renamed(each, sides.renames)) for each in grant.excluded),
+    )
+
+
+def wider_permissions(sides: Sides) -> Iterator[Risk]:
+    """Yield what may be done by more, or to more, than before."""
+    for each in differences(sides):
+        yield from _wider(each, sides)
+    yield from _roles(sides)
+    yield from _subjects(sides)
+    yield from _authentication(sides)
+
+
+def _wider(difference: Difference, sides: Sides) -> Iterator[Risk]:
+    about, name = difference.owner
+    allowed = [each for each in difference.more if each.grant.allows]
+    if not difference.existed:
+        # A new role runs new code: what it may do is dangerous only if that is broad, or strangers may use it.
+        allowed = [each for each in allowed if _strange(each.grant, sides) or (about == "policy of" and _broad(each))]
+        if sides.head.type_of(name) == "AWS::EC2::VPCEndpoint":
+            allowed = []
+    who = f"{about} {short(name)}"
+    verb = "is trusted by more" if about == "trust of" else "allows more"
+    # `protect: false` lets CDK's function empty the buckets.
+    emptying = [each for each in allowed if _empties(each.grant)] if protect_lifted(sides) else []
+    for many, confirmed in (([each for each in allowed if each not in emptying], ""), (emptying, PROTECT)):
+        for key in dict.fromkeys(each.key for each in many):
+            words = sorted({each.grant.words() for each in many if each.key == key})
+            what, reason = f"{who}: + {_cut(words)}", f"The {about.split()[0]} {verb}."
+            yield Risk(key, Danger.WIDER_PERMISSIONS, what, reason, confirmed)
+    denied = [each for each in difference.fewer if not each.grant.allows]
+    for each in {(item.key, item.grant.condition): item for item in denied}.values():
+        key = each.key if each.key in sides.head.resources else _owner_key(name)
+        reason = "The policy denies fewer requests."
+        yield Risk(key, Danger.WIDER_PERMISSIONS, f"{who}: - deny {_cut([each.grant.words()])}", reason)
+        if _TLS in each.grant.condition:
+            what = f"{who}: requests without TLS are no longer denied"
+            yield Risk(key, Danger.LOWER_PROTECTION, what, "Data may be read in transit.")
+
+
+def _empties(grant: Grant) -> bool:
+    match = REFERENCE.fullmatch(grant.principal.removeprefix("AWS:"))
+    return match is not None and match[2].startswith(_EMPTIER) and grant.action in _EMPTYING
+
+
+def _broad(each: Held) -> bool:
+    # A key's or an endpoint's own policy names its account, and stands for IAM.
+    return each.grant.broad and not each.grant.principal
+
+
+def _strange(grant: Grant, sides: Sides) -> bool:
+    """Return whether a principal is everyone, or belongs to another account."""
+    if grant.principal == "*":
+        return grant.condition == "{}"
+    named = re.match(r"AWS:arn:aws[\w-]*:(?:iam|sts)::(\d{12}):", grant.principal)
+    return named is not None and named[1] not in _accounts(sides)
+
+
+def _accounts(sides: Sides) -> set[str]:
+    stacks = sides.head.assembly.stacks.values() if sides.head.assembly else ()
+    roles = " ".join(str(stack.settings.get("assumeRoleArn")) for stack in stacks)
+    return set(re.findall(r"iam::(\d{12}):", roles))
+
+
+def _owner_key(name: str) -> Key:
+    match = REFERENCE.fullmatch(name)
+    return (match[1], match[2]) if match else ("", name)
+
+
+def _cut(words: list[str]) -> str:
+    return listed([short(each) for each in words], 2)
+
+
+def _roles(sides: Sides) -> Iterator[Risk]:
+    for key, after in sides.head.of_type("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"):
+        before = sides.before(key) if sides.existed(key) else None
+        old = {text(each) for each in elements((before or {}).get("ManagedPolicyArns"))}
+        added = [str(each) for each in elements(after.get("ManagedPolicyArns")) if text(each) not in old]
+        if before is None:
+            added = [each for each in added if _POWERFUL.search(each) or not each.startswith("arn:aws:iam::aws:")]
+        if added:
+            names = ", ".join(readable(each.rpartition("/")[2]) for each in added)
+            yield Risk(key, Danger.WIDER_PERMISSIONS, f"managed policies: + {short(names)}", "The role allows more.")
+        boundary = "PermissionsBoundary"
+        if before and boundary in before and not same(before[boundary], after.get(boundary)):
+            what = f"permissions boundary {short(before[boundary])} → {short(after.get(boundary))}"
+            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The boundary limited what the role may do.")
+
+
+def _subjects(sides: Sides) -> Iterator[Risk]:
+    clusters = {key for key, _ in sides.head.of_type("AWS::EKS::Cluster") if sides.existed(key)}
+    for key, after in sides.head.of_type(*_NEW_SUBJECTS):
+        kind = str(sides.head.resources[key]["Type"])
+        before = sides.before(key) if sides.existed(key) else None
+        subject = _NEW_SUBJECTS[kind]
+        # The first access entries of a new cluster come with it.
+        new_cluster = kind.startswith("AWS::EKS::") and not clusters and not _literal_cluster(after)
+        service = kind == "AWS::Lambda::Permission" and str(after.get("Principal")).endswith(".amazonaws.com")
+        if (before is None and not new_cluster and not service) or (
+            before is not None and not same(before.get(subject), after.get(subject))
+        ):
+            what = f"{subject} {short((before or {}).get(subject))} → {short(after.get(subject))}"
+            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Another principal gets access.")
+        elif before is not None:
+            yield from _more_access(key, before, after)
+
+
+def _literal_cluster(properties: Mapping[str, Any]) -> bool:
+    return not REFERENCE.fullmatch(str(properties.get("ClusterName")))
+
+
+def _more_access(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+    for name in ("AccessPolicies", "KubernetesGroups", "Username", "Action", "SourceArn", "SourceAccount"):
+        old, new = ([text(each) for each in elements(side.get(name))] for side in (before, after))
+        dropped = name.startswith("Source") and old and not new
+        if dropped or (set(new) - set(old) and (old or not name.startswith("Source"))):
+            what = f"{name} {_access(before.get(name))} → {_access(after.get(name))}"
+            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The principal may do more.")
+
+
+def _access(value: object) -> str:
+    """Return access policies by name and scope, other values as they are."""
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        shown = [
+            f"{str(each.get('PolicyArn')).rpartition('/')[2]} ({', '.join(_scope(each.get('AccessScope')))})"
+            for each in value
+        ]
+        return short(", ".join(shown))
+    return short(value)
+
+
+def _scope(value: object) -> list[str]:
+    scope = mapping(value)
+    return [str(each) for each in elements(scope.get("Namespaces", scope.get("Type")))]
+
+
+def _authentication(sides: Sides) -> Iterator[Risk]:
+    for key, after in sides.head.of_type("AWS::EKS::Cluster"):
+        old, new = (
+            mapping(side.get("AccessConfig")).get("AuthenticationMode")
+            for side in (sides.before(key) if sides.existed(key) else after, after)
+        )
+        if old == "API" and new != "API":
+            what = f"AuthenticationMode {short(old)} → {short(new)}"
+            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "A ConfigMap in the cluster can then grant access too.")
+    for key, after in sides.head.of_type("AWS::IAM::OIDCProvider"):
+        if sides.existed(key):
+            before = sides.before(key)
+            if more := {str(each) for each in elements(after.get("ClientIdList"))} - {
+                str(each) for each in elements(before.get("ClientIdList"))
+            }:
+                what = f"ClientIdList + {short(sorted(more))}"
+                yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Tokens for other audiences are accepted.")

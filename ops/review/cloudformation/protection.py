@@ -1,0 +1,300 @@
+"""Find protections that a change lowers: retention, versions, encryption, logs, backups, guards."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from ops.review.cloudformation.sides import Key, Risk, Sides, referred
+from ops.review.cloudformation.values import elements, leaves, mapping, nested, same, short, text
+from ops.review.model import Danger
+
+Lowered = Callable[[object, object], bool]
+RETAINED: Final = ("Retain", "RetainExceptOnCreate")
+_AUTO_DELETE: Final = "Custom::S3AutoDeleteObjects"
+_AUTO_DELETE_TAG: Final = "aws-cdk:auto-delete-objects"
+PROTECT: Final = "protect"
+
+
+def _off(before: object, after: object) -> bool:
+    return before is not None and _is_on(before) and not _is_on(after)
+
+
+def _on(before: object, after: object) -> bool:
+    return _is_on(after) and not _is_on(before)
+
+
+def _removed(before: object, after: object) -> bool:
+    return bool(before) and not same(before, after)
+
+
+def _added(before: object, after: object) -> bool:
+    return bool(after) and not same(before, after)
+
+
+def _is_on(value: object) -> bool:
+    return str(value).lower() in ("true", "enabled", "required", "alias", "all") or str(value).startswith("IMMUTABLE")
+
+
+def _lower(default: float) -> Lowered:
+    """Return a rule: the number may not become smaller. `default`: what a missing one means."""
+
+    def lowered(before: object, after: object) -> bool:
+        return _number(after, default, unknown=-1) < _number(before, default, unknown=float("inf"))
+
+    return lowered
+
+
+def _higher(default: float) -> Lowered:
+    def raised(before: object, after: object) -> bool:
+        return _number(after, default, unknown=float("inf")) > _number(before, default, unknown=-1)
+
+    return raised
+
+
+def _number(value: object, default: float, *, unknown: float) -> float:
+    if value is None:
+        return default
+    try:
+        return float(str(value))
+    except ValueError:
+        return unknown
+
+
+def _fewer(before: object, after: object) -> bool:
+    return bool({text(each) for each in elements(before)} - {text(each) for each in elements(after)})
+
+
+def _weaker_encryption(before: object, after: object) -> bool:
+    return bool(before) and (not after or ("kms" in text(before) and "kms" not in text(after)))
+
+
+_FOREVER: Final = float("inf")
+_KMS_WAIT_DAYS: Final = 30
+_RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
+    "AWS::S3::Bucket": {
+        "VersioningConfiguration.Status": _off,
+        "BucketEncryption": _weaker_encryption,
+        "ObjectLockEnabled": _off,
+        "ObjectLockConfiguration": _removed,
+        "ReplicationConfiguration": _removed,
+        "LoggingConfiguration": _removed,
+        "OwnershipControls": _removed,
+    },
+    "AWS::KMS::Key": {
+        "EnableKeyRotation": _off,
+        "PendingWindowInDays": _lower(_KMS_WAIT_DAYS),
+        "BypassPolicyLockoutSafetyCheck": _on,
+    },
+    "AWS::EKS::Cluster": {
+        "Logging.ClusterLogging.EnabledTypes": _fewer,
+        "EncryptionConfig": _removed,
+        "DeletionProtection": _off,
+    },
+    "AWS::FSx::FileSystem": {
+        "LustreConfiguration.AutomaticBackupRetentionDays": _lower(0),
+        "LustreConfiguration.LogConfiguration": _removed,
+        "KmsKeyId": _removed,
+    },
+    "AWS::FSx::DataRepositoryAssociation": {
+        "S3.AutoExportPolicy.Events": _fewer,
+    },
+    "AWS::ECR::Repository": {
+        "ImageTagMutability": _off,
+        "ImageTagMutabilityExclusionFilters": lambda before, after: _fewer(after, before),
+        "ImageScanningConfiguration.ScanOnPush": _off,
+        "EmptyOnDelete": _on,
+        "EncryptionConfiguration": _removed,
+    },
+    "AWS::Logs::LogGroup": {
+        "RetentionInDays": _lower(_FOREVER),
+        "KmsKeyId": _removed,
+        "DataProtectionPolicy": _removed,
+        "DeletionProtectionEnabled": _off,
+    },
+    "AWS::EC2::FlowLog": {"TrafficType": _off, "LogDestinationType": _removed, "MaxAggregationInterval": _higher(600)},
+    "AWS::SNS::Topic": {"KmsMasterKeyId": _removed},
+    "AWS::SSM::Parameter": {"Type": lambda before, _: before == "SecureString"},
+    "AWS::Lambda::Function": {"KmsKeyArn": _removed, "CodeSigningConfigArn": _removed},
+    "AWS::EC2::LaunchTemplate": {
+        "LaunchTemplateData.MetadataOptions.HttpTokens": _off,
+        "LaunchTemplateData.MetadataOptions.HttpPutResponseHopLimit": _higher(1),
+        "LaunchTemplateData.BlockDeviceMappings.Ebs.Encrypted": _off,
+    },
+    "AWS::EC2::VPC": {"EnableDnsSupport": _off},
+    "AWS::Backup::BackupPlan": {"BackupPlan": _removed},
+    "AWS::Backup::BackupSelection": {"BackupSelection": _removed},
+    "AWS::Backup::BackupVault": {"LockConfiguration": _removed},
+    "AWS::CloudTrail::Trail": {"IsLogging": _off, "EnableLogFileValidation": _off, "IsMultiRegionTrail": _off},
+    "AWS::GuardDuty::Detector": {"Enable": _off},
+}
+
+
+def lower_protection(sides: Sides) -> Iterator[Risk]:
+    """Yield the protections that existing resources lose."""
+    lifted = protect_lifted(sides)
+    confirmed = PROTECT if lifted else ""
+    for key in sides.head.resources:
+        if not sides.existed(key):
+            continue
+        before, after = sides.before(key), sides.head.properties(key)
+        kind = str(sides.head.resources[key].get("Type"))
+        yield from _retention(key, sides, confirmed)
+        if same(before, after):
+            continue
+        for path, lowered in _RULES.get(kind, {}).items():
+            old, new = _at(before, path), _at(after, path)
+            if not same(old, new) and lowered(old, new):
+                what = f"{path} {short(old)} → {short(new)}"
+                by = confirmed if path == "EmptyOnDelete" else ""
+                yield Risk(key, Danger.LOWER_PROTECTION, what, "A protection is lowered.", by)
+        yield from _expiry(key, kind, before, after)
+        yield from _code(key, kind, before, after)
+        yield from _isolation(key, kind, before, after)
+    yield from _auto_delete(sides, confirmed)
+
+
+def _at(properties: Mapping[str, Any], path: str) -> object:
+    """Return the value at a path of names; of a list's elements, the one with the weakest value."""
+    value: Any = properties
+    for name in path.split("."):
+        if isinstance(value, list):
+            values = [each.get(name) for each in value if isinstance(each, Mapping)]
+            value = next((each for each in values if not each), values[0] if values else None) if values else None
+        else:
+            value = value.get(name) if isinstance(value, Mapping) else (value if isinstance(value, str) else None)
+    return value
+
+
+def _retention(key: Key, sides: Sides, confirmed: str) -> Iterator[Risk]:
+    before, after = sides.base.resources[sides.earlier(key) or key], sides.head.resources[key]
+    for name in ("DeletionPolicy", "UpdateReplacePolicy"):
+        old, new = str(before.get(name, "Delete")), str(after.get(name, "Delete"))
+        if _keeps(old) > _keeps(new):
+            reason = "CloudFormation no longer keeps it when it is removed or replaced."
+            yield Risk(key, Danger.LOWER_PROTECTION, f"{name} {old} → {new}", reason, confirmed)
+
+
+def _keeps(policy: str) -> int:
+    return 2 if policy in RETAINED else 1 if policy == "Snapshot" else 0
+
+
+def _expiry(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+    """Yield rules of buckets and image repositories that delete more, or earlier."""
+    if kind == "AWS::S3::Bucket":
+        old, new = (_bucket_rules(side.get("LifecycleConfiguration")) for side in (before, after))
+    elif kind == "AWS::ECR::Repository":
+        old, new = (_image_rules(side.get("LifecyclePolicy")) for side in (before, after))
+    else:
+        return
+    for what, days in new.items():
+        if what not in old or days < old[what]:
+            shown = f"{what} after {days:g}" + (f" instead of {old[what]:g}" if what in old else "")
+            yield Risk(key, Danger.LOWER_PROTECTION, f"expiry: {short(shown)}", "It deletes more data, or earlier.")
+
+
+def _bucket_rules(configuration: object) -> dict[str, float]:
+    """Return the days until each rule of a bucket deletes objects or versions; 0 for what is no number."""
+    if configuration is not None and not isinstance(configuration, Mapping):
+        return {text(configuration): 0}
+    found: dict[str, float] = {}
+    for rule in elements(mapping(configuration).get("Rules")):
+        if not isinstance(rule, Mapping) or rule.get("Status") != "Enabled":
+            continue
+        scope = {name: rule[name] for name in ("Prefix", "TagFilters", "ObjectSizeGreaterThan") if name in rule}
+        for name, value in rule.items():
+            if name in ("ExpirationInDays", "ExpirationDate", "Expiration", "NoncurrentVersionExpirationInDays"):
+                found[f"{name} {_scope(scope)}"] = _number(value, 0, unknown=0)
+            elif name == "NoncurrentVersionExpiration" and isinstance(value, Mapping):
+                found[f"noncurrent versions {_scope(scope)}"] = _number(value.get("NoncurrentDays"), 0, unknown=0)
+    return found
+
+
+def _scope(scope: Mapping[str, Any]) -> str:
+    return text(scope) if len(scope) > 1 else f"of {next(iter(scope.values()))}" if scope else "of all objects"
+
+
+def _image_rules(policy: object) -> dict[str, float]:
+    """Return the days or number of images that each rule of a repository keeps."""
+    document = policy.get("LifecyclePolicyText") if isinstance(policy, Mapping) else policy
+    if document is None:
+        return {}
+    parsed = nested(str(document))
+    if not isinstance(parsed, Mapping):
+        return {text(document): 0}
+    found: dict[str, float] = {}
+    for rule in elements(parsed.get("rules")):
+        selection = dict(mapping(mapping(rule).get("selection")))
+        kept = _number(selection.pop("countNumber", None), 0, unknown=0)
+        found[f"images {', '.join(short(each) for _, each in sorted(selection.items()))}"] = kept
+    return found
+
+
+def _code(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+    """Yield start scripts of nodes: the project has none, so a new one is read by a person."""
+    if kind == "AWS::EC2::LaunchTemplate":
+        for path, _, new in leaves(before, after):
+            if path[-1] == "UserData" and new:
+                yield Risk(key, Danger.RUNS_CODE, f"UserData → {short(new)}", "Nodes run it as root.")
+            if path[-1] == "AssociatePublicIpAddress" and _is_on(new):
+                yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{path[-1]} on", "Nodes get public addresses.")
+
+
+def _isolation(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+    """Yield a network add-on that no longer enforces NetworkPolicies."""
+    if kind == "AWS::EKS::Addon" and after.get("AddonName") == "vpc-cni":
+        old, new = (_network_policy(side.get("ConfigurationValues")) for side in (before, after))
+        if old and not new:
+            reason = "The add-on no longer enforces NetworkPolicies."
+            yield Risk(key, Danger.LOOSER_ISOLATION, "enableNetworkPolicy on → off", reason)
+    if kind == "AWS::KMS::Key" and _off(before.get("Enabled", True), after.get("Enabled", True)):
+        yield Risk(key, Danger.DATA_LOSS, "Enabled → false", "What the key encrypted becomes unreadable.")
+
+
+def _network_policy(values: object) -> bool:
+    return bool(re.search(r"enableNetworkPolicy[\"']?\s*:\s*[\"']?true", str(values), re.IGNORECASE))
+
+
+def _auto_delete(sides: Sides, confirmed: str) -> Iterator[Risk]:
+    """Yield buckets that their stack empties: with the bucket, or because the emptier goes and the bucket stays."""
+    for key, after in sides.head.of_type(_AUTO_DELETE):
+        bucket = next(iter(referred(after.get("BucketName"))), ("", ""))
+        if not sides.existed(key) and (sides.existed(bucket) or bucket not in sides.head.resources):
+            what = f"{short(after.get('BucketName'))} is emptied when it is deleted"
+            yield Risk(key, Danger.LOWER_PROTECTION, what, "Its objects go with the bucket.", confirmed)
+    for key, before in sides.base.of_type(_AUTO_DELETE):
+        now = sides.head.resources.get(key)
+        if now is not None and same(before.get("BucketName"), sides.head.properties(key).get("BucketName")):
+            continue
+        # The function of the CDK empties a bucket only while the bucket has its tag.
+        bucket = next(iter(referred(before.get("BucketName"))), ("", ""))
+        remaining = sides.head.properties(bucket) if bucket in sides.head.resources else None
+        if remaining is None or _AUTO_DELETE_TAG in text(remaining.get("Tags")):
+            what = f"the emptier of {short(before.get('BucketName'))} is removed"
+            yield Risk(key, Danger.DATA_LOSS, what, "On its removal it deletes all objects of the bucket.")
+
+
+def protect_lifted(sides: Sides) -> bool:
+    """Return whether templates show what `protect: false` does, all of it.
+
+    Every stack with termination protection loses it; every retained resource is deleted with its stack from now on,
+    buckets with their objects and repositories with their images.
+    """
+    stacks = sides.base.assembly.stacks if sides.base.assembly else {}
+    after = sides.head.assembly.stacks if sides.head.assembly else {}
+    protected = [part for part, stack in stacks.items() if stack.settings.get("terminationProtection")]
+    kept = [key for key, each in sides.base.resources.items() if each.get("DeletionPolicy") in RETAINED]
+    if not protected or not kept or not all(part in after for part in protected):
+        return False
+    emptied = {next(iter(referred(each.get("BucketName"))), None) for _, each in sides.head.of_type(_AUTO_DELETE)}
+    return not any(after[part].settings.get("terminationProtection") for part in protected) and all(
+        _released(key, sides, emptied) for key in kept
+    )
+
+
+def _released(key: Key, sides: Sides, emptied: set[Key | None]) -> bool:
+    resource = sides.head.resources.get(key)
+    if resource is None or any(resource.get(name) != "Delete" for name in ("DeletionPolicy", "UpdateReplacePolicy")):
+        return False
+    if resource["Type"] == "AWS::S3::Bucket":
+        return key in emptied
+    return resource["Type"] != "AWS::ECR::Repository" or _is_on(sides.head.properties(key).get("EmptyOnDelete"))

@@ -1,0 +1,187 @@
+"""Resolve the references of an assembly's templates, so that both sides and all stacks can be compared."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from ops.review.assembly import Assembly
+from ops.review.cloudformation.values import REFERENCE
+from ops.review.model import Danger
+
+Key = tuple[str, str]
+"""A resource: its stack's part and its logical id."""
+_SUBSTITUTED: Final = re.compile(r"\$\{([^}]*)\}")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of an environment, with references resolved to `${stack.logical id.attribute}`."""
+
+    assembly: Assembly | None
+    _properties: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def resources(self) -> Mapping[Key, Mapping[str, Any]]:
+        """Return all resources by stack and logical id."""
+        stacks = self.assembly.stacks if self.assembly else {}
+        return {(part, id): resource for part, stack in stacks.items() for id, resource in stack.resources.items()}
+
+    @cached_property
+    def exports(self) -> Mapping[str, tuple[str, Any]]:
+        """Return each export's stack and value by the export's name."""
+        stacks = self.assembly.stacks if self.assembly else {}
+        return {
+            str(output["Export"]["Name"]): (part, output.get("Value"))
+            for part, stack in stacks.items()
+            for output in stack.template.get("Outputs", {}).values()
+            if "Export" in output
+        }
+
+    def of_type(self, *types: str) -> Iterator[tuple[Key, Mapping[str, Any]]]:
+        """Yield key and resolved properties of the resources of these types."""
+        for key, resource in self.resources.items():
+            if resource.get("Type") in types:
+                yield key, self.properties(key)
+
+    def type_of(self, value: object) -> str:
+        """Return the type of the resource that a resolved value refers to; empty if it refers to none."""
+        match = REFERENCE.fullmatch(str(value))
+        return str(self.resources.get((match[1], match[2]), {}).get("Type", "")) if match else ""
+
+    def properties(self, key: Key) -> Mapping[str, Any]:
+        """Return a resource's properties with resolved references; empty if the side lacks the resource."""
+        if key not in self._properties:
+            raw = self.resources.get(key, {}).get("Properties") or {}
+            resolved = self.resolve(raw, key[0])
+            self._properties[key] = resolved if isinstance(resolved, Mapping) else {"Properties": resolved}
+        return self._properties[key]
+
+    def resolve(self, value: Any, stack: str) -> Any:
+        """Return the value with each intrinsic function as a text; one that cannot be resolved stays recognisable."""
+        if isinstance(value, list):
+            return [self.resolve(each, stack) for each in value]
+        if not isinstance(value, Mapping):
+            return value
+        if len(value) == 1:
+            name, argument = next(iter(value.items()))
+            if name == "Ref" or name.startswith("Fn::"):
+                try:
+                    return self._function(name, argument, stack)
+                except (TypeError, ValueError, AttributeError, IndexError):
+                    # Arguments of another form than CloudFormation's reference has: an expression like any other.
+                    return _text({name: argument})
+        return {key: self.resolve(each, stack) for key, each in value.items()}
+
+    def _function(self, name: str, argument: Any, stack: str) -> Any:
+        if name == "Ref":
+            return _pseudo(argument) or f"${{{stack}.{argument}.Ref}}"
+        if name == "Fn::GetAtt":
+            logical_id, attribute = argument.split(".", 1) if isinstance(argument, str) else argument
+            return f"${{{stack}.{logical_id}.{attribute}}}"
+        if name == "Fn::Join" and argument[0] == "" and isinstance(argument[1], list):
+            return "".join(_text(self.resolve(each, stack)) for each in argument[1])
+        if name == "Fn::Sub":
+            pattern, own = (argument, {}) if isinstance(argument, str) else argument
+            return self._substituted(pattern, {key: self.resolve(each, stack) for key, each in own.items()}, stack)
+        if name == "Fn::ImportValue":
+            export = _text(self.resolve(argument, stack))
+            if export in self.exports:
+                exporter, exported = self.exports[export]
+                return self.resolve(exported, exporter)
+        return _text({name: self.resolve(argument, stack)})
+
+    def _substituted(self, pattern: str, own: Mapping[str, Any], stack: str) -> str:
+        def one(match: re.Match[str]) -> str:
+            name = match[1]
+            if name.startswith("!"):
+                return f"${{{name[1:]}}}"
+            if name in own:
+                return _text(own[name])
+            attribute = "" if "." in name else ".Ref"
+            return _pseudo(name) or f"${{{stack}.{name}{attribute}}}"
+
+        return str(_SUBSTITUTED.sub(one, pattern))
+
+
+def _pseudo(name: str) -> str:
+    """Return a pseudo parameter as text, empty if the name is none. An environment's partition never changes."""
+    if name == "AWS::Partition":
+        return "aws"
+    return f"${{{name}}}" if name.startswith("AWS::") else ""
+
+
+def _text(value: object) -> str:
+    """Return a value inside a text. Quotes would break JSON texts that contain the value."""
+    if isinstance(value, str):
+        return value
+    written = json.dumps(value, sort_keys=True).replace('"', "'").replace("\\", "/")
+    return f"<{written}>" if isinstance(value, Mapping | list) else written
+
+
+Renames = Mapping[Key, Key]
+"""The new key of each resource that another construct continues."""
+
+
+def renamed(value: Any, renames: Renames) -> Any:
+    """Return a resolved value of the base as the head would write it."""
+    if isinstance(value, str):
+        return REFERENCE.sub(lambda match: _new_name(match, renames), value)
+    if isinstance(value, list):
+        return [renamed(each, renames) for each in value]
+    if isinstance(value, Mapping):
+        return {key: renamed(each, renames) for key, each in value.items()}
+    return value
+
+
+def _new_name(match: re.Match[str], renames: Renames) -> str:
+    stack, logical_id = renames.get((match[1], match[2]), (match[1], match[2]))
+    return f"${{{stack}.{logical_id}.{match[3]}}}"
+
+
+def referred(value: object) -> set[Key]:
+    """Return the resources that a resolved value refers to."""
+    return {(match[1], match[2]) for match in REFERENCE.finditer(json.dumps(value))}
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of an environment. `base` is empty if the environment is new."""
+
+    base: Side
+    head: Side
+    renames: Renames
+
+    @cached_property
+    def _origins(self) -> Renames:
+        return {new: old for old, new in self.renames.items()}
+
+    def earlier(self, key: Key) -> Key | None:
+        """Return what a resource of the head was called in the base; None if it is new, or of another type."""
+        old = self._origins.get(key, key)
+        then, now = self.base.resources.get(old), self.head.resources.get(key)
+        return old if then and now and then.get("Type") == now.get("Type") else None
+
+    def before(self, key: Key) -> Mapping[str, Any]:
+        """Return the resolved properties that a resource of the head had in the base; empty if it is new."""
+        old = self.earlier(key)
+        value: Mapping[str, Any] = renamed(self.base.properties(old), self.renames) if old else {}
+        return value
+
+    def existed(self, key: Key) -> bool:
+        """Return whether the base has this resource of the head, under its earlier name too."""
+        return self.earlier(key) is not None
+
+
+@dataclass(frozen=True)
+class Risk:
+    """One danger of one resource."""
+
+    key: Key
+    danger: Danger
+    what: str
+    """What differs, on one line."""
+    reason: str
+    confirmed_by: str = ""

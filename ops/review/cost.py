@@ -1,0 +1,174 @@
+"""Price the standing costs of one side of a review, from its templates and the dated table of `config.estimates`.
+
+The templates of both sides are priced, because a review knows no environment file of the other checkout. Where both can
+be read, the sum is the one of `config.estimates.costs.estimate`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from config.estimates.costs import HOURS_PER_MONTH, prices
+from config.facts.instance_types import GPU_RESOURCE, instance_type
+from ops.review.assembly import Assembly, Properties
+from ops.review.model import Bill
+from ops.review.objects import KUBERNETES, objects
+
+_CSI_DRIVER: Final = "fsx.csi.aws.com"
+# They cost nothing, or by use: traffic, requests, stored bytes. A Helm release's pods run on nodes that are priced.
+_WITHOUT_A_STANDING_PRICE: Final = frozenset(
+    {
+        *(
+            f"AWS::EC2::{name}"
+            for name in (
+                *("FlowLog", "InternetGateway", "LaunchTemplate", "Route", "RouteTable", "SecurityGroup"),
+                *("SecurityGroupEgress", "SecurityGroupIngress", "Subnet", "SubnetRouteTableAssociation", "VPC"),
+                "VPCGatewayAttachment",
+            )
+        ),
+        *("AWS::ECR::Repository", "AWS::EKS::AccessEntry", "AWS::EKS::Addon", "AWS::Events::Rule"),
+        *("AWS::FSx::DataRepositoryAssociation", "AWS::IAM::OIDCProvider", "AWS::IAM::Policy", "AWS::IAM::Role"),
+        *("AWS::Lambda::Function", "AWS::Lambda::LayerVersion", "AWS::Logs::LogGroup", "AWS::S3::Bucket"),
+        *("AWS::S3::BucketPolicy", "AWS::SNS::Subscription", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy"),
+        *("AWS::SSM::Parameter", "AWS::StepFunctions::StateMachine", "Custom::AWSCDK-EKS-HelmChart"),
+        *("Custom::CDKBucketDeployment", "Custom::FileSystemGuard", "Custom::HyperPodClusterTeardown"),
+        "Custom::S3AutoDeleteObjects",
+    }
+)
+_NAMES: Final = {"AWS::KMS::Key": "KMS key", "AWS::EC2::EIP": "public IPv4 address"}
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One position of the bill; `usd_per_hour` is None if the table has no price for it."""
+
+    what: str
+    usd_per_hour: float | None
+    gpus: int = 0
+
+
+def bill(assembly: Assembly) -> Bill:
+    """Return the standing costs per hour of all stacks of the assembly, and the number of their GPUs.
+
+    Raises ReviewError if a template or a manifest in it cannot be read.
+    """
+    lines = [*_resources(assembly), *_claimed_file_systems(assembly)]
+    unpriced = Counter(line.what for line in lines if line.usd_per_hour is None)
+    return Bill(
+        usd_per_hour=sum(line.usd_per_hour or 0.0 for line in lines),
+        gpus=sum(line.gpus for line in lines),
+        unpriced=tuple(f"{what} ({count})" if count > 1 else what for what, count in unpriced.items()),
+    )
+
+
+def usd_per_hour_of_nodes(kind: Any, count: int) -> float | None:
+    """Return the price of `count` instances of the type; None if the table has none."""
+    price = prices()["instances"].get(kind) if isinstance(kind, str) else None
+    return None if price is None else float(price) * count
+
+
+def _resources(assembly: Assembly) -> Iterator[_Line]:
+    for stack in assembly.stacks.values():
+        for resource in stack.resources.values():
+            kind, properties = str(resource.get("Type", "")), resource.get("Properties", {})
+            if kind in _PRICED:
+                yield from _PRICED[kind](properties)
+            elif kind not in _WITHOUT_A_STANDING_PRICE | {KUBERNETES}:
+                yield _Line(_NAMES.get(kind, kind), None)
+
+
+def _cluster(properties: Properties) -> Iterator[_Line]:
+    groups = properties.get("InstanceGroups")
+    if not isinstance(groups, list):
+        yield _Line("HyperPod's nodes: the instance groups are known only at the deployment", None)
+        return
+    for group in groups:
+        count = _number(group.get("InstanceCount"))
+        yield _nodes(f"instance group {group.get('InstanceGroupName')}", group.get("InstanceType"), count)
+    if any(group.get("InstanceStorageConfigs") for group in groups):
+        yield _Line("volumes of HyperPod's nodes", None)
+
+
+def _nodes(whose: str, kind: Any, count: int | None) -> _Line:
+    if count is None:
+        return _Line(f"{whose}: its number of nodes is known only at the deployment", None)
+    facts = instance_type(kind, None) if isinstance(kind, str) else None
+    gpus = facts.accelerators * count if facts and facts.accelerator_resource == GPU_RESOURCE else 0
+    price = usd_per_hour_of_nodes(kind, count)
+    return _Line(f"{whose}: {count} x {kind}", price if count else 0.0, gpus)
+
+
+def _node_group(properties: Properties) -> Iterator[_Line]:
+    scaling, kinds = properties.get("ScalingConfig", {}), properties.get("InstanceTypes")
+    kind = kinds[0] if isinstance(kinds, list) and len(kinds) == 1 else None
+    yield _nodes("system nodes", kind, _number(scaling.get("DesiredSize", scaling.get("MinSize"))))
+    yield _Line("volumes of system nodes", None)
+
+
+def _control_plane(_: Properties) -> Iterator[_Line]:
+    yield _Line("EKS control plane", prices()["eks_cluster"])
+
+
+def _nat_gateway(_: Properties) -> Iterator[_Line]:
+    yield _Line("NAT gateway", prices()["nat_gateway"])
+
+
+def _endpoint(properties: Properties) -> Iterator[_Line]:
+    # A gateway endpoint costs nothing, and is what CloudFormation makes without a type.
+    if properties.get("VpcEndpointType", "Gateway") != "Gateway":
+        yield _Line("interface endpoint", None)
+
+
+def _file_system(properties: Properties) -> Iterator[_Line]:
+    lustre = properties.get("LustreConfiguration", {})
+    capacity = _number(properties.get("StorageCapacity"))
+    ssd = properties.get("FileSystemType") == "LUSTRE" and properties.get("StorageType", "SSD") == "SSD"
+    kind = lustre.get("DeploymentType") if ssd else None
+    yield _lustre("FSx for Lustre", kind, lustre.get("PerUnitStorageThroughput"), capacity)
+
+
+def _lustre(what: str, deployment: Any, throughput: Any, capacity: int | None) -> _Line:
+    month = prices()["fsx_gib_month"].get(str(throughput)) if deployment == "PERSISTENT_2" else None
+    size = "a capacity known only at the deployment" if capacity is None else f"{capacity:,} GiB"
+    price = None if month is None or capacity is None else month * capacity / HOURS_PER_MONTH
+    return _Line(f"{what}: {size}, {throughput} MB/s per TiB", price)
+
+
+def _claimed_file_systems(assembly: Assembly) -> Iterator[_Line]:
+    """Yield a line for each file system that the CSI driver makes for a claim."""
+    found = list(objects(assembly))
+    classes = {
+        each["metadata"]["name"]: each.get("parameters") or {}
+        for each in found
+        if each.get("kind") == "StorageClass" and each.get("provisioner") == _CSI_DRIVER
+    }
+    for claim in (each for each in found if each.get("kind") == "PersistentVolumeClaim"):
+        parameters = classes.get(claim["spec"].get("storageClassName"))
+        if parameters is not None:
+            ssd = parameters.get("storageType", "SSD") == "SSD"
+            deployment = parameters.get("deploymentType") if ssd else None
+            capacity = _gib(claim["spec"].get("resources", {}).get("requests", {}).get("storage"))
+            yield _lustre(
+                "FSx for Lustre for a claim", deployment, parameters.get("perUnitStorageThroughput"), capacity
+            )
+
+
+def _gib(quantity: Any) -> int | None:
+    found = re.fullmatch(r"(\d+)(Gi|Ti)", str(quantity))
+    return int(found[1]) * (1024 if found[2] == "Ti" else 1) if found else None
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | str) and str(value).isdecimal() else None
+
+
+_PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
+    "Custom::HyperPodCluster": _cluster,
+    "AWS::EKS::Nodegroup": _node_group,
+    "AWS::EKS::Cluster": _control_plane,
+    "AWS::EC2::NatGateway": _nat_gateway,
+    "AWS::EC2::VPCEndpoint": _endpoint,
+    "AWS::FSx::FileSystem": _file_system,
+}

@@ -1,0 +1,62 @@
+"""Make changes from rows of the table of consequences."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from handlers.hyperpod_cluster import consequences
+from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, Kind, consequence
+from ops.review.hyperpod.values import sentence, shown
+from ops.review.model import Change, Danger, Effect
+
+_EFFECTS: Final = {
+    consequences.Effect.IN_PLACE: Effect.IN_PLACE,
+    consequences.Effect.NEW_NODES: Effect.IN_PLACE,
+    consequences.Effect.CREATED: Effect.CREATED,
+    consequences.Effect.REMOVED: Effect.NODES_REMOVED,
+    consequences.Effect.REPLACED: Effect.NODES_REPLACED,
+    consequences.Effect.REFUSED: Effect.REFUSED,
+    consequences.Effect.NOTHING: Effect.NOTHING,
+    consequences.Effect.UNKNOWN: Effect.UNKNOWN,
+}
+
+
+@dataclass(frozen=True)
+class Thing:
+    """What changes: its stack's part, its stable name, its title for readers."""
+
+    stack: str
+    resource: str
+    title: str
+
+    def change(
+        self,
+        what: str,
+        effect: Effect,
+        reason: str = "",
+        action: str = "",
+        *,
+        dangers: frozenset[Danger] = frozenset(),
+        confirmed_by: str = "",
+    ) -> Change:
+        """Return a change of this thing."""
+        return Change(self.stack, self.resource, self.title, what, effect, reason, action, dangers, confirmed_by)
+
+    def unknown(self, what: str, *further: Danger) -> Change:
+        """Return a change that no rule knows."""
+        reason = "No rule of this project says what it does."
+        return self.change(what, Effect.UNKNOWN, reason, dangers=frozenset({Danger.UNKNOWN, *further}))
+
+    def by_table(self, path: str, before: Any, after: Any) -> Change:
+        """Return the change of the property at `path`, with the effect of its row; None stands for an absent value."""
+        kind = Kind.ADDED if before is None else Kind.REMOVED if after is None else Kind.CHANGED
+        row = consequence(path, kind)
+        if row is None and path.startswith(f"{GROUPS}."):
+            row = consequence(ANY_FIELD, kind)
+        what = f"{path.removeprefix(f'{GROUPS}.')} {shown(before)} → {shown(after)}"
+        if row is None:
+            return self.unknown(what)
+        reason = sentence(row.reason)
+        if row.effect is consequences.Effect.NEW_NODES:
+            reason = f"For nodes created afterwards: {row.reason}."
+        dangers = frozenset({Danger.UNKNOWN} if row.effect is consequences.Effect.UNKNOWN else set())
+        return self.change(what, _EFFECTS[row.effect], reason, sentence(row.action), dangers=dangers)

@@ -1,0 +1,62 @@
+"""The table of the instance groups, before and after."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ops.review.assembly import Assembly, Pair
+from ops.review.hyperpod.cluster import CLUSTER
+from ops.review.hyperpod.values import shown
+from ops.review.model import Row
+
+
+def groups(pair: Pair) -> tuple[Row, ...]:
+    """Return a row for each instance group of either side, in the order of the templates."""
+    before, after = _groups(pair.base), _groups(pair.head)
+    return tuple(Row(name, before.get(name, {}), after.get(name, {})) for name in dict.fromkeys([*before, *after]))
+
+
+def _groups(assembly: Assembly | None) -> dict[str, dict[str, str]]:
+    rows: dict[str, dict[str, str]] = {}
+    for stack in assembly.stacks.values() if assembly else ():
+        for resource in stack.resources.values():
+            if assembly and resource.get("Type") == CLUSTER:
+                properties = resource.get("Properties", {})
+                found = properties.get("InstanceGroups")
+                for group in found if isinstance(found, list) else []:
+                    network = group.get("OverrideVpcConfig") or properties.get("VpcConfig", {})
+                    rows[shown(group.get("InstanceGroupName"))] = _row(assembly, group, network)
+    return rows
+
+
+def _row(assembly: Assembly, group: Mapping[str, Any], network: Mapping[str, Any]) -> dict[str, str]:
+    volumes = [each.get("EbsVolumeConfig", {}).get("VolumeSizeInGB") for each in _list(group, "InstanceStorageConfigs")]
+    return {
+        "type": shown(group.get("InstanceType")),
+        "count": shown(group.get("InstanceCount")),
+        "min count": _shown(group.get("MinInstanceCount")),
+        "volume": ", ".join(f"{shown(each)} GiB" for each in volumes),
+        "zone": ", ".join(_zone(assembly, subnet) for subnet in _list(network, "Subnets")),
+        "training plan": _shown(group.get("TrainingPlanArn")),
+        "deep health checks": ", ".join(map(shown, _list(group, "OnStartDeepHealthChecks"))),
+    }
+
+
+def _zone(assembly: Assembly, subnet: Any) -> str:
+    """Return the zone of a subnet that a stack of the assembly exports; the subnet itself of another one."""
+    name = subnet.get("Fn::ImportValue") if isinstance(subnet, Mapping) else None
+    for stack in assembly.stacks.values():
+        for output in stack.template.get("Outputs", {}).values():
+            if name is not None and output.get("Export", {}).get("Name") == name:
+                target = output.get("Value", {}).get("Fn::GetAtt") or [output.get("Value", {}).get("Ref")]
+                properties = stack.resources.get(target[0], {}).get("Properties", {})
+                return shown(properties.get("AvailabilityZoneId") or properties.get("AvailabilityZone") or subnet)
+    return shown(subnet)
+
+
+def _list(values: Mapping[str, Any], key: str) -> list[Any]:
+    found = values.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else shown(value)

@@ -1,0 +1,1 @@
+"""Judge Kubernetes objects, Helm values and charts of two assemblies."""

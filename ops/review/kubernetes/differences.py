@@ -1,0 +1,84 @@
+"""The differences of rendered Kubernetes objects and Helm values, as YAML."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from ops.review.assembly import Pair
+from ops.review.kubernetes.charts import Release
+from ops.review.kubernetes.sides import sides
+from ops.review.model import Difference
+
+_CONTEXT: Final = 3
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and no aliases."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Return True: an alias would hide a value."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def differences(pair: Pair) -> Iterator[Difference]:
+    """Yield the diff of each object and of each release's values, keys sorted.
+
+    Raises ReviewError if an object cannot be read.
+    """
+    both = sides(pair)
+    for before, after in both.pairs():
+        one = after or before
+        if one and (diff := _diff(before.body if before else None, after.body if after else None)):
+            yield Difference(one.resource, diff)
+    old, new = both.before.releases, both.after.releases
+    for address in dict.fromkeys([*old, *new]):
+        before_values, after_values = (_values(side.get(address)) for side in (old, new))
+        if diff := _diff(before_values, after_values):
+            release = new.get(address) or old[address]
+            yield Difference(f"values of {release.source.name.rpartition('/')[2]}", diff)
+
+
+def notes(pair: Pair) -> Iterator[str]:
+    """Yield a note for each release whose chart was not rendered, or does not render.
+
+    Raises ReviewError if an object cannot be read.
+    """
+    both = sides(pair)
+    found = {**both.before.releases, **both.after.releases}
+    for release in found.values():
+        if release.objects is None:
+            why = release.error or "Helm or the chart is missing"
+            yield f"{pair.environment}: the chart of {release.source.name} was not rendered: {why}."
+
+
+def _values(release: Release | None) -> Any:
+    return dict(release.values) if release else None
+
+
+def _diff(before: Any, after: Any) -> str:
+    lines = difflib.unified_diff(_lines(before), _lines(after), n=_CONTEXT, lineterm="")
+    return "\n".join(list(lines)[2:])
+
+
+def _lines(value: Any) -> list[str]:
+    if value is None:
+        return []
+    # PyYAML writes no block for a text with trailing blanks, so they go: this text is only read by people.
+    return yaml.dump(_stripped(value), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=1000).splitlines()
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, str) and "\n" in value:
+        return "\n".join(line.rstrip().replace("\t", "    ") for line in value.splitlines()) + "\n"
+    if isinstance(value, dict):
+        return {key: _stripped(each) for key, each in value.items()}
+    return [_stripped(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,142 @@
+"""Judge the changes of Kubernetes objects and Helm releases, one object at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ops.review.assembly import Pair, ResourceChange
+from ops.review.kubernetes.consequences import Consequence, deltas, summary, unknown
+from ops.review.kubernetes.fates import Course, Fate, course
+from ops.review.kubernetes.objects import KubernetesObject
+from ops.review.kubernetes.releases import judge_release, judge_settings
+from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.table import rule_of
+from ops.review.kubernetes.sides import TYPES, Sides, sides
+from ops.review.model import Change, Danger, Effect
+
+# Of a new environment nothing is looser than before: these hold for whatever is new.
+_ALWAYS: Final = frozenset({Danger.PUBLIC_ENDPOINT, Danger.UNKNOWN})
+_METADATA: Final = frozenset({"labels", "annotations"})
+
+
+def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
+    """Yield what the differing manifests and releases do to each Kubernetes object and release.
+
+    Raises ReviewError if a manifest, values or a chart of the project's own cannot be read.
+    """
+    both = sides(pair)
+    context = Context(pair.environment, both.before.all, both.after.all)
+    told: set[tuple[str, str]] = set()
+    for before, after in both.pairs():
+        for change in _of_object(before, after, both, context):
+            told |= {each.source.address for each in (before, after) if each}
+            yield change
+    for resource in differing:
+        address = resource.stack, resource.logical_id
+        found = list(_of_resource(resource, both))
+        if not found and address not in told:
+            why = "Its objects are equal: only CDK's names or the order of the deployment differ."
+            found = [Consequence("no object differs", Effect.NOTHING, why)]
+        source = both.after.sources.get(address) or both.before.sources.get(address)
+        name = source.name if source else f"{resource.type} {resource.logical_id}"
+        yield from (_change(resource.stack, name, each, both) for each in found)
+
+
+def _of_object(
+    before: KubernetesObject | None, after: KubernetesObject | None, both: Sides, context: Context
+) -> Iterator[Change]:
+    one = after or before
+    if one is None:
+        return
+    way = course(before, after, both)
+    if before and after and before.body == after.body and way.fate is Fate.STAYS and not way.reason:
+        return
+    for each in _consequences(before, after, way, both, context):
+        yield _change(one.source.stack, one.resource, each, both)
+
+
+def _consequences(
+    before: KubernetesObject | None, after: KubernetesObject | None, way: Course, both: Sides, context: Context
+) -> Iterator[Consequence]:
+    one = after or before
+    rule = rule_of(one.key) if one else None
+    if rule is None:
+        yield unknown(_what(before, after), "No rule knows this kind.")
+        return
+    if before and way.fate is not Fate.STAYS:
+        yield from (_on_the_way(each, way) for each in rule(before.body, None, context))
+    if after is None:
+        return
+    if before is None:
+        found = [_as_created(each) for each in rule(both.predecessor(after), after.body, context)]
+        dangerous = [each for each in found if each.dangers & (_ALWAYS if both.new else each.dangers)]
+        yield from dangerous or [Consequence("created", Effect.CREATED)]
+        return
+    found = list(rule(before.body, after.body, context))
+    found += list(_metadata(before, after))
+    if way.fate is Fate.STAYS and way.reason:
+        found.append(Consequence("moved", Effect.IN_PLACE, way.reason))
+    differing = list(deltas(before.body, after.body))
+    yield from found or ([Consequence(summary(differing))] if differing else [])
+
+
+def _as_created(each: Consequence) -> Consequence:
+    return replace(each, effect=Effect.CREATED) if each.effect is Effect.IN_PLACE else each
+
+
+def _on_the_way(removal: Consequence, way: Course) -> Consequence:
+    """Return the consequence on a removal as the object's way makes it; its dangers stay."""
+    what = "moved" if way.fate not in {Fate.DELETED, Fate.KEPT} else removal.what
+    reason = f"{way.reason} {removal.reason}".strip()
+    if way.fate is Fate.KEPT:
+        return replace(removal, what=what, effect=Effect.KEPT, reason=way.reason)
+    if way.fate is Fate.REFUSED:
+        return replace(removal, what=what, effect=Effect.REFUSED, reason=reason)
+    if way.fate is Fate.RECREATED and removal.effect is Effect.DELETED:
+        return replace(removal, what=what, effect=Effect.REPLACED, reason=reason)
+    return replace(removal, what=what, reason=reason)
+
+
+def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Consequence]:
+    """Yield other labels and annotations, and fields of the metadata that no rule knows."""
+    old, new = before.body["metadata"], after.body["metadata"]
+    changed = [each for each in deltas(old, new, ("metadata",)) if len(each.path) > 1]
+    strange = [each for each in changed if each.path[1] not in _METADATA]
+    if strange:
+        yield unknown(summary(strange), "No rule knows these fields of the metadata.")
+    judged = {"Namespace", "ServiceAccount", "Service", "Ingress"}
+    plain = [each for each in changed if each not in strange]
+    if plain and before.kind not in judged:
+        hashes = all("ray-on-hyperpod/" in ".".join(each.path) for each in plain)
+        yield Consequence(summary(plain), Effect.NOTHING if hashes else Effect.IN_PLACE, "Only labels or annotations.")
+
+
+def _of_resource(resource: ResourceChange, both: Sides) -> Iterator[Consequence]:
+    address = resource.stack, resource.logical_id
+    old, new = both.before.sources.get(address), both.after.sources.get(address)
+    types = {side.get("Type") for side in (resource.before, resource.after) if side}
+    if len(types) > 1 and not types <= TYPES | {None}:
+        yield unknown(f"type {' → '.join(sorted(map(str, types)))}", "CloudFormation refuses another type.")
+    elif len(types) > 1:
+        yield Consequence("type", Effect.REFUSED, "CloudFormation refuses another type of the same resource.")
+    if (old and old.is_release) or (new and new.is_release):
+        yield from judge_release(address, both)
+    if old and new and old.is_release == new.is_release:
+        yield from judge_settings(old, new)
+
+
+def _change(stack: str, resource: str, found: Consequence, both: Sides) -> Change:
+    dangers = found.dangers & _ALWAYS if both.new else found.dangers
+    return Change(stack, resource, _title(resource), found.what, found.effect, found.reason, found.action, dangers)
+
+
+def _title(resource: str) -> str:
+    kind, _, name = resource.partition(" ")
+    words = {"HelmRelease": "Helm release", "KubernetesManifest": "manifest"}
+    return f"{words.get(kind, kind)} {name.rpartition('/')[2]}"
+
+
+def _what(before: KubernetesObject | None, after: KubernetesObject | None) -> str:
+    if before and after:
+        return summary(deltas(before.body, after.body))
+    return "created" if after else "removed"

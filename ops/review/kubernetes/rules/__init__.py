@@ -1,0 +1,1 @@
+"""What a change of each kind of object does, and what it endangers."""

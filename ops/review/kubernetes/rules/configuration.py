@@ -1,0 +1,63 @@
+"""Judge ConfigMaps and Secrets."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Final
+
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
+from ops.review.kubernetes.objects import Body, is_placeholder
+from ops.review.kubernetes.rules.context import Context
+from ops.review.model import Danger, Effect
+from ops.review.scripts import dangerous_lines
+
+_DATA: Final = ("data", "binaryData")
+
+
+def judge_config_map(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield which texts of a ConfigMap differ, and what newly added lines may do."""
+    if after is None:
+        yield Consequence("removed", Effect.DELETED, "New pods that mount it cannot start.")
+        return
+    old, new = at(before, "data") or {}, at(after, "data") or {}
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    for name in names:
+        if lines := dangerous_lines(str(old.get(name, "")), str(new.get(name, ""))):
+            yield endangers(Danger.RUNS_CODE, f"{name} runs: {summary(lines)}")
+    if before is None:
+        return
+    if before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):
+        yield refused(summary(names), "The ConfigMap is immutable.", "Rename the ConfigMap.")
+    elif names:
+        counts = [f"{name} {_lines(str(old.get(name, '')), str(new.get(name, '')))}" for name in names]
+        yield Consequence(
+            summary(counts), Effect.IN_PLACE, "Pods with the hash of the text restart; others read it when they start."
+        )
+    if at(before, "binaryData") != at(after, "binaryData"):
+        yield endangers(Danger.UNKNOWN, "binaryData", "No rule reads binary data.", Effect.UNKNOWN)
+
+
+def judge_secret(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield a Secret's change; a value in a template is no secret."""
+    if after is None:
+        yield endangers(
+            Danger.DATA_LOSS, "removed", "Its values are gone, and pods that need it cannot start.", Effect.DATA_LOST
+        )
+        return
+    for key in ("data", "stringData"):
+        for each in deltas(at(before, key) or {}, at(after, key) or {}):
+            if each.after is not None and not is_placeholder(each.after):
+                why = "Everyone who reads the template reads it."
+                yield endangers(
+                    Danger.LOWER_PROTECTION, f"{key}.{each.path[-1] if each.path else ''} has a plain value", why
+                )
+            else:
+                yield Consequence(
+                    f"{key}.{each.path[-1] if each.path else ''} changed", Effect.IN_PLACE, "It holds for new pods."
+                )
+    if before is not None and before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):
+        yield refused("data", "The Secret is immutable.", "Rename the Secret.")
+
+
+def _lines(before: str, after: str) -> str:
+    changed = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0))[2:]
+    return f"+{sum(line[0] == '+' for line in changed)} -{sum(line[0] == '-' for line in changed)} lines"

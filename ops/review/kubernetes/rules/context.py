@@ -1,0 +1,50 @@
+"""What a rule knows beside the object that it judges."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ops.review.kubernetes.consequences import Consequence, at
+from ops.review.kubernetes.objects import Body, Key, KubernetesObject
+
+
+@dataclass(frozen=True)
+class Context:
+    """All objects of both sides, by key."""
+
+    environment: str
+    before: Mapping[Key, KubernetesObject]
+    after: Mapping[Key, KubernetesObject]
+
+    def of_kind(self, kind: str, *, after: bool) -> Iterator[KubernetesObject]:
+        """Yield the objects of a kind on one side."""
+        side = self.after if after else self.before
+        yield from (each for each in side.values() if each.kind == kind)
+
+    def has(self, kind: str, namespace: str, name: str, *, after: bool) -> bool:
+        """Return whether a side holds an object."""
+        return any((each.namespace, each.name) == (namespace, name) for each in self.of_kind(kind, after=after))
+
+    def only_gone(self, namespace: str, selector: Any) -> bool:
+        """Return whether a pod selector can only select pods of a RayCluster or namespace that is removed."""
+        return self._only_on(namespace, selector, after=False)
+
+    def only_new(self, namespace: str, selector: Any) -> bool:
+        """Return whether a pod selector can only select pods of a RayCluster or namespace that is created."""
+        return self._only_on(namespace, selector, after=True)
+
+    def _only_on(self, namespace: str, selector: Any, *, after: bool) -> bool:
+        there, elsewhere = after, not after
+        if self.has("Namespace", "", namespace, after=there) and not self.has(
+            "Namespace", "", namespace, after=elsewhere
+        ):
+            return True
+        cluster = str(at(selector, "matchLabels", "ray.io/cluster") or "")
+        return self.has("RayCluster", namespace, cluster, after=there) and not self.has(
+            "RayCluster", namespace, cluster, after=elsewhere
+        )
+
+
+Rule = Callable[[Body | None, Body | None, Context], Iterator[Consequence]]
+"""Judge an object as it was and as it is; None where it is not there. `before` of a created object is the one that it
+replaces, if there is one."""

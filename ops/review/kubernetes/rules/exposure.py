@@ -1,0 +1,62 @@
+"""Judge Services and Ingresses: who can reach the pods behind them."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
+from ops.review.kubernetes.objects import Body, is_placeholder
+from ops.review.kubernetes.rules.context import Context
+from ops.review.model import Danger, Effect
+
+_TYPES: Final = ("ClusterIP", "ExternalName")
+_BALANCER: Final = ("service.beta.kubernetes.io/", "alb.ingress.kubernetes.io/", "external-dns")
+
+
+def judge_service(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield how a Service becomes reachable from outside its cluster."""
+    if after is None:
+        yield Consequence("removed", Effect.DELETED, "Nothing reaches its pods by its name.")
+        return
+    old, new = at(before, "spec") or {}, at(after, "spec") or {}
+    kind = new.get("type", "ClusterIP")
+    outside = kind not in _TYPES or is_placeholder(kind)
+    if outside and (before is None or old.get("type", "ClusterIP") != kind):
+        yield endangers(
+            Danger.PUBLIC_ENDPOINT,
+            f"type {old.get('type', 'ClusterIP')} → {kind}",
+            "It opens the nodes' ports or a load balancer.",
+        )
+    if new_ips := [each for each in new.get("externalIPs") or [] if each not in (old.get("externalIPs") or [])]:
+        yield endangers(Danger.PUBLIC_ENDPOINT, f"externalIPs {', '.join(map(str, new_ips))}")
+    key = "loadBalancerSourceRanges"
+    ranges = list(deltas(old.get(key), new.get(key), (key,)))
+    if outside and before is not None and ranges:
+        yield endangers(Danger.PUBLIC_ENDPOINT, summary(ranges), "Other addresses reach the load balancer.")
+    yield from _annotations(before, after, outside=outside)
+    if before is None:
+        return
+    if old.get("clusterIP") != new.get("clusterIP") and before["metadata"]["name"] == after["metadata"]["name"]:
+        yield refused("clusterIP", "The clusterIP of a Service is immutable.", "Rename the Service.")
+    judged = {"type", "externalIPs", "loadBalancerSourceRanges", "clusterIP"}
+    if rest := [each for each in deltas(old, new) if each.path[0] not in judged]:
+        yield Consequence(summary(rest), Effect.IN_PLACE)
+
+
+def judge_ingress(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield what an Ingress publishes."""
+    if after is None:
+        yield Consequence("removed", Effect.DELETED, "Its hosts and paths are no longer served.")
+        return
+    changed = list(deltas(at(before, "spec"), at(after, "spec"), ("spec",)))
+    if before is None or changed:
+        yield endangers(
+            Danger.PUBLIC_ENDPOINT, summary(changed) or "created", "An Ingress makes Services reachable from outside."
+        )
+    yield from _annotations(before, after, outside=True)
+
+
+def _annotations(before: Body | None, after: Body, *, outside: bool) -> Iterator[Consequence]:
+    marks: list[Any] = [at(side, "metadata", "annotations") or {} for side in (before, after)]
+    changed = [each for each in deltas(*marks) if each.path[0].startswith(_BALANCER)]
+    if changed and outside:
+        yield endangers(Danger.PUBLIC_ENDPOINT, summary(changed), "They configure a load balancer.")

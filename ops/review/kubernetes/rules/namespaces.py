@@ -1,0 +1,204 @@
+"""Judge namespaces and the limits of their pods: security levels, quotas, ranges, disruption budgets, priorities."""
+
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, refused, summary, unknown
+from ops.review.kubernetes.objects import Body
+from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.pods import selector_keys
+from ops.review.model import Danger, Effect
+
+_LEVELS: Final = ("restricted", "baseline", "privileged")
+_POD_SECURITY: Final = "pod-security.kubernetes.io/"
+_UNITS: Final = {
+    "m": Decimal("0.001"),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P"), 1)},
+    **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)},
+}
+_RAY: Final = frozenset({"RayCluster", "RayJob", "RayService"})
+
+
+def judge_namespace(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield what a namespace's change does to everything in it."""
+    if after is None:
+        yield _removed(str((before or {})["metadata"]["name"]), context)
+        return
+    old, new = (at(side, "metadata", "labels") or {} for side in (before, after))
+    for mode in ("enforce", "audit", "warn"):
+        label = f"{_POD_SECURITY}{mode}"
+        was, now = (str(labels.get(label, "privileged")) for labels in (old, new))
+        # Only `enforce` refuses pods.
+        if (
+            mode == "enforce"
+            and (before is not None or now == "privileged")
+            and _rank(now) > (_rank(was) if before else 0)
+        ):
+            yield endangers(
+                Danger.LOOSER_ISOLATION, f"pod security {was if before else 'none'} → {now}", "Its pods may do more."
+            )
+        elif was != now and before is not None:
+            yield Consequence(f"pod security ({mode}) {was} → {now}", Effect.IN_PLACE, "It holds for new pods.")
+        version = f"{label}-version"
+        if before is not None and old.get(version) != new.get(version):
+            yield _version(mode, old.get(version), new.get(version))
+    if before is not None:
+        yield from _other_labels(old, new, context)
+
+
+def judge_quota(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield the limits of a ResourceQuota that are raised or removed."""
+    namespace = str((after or before or {})["metadata"].get("namespace", ""))
+    if after is None:
+        yield _limit_removed(namespace, context)
+        return
+    if before is None:
+        return
+    for each in deltas(at(before, "spec", "hard"), at(after, "spec", "hard")):
+        if each.before is None or _at_most(each.after, each.before):
+            yield Consequence(f"{each}", Effect.IN_PLACE, "Existing objects stay; new ones beyond it are refused.")
+        else:
+            yield endangers(Danger.LOOSER_ISOLATION, str(each), "The namespace may use more.")
+    scopes = [
+        each
+        for key in ("scopes", "scopeSelector")
+        for each in deltas(at(before, "spec", key), at(after, "spec", key), (key,))
+    ]
+    if scopes:
+        yield endangers(Danger.LOOSER_ISOLATION, summary(scopes), "The quota counts other objects.")
+
+
+def judge_limit_range(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield a LimitRange's changes; every change but a lower maximum may allow more."""
+    namespace = str((after or before or {})["metadata"].get("namespace", ""))
+    if after is None:
+        yield _limit_removed(namespace, context)
+    elif before is not None and (changed := list(deltas(_by_type(before), _by_type(after)))):
+        looser = [each for each in changed if not _stricter(each)]
+        if looser:
+            yield endangers(Danger.LOOSER_ISOLATION, summary(looser), "Its pods may use more.")
+        if rest := [each for each in changed if each not in looser]:
+            yield Consequence(summary(rest), Effect.IN_PLACE, "It holds for new pods.")
+
+
+def judge_disruption_budget(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield how many more pods may be evicted at once."""
+    body = after or before or {}
+    namespace = str(body["metadata"].get("namespace", ""))
+    if after is None:
+        if context.only_gone(namespace, at(before, "spec", "selector")):
+            yield Consequence("removed", Effect.DELETED, "Its pods are removed.")
+        else:
+            yield endangers(
+                Danger.LOOSER_ISOLATION, "removed", "All of its pods may be evicted at once.", Effect.DELETED
+            )
+        return
+    if before is None:
+        return
+    for each in deltas(before.get("spec"), after.get("spec"), ("spec",)):
+        field = each.path[-1]
+        stricter = (field == "minAvailable" and each.after is not None and _at_most(each.before, each.after)) or (
+            field == "maxUnavailable" and each.after is not None and _at_most(each.after, each.before)
+        )
+        if stricter:
+            yield Consequence(str(each), Effect.IN_PLACE)
+        else:
+            yield endangers(Danger.LOOSER_ISOLATION, str(each), "More pods may be evicted at once.")
+
+
+def judge_priority_class(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield a PriorityClass' change; its value is immutable."""
+    if after is None:
+        yield Consequence(
+            "removed", Effect.DELETED, "Running pods keep their priority; new pods that name it are refused."
+        )
+        return
+    if after.get("globalDefault") and not at(before, "globalDefault"):
+        yield endangers(Danger.LOOSER_ISOLATION, "globalDefault true", "All new pods of the cluster get this priority.")
+    if before is None or before["metadata"]["name"] != after["metadata"]["name"]:
+        return
+    for key in ("value", "preemptionPolicy"):
+        if before.get(key) != after.get(key):
+            yield refused(
+                str(Delta((key,), before.get(key), after.get(key))),
+                f"A PriorityClass' {key} is immutable.",
+                "Rename it.",
+            )
+
+
+def quantity(value: Any) -> Decimal | None:
+    """Return a Kubernetes quantity as a number; None if it is none."""
+    text = str(value)
+    unit = next((unit for unit in sorted(_UNITS, key=len, reverse=True) if text.endswith(unit)), "")
+    try:
+        return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, Decimal(1))
+    except InvalidOperation:
+        return None
+
+
+def _removed(name: str, context: Context) -> Consequence:
+    inside = [each for each in context.before.values() if each.namespace == name]
+    ray = any(each.kind in _RAY for each in inside)
+    claims = any(each.kind == "PersistentVolumeClaim" and not at(each.body, "spec", "volumeName") for each in inside)
+    dangers = {Danger.JOBS_REMOVED} if ray else set()
+    dangers |= {Danger.DATA_LOSS} if claims else set()
+    effect = Effect.DATA_LOST if claims else Effect.ENDS_JOBS if ray else Effect.DELETED
+    return Consequence(
+        "removed", effect, "Everything in it goes, also what no stack created.", dangers=frozenset(dangers)
+    )
+
+
+def _rank(level: str) -> int:
+    return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)
+
+
+def _version(mode: str, before: Any, after: Any) -> Consequence:
+    what = f"pod security's {mode}-version {before or 'latest'} → {after or 'latest'}"
+    old, new = (_minor(str(each or "latest")) for each in (before, after))
+    if mode == "enforce" and new < old:
+        return endangers(Danger.LOOSER_ISOLATION, what, "An earlier version knows fewer rules.")
+    return Consequence(what, Effect.IN_PLACE, "It holds for new pods.")
+
+
+def _minor(version: str) -> int:
+    digits = version.rpartition(".")[2]
+    return int(digits) if digits.isdigit() else 1000 if version == "latest" else -1
+
+
+def _other_labels(old: Any, new: Any, context: Context) -> Iterator[Consequence]:
+    changed = [each for each in deltas(old, new) if not each.path[0].startswith(_POD_SECURITY)]
+    used = {key for policy in context.of_kind("NetworkPolicy", after=True) for key in selector_keys(policy.body)}
+    for each in changed:
+        if each.path[0] in used:
+            yield endangers(Danger.LOOSER_ISOLATION, f"label {each}", "NetworkPolicies select namespaces by it.")
+        elif any(word in each.path[0] for word in ("policy", "security", "admission", "exclude", "ignore", "webhook")):
+            yield unknown(f"label {each}", "Admission rules may select namespaces by it.")
+        else:
+            yield Consequence(f"label {each}", Effect.IN_PLACE)
+
+
+def _limit_removed(namespace: str, context: Context) -> Consequence:
+    if context.only_gone(namespace, None):
+        return Consequence("removed", Effect.DELETED, "Its namespace is removed.")
+    return endangers(Danger.LOOSER_ISOLATION, "removed", "The namespace may use more.", Effect.DELETED)
+
+
+def _by_type(body: Body) -> dict[str, Any]:
+    return {str(each.get("type")): each for each in at(body, "spec", "limits") or []}
+
+
+def _stricter(each: Delta) -> bool:
+    bound = each.path[1] if len(each.path) > 1 else ""
+    return bound in {"max", "maxLimitRequestRatio"} and each.after is not None and _at_most(each.after, each.before)
+
+
+def _at_most(low: Any, high: Any) -> bool:
+    """Return whether a value is known to be at most another one; an absent bound is infinite."""
+    if high is None:
+        return True
+    texts = [str(each) for each in (low, high)]
+    if all(text.endswith("%") for text in texts):
+        texts = [text.removesuffix("%") for text in texts]
+    left, right = (quantity(text) for text in texts)
+    return left is not None and right is not None and left <= right

@@ -1,0 +1,193 @@
+"""Judge RayClusters by what KubeRay 1.2.0 does with a changed one (ADR 23, docs/operate/kuberay.md)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from config.labels import TEMPLATE_LABEL
+from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, summary, unknown
+from ops.review.kubernetes.objects import Body
+from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.pods import judge_pod
+from ops.review.model import Danger, Effect
+from ops.review.scripts import dangerous_lines
+
+_NO_ROLL: Final = "KubeRay uses a changed template for new pods only."
+_NUMBERS: Final = ("replicas", "minReplicas", "maxReplicas")
+# What the CRD fills in.
+_NO_MAXIMUM: Final = 2147483647
+_GROUP_FIELDS: Final = frozenset({*_NUMBERS, "groupName", "rayStartParams", "template", "numOfHosts", "scaleStrategy"})
+_HEAD_FIELDS: Final = frozenset({"rayStartParams", "template", "serviceType", "headService", "enableIngress"})
+_SPEC_FIELDS: Final = frozenset(
+    {
+        "rayVersion",
+        "enableInTreeAutoscaling",
+        "autoscalerOptions",
+        "headGroupSpec",
+        "workerGroupSpecs",
+        "suspend",
+        "headServiceAnnotations",
+    }
+)
+_POD_ANNOTATIONS: Final = ("ray.io/ft-enabled", "ray.io/overwrite-container-cmd", "ray.io/external-storage-namespace")
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """Where a RayCluster is, and the command that replaces its pods."""
+
+    namespace: str
+    rollout: str
+    context: Context
+
+
+def judge_ray_cluster(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield what a RayCluster's change does to its pods."""
+    if after is None:
+        why = "KubeRay deletes all of its pods: its jobs end."
+        yield endangers(Danger.JOBS_REMOVED, "removed", why, Effect.ENDS_JOBS)
+        return
+    name = str(after["metadata"]["name"])
+    if before is not None and before["metadata"]["name"] != name:
+        before = None
+    rollout = f"ops rollout {name} --env {context.environment}"
+    cluster = _Cluster(str(after["metadata"].get("namespace", "")), rollout, context)
+    yield from _exposure(before, after)
+    old, new = at(before, "spec") or {}, at(after, "spec") or {}
+    yield from _group("head", old.get("headGroupSpec"), new.get("headGroupSpec"), cluster)
+    yield from _worker_groups(old, new, cluster)
+    if before is not None:
+        yield from _spec(before, after, rollout)
+
+
+def groups(spec: Any) -> dict[str, Mapping[str, Any]]:
+    """Map the names of a RayCluster's worker groups to the groups."""
+    return {str(group.get("groupName", "")): group for group in at(spec, "workerGroupSpecs") or []}
+
+
+def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Consequence]:
+    before, after = groups(old), groups(new)
+    autoscaled = bool(old.get("enableInTreeAutoscaling") or new.get("enableInTreeAutoscaling"))
+    for name in dict.fromkeys([*before, *after]):
+        if name not in after:
+            why = "KubeRay leaves the pods of a removed group running; they keep their nodes until a rollout."
+            yield Consequence(f"worker group {name} removed", Effect.NEEDS_ROLLOUT, why, cluster.rollout)
+            continue
+        if name not in before and old:
+            count = after[name].get("replicas", 0)
+            yield Consequence(
+                f"worker group {name} added: {count} replicas", Effect.IN_PLACE, "KubeRay creates its pods."
+            )
+        yield from _group(f"worker group {name}", before.get(name), after[name], cluster)
+        if name in before:
+            yield from _numbers(name, before[name], after[name], autoscaled=autoscaled)
+
+
+def _numbers(
+    name: str, before: Mapping[str, Any], after: Mapping[str, Any], *, autoscaled: bool
+) -> Iterator[Consequence]:
+    changed = [Delta((key,), before.get(key), after.get(key)) for key in _NUMBERS if before.get(key) != after.get(key)]
+    wanted = [_wanted(group) for group in (before, after)]
+    most = [group.get("maxReplicas", _NO_MAXIMUM) for group in (before, after)]
+    if None in wanted or wanted[1] < wanted[0] or (autoscaled and most[1] < most[0]):
+        why = "KubeRay deletes the surplus pods, and chooses them at random."
+        yield Consequence(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, why, "Wait until no job runs, then deploy.")
+    elif changed:
+        yield Consequence(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
+    for key in ("numOfHosts", "scaleStrategy"):
+        if before.get(key) != after.get(key):
+            yield Consequence(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
+
+
+def _wanted(group: Mapping[str, Any]) -> Any:
+    """Return the number of pods that KubeRay keeps without autoscaling; None if it is no number."""
+    numbers = [group.get("replicas", 0), group.get("minReplicas", 0), group.get("maxReplicas", _NO_MAXIMUM)]
+    if not all(isinstance(each, int) for each in numbers):
+        return None
+    replicas, least, most = numbers
+    return max(least, min(replicas, most))
+
+
+def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Consequence]:
+    """Yield the consequences of a changed template or start parameters; `before` is None for a new group."""
+    old, new = at(before, "template"), at(after, "template")
+    for each in judge_pod(old, new, cluster.context, namespace=cluster.namespace):
+        yield Consequence(
+            f"{name}: {each.what}", each.effect, each.reason, cluster.rollout if before else "", each.dangers
+        )
+    if lines := dangerous_lines(
+        *("\n".join(map(str, (at(side, "rayStartParams") or {}).values())) for side in (before, after))
+    ):
+        yield endangers(Danger.RUNS_CODE, f"{name}: {summary(lines)}")
+    if before is None:
+        return
+    parts = [{key: at(side, key) for key in ("template", "rayStartParams")} for side in (before, after)]
+    changed = [each for each in deltas(parts[0], parts[1]) if TEMPLATE_LABEL not in each.path]
+    if changed:
+        images = [f"image tag {tag_of(old)} → {tag_of(new)}"] if tag_of(old) != tag_of(new) else []
+        rest = [each for each in changed if not (images and each.path[-1] == "image")]
+        yield Consequence(f"{name}: {summary([*images, *rest])}", Effect.NEEDS_ROLLOUT, _NO_ROLL, cluster.rollout)
+    known = _HEAD_FIELDS if name == "head" else _GROUP_FIELDS
+    strange = [each for each in deltas(before, after) if each.path[0] not in known]
+    if strange:
+        yield unknown(f"{name}: {summary(strange)}", "No rule knows these fields of a group.")
+
+
+def tag_of(template: Any) -> str:
+    """Return the tag or digest of the image of a template's first container, which is Ray's."""
+    containers = at(template, "spec", "containers") or [{}]
+    image = str(containers[0].get("image", ""))
+    return image.rpartition("/")[2].partition("@" if "@" in image else ":")[2]
+
+
+def _spec(before: Body, after: Body, rollout: str) -> Iterator[Consequence]:
+    old, new = before.get("spec") or {}, after.get("spec") or {}
+    if not old.get("suspend") and new.get("suspend"):
+        yield Consequence(
+            "suspend none → true", Effect.ENDS_JOBS, "KubeRay deletes all pods of a suspended RayCluster."
+        )
+    elif old.get("suspend") != new.get("suspend"):
+        yield Consequence("suspend", Effect.IN_PLACE, "KubeRay creates the pods of a resumed RayCluster.")
+    autoscaling = [
+        each
+        for key in ("enableInTreeAutoscaling", "autoscalerOptions")
+        for each in deltas(old.get(key), new.get(key), (key,))
+    ]
+    if autoscaling:
+        yield Consequence(
+            summary(autoscaling), Effect.NEEDS_ROLLOUT, "The autoscaler is a container of the head pod.", rollout
+        )
+    if old.get("rayVersion") != new.get("rayVersion"):
+        yield Consequence(
+            f"rayVersion {old.get('rayVersion')} → {new.get('rayVersion')}", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout
+        )
+    if strange := [each for each in deltas(old, new) if each.path[0] not in _SPEC_FIELDS]:
+        yield unknown(summary(strange), "No rule knows these fields of a RayCluster.")
+    marks = [(at(side, "metadata", "annotations") or {}) for side in (before, after)]
+    if any(marks[0].get(key) != marks[1].get(key) for key in _POD_ANNOTATIONS):
+        yield Consequence("annotations of KubeRay", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
+    if before["apiVersion"] != after["apiVersion"]:
+        yield unknown(f"apiVersion {before['apiVersion']} → {after['apiVersion']}", "The CRD decides what it keeps.")
+
+
+def _exposure(before: Body | None, after: Body) -> Iterator[Consequence]:
+    """Yield how the head's service or ingress becomes reachable; KubeRay creates each once and leaves it then."""
+    old, new = (at(side, "spec", "headGroupSpec") or {} for side in (before, after))
+    why = "Ray's dashboard runs any code, without a password."
+    for path in (("serviceType",), ("headService", "spec", "type")):
+        if at(new, *path) != at(old, *path) and at(new, *path) not in (None, "ClusterIP"):
+            yield endangers(Danger.PUBLIC_ENDPOINT, f"head: {'.'.join(path)} {at(new, *path)}", why)
+    if new.get("enableIngress") and not old.get("enableIngress"):
+        yield endangers(Danger.PUBLIC_ENDPOINT, "head: enableIngress", why)
+    annotations = [
+        {
+            **(at(side, "spec", "headServiceAnnotations") or {}),
+            **(at(side, "spec", "headGroupSpec", "headService", "metadata", "annotations") or {}),
+        }
+        for side in (before, after)
+    ]
+    if new_ones := list(deltas(annotations[0], annotations[1])):
+        yield endangers(Danger.PUBLIC_ENDPOINT, f"head service: {summary(new_ones)}", "They configure load balancers.")
+    rest = list(deltas(at(old, "headService"), at(new, "headService"), ("headService",)))
+    if rest and before is not None:
+        yield Consequence(f"head: {summary(rest)}", Effect.NEEDS_ROLLOUT, "KubeRay creates the head's service once.")

@@ -1,0 +1,156 @@
+"""Judge volumes, claims and storage classes."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, refused, summary, unknown
+from ops.review.kubernetes.objects import Body
+from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.namespaces import quantity
+from ops.review.model import Danger, Effect
+
+_SOURCES: Final = ("csi", "nfs", "hostPath", "local", "awsElasticBlockStore", "fc", "iscsi")
+_RENAME = "Save the data, delete the claim and its volume, then deploy."
+_VOLUME_FIELDS: Final = frozenset(
+    {
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeMode",
+        "nodeAffinity",
+        *_SOURCES,
+    }
+)
+_CLAIM_FIXED: Final = (
+    "storageClassName",
+    "volumeName",
+    "accessModes",
+    "volumeMode",
+    "dataSource",
+    "dataSourceRef",
+    "selector",
+)
+_CLASS_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode", "mountOptions")
+_OTHER_FILES: Final = "Jobs would see another file system."
+
+
+def judge_volume(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield what a PersistentVolume's change does to its data and to the pods that mount it."""
+    policy = at(before, "spec", "persistentVolumeReclaimPolicy") or "Retain"
+    if after is None:
+        if policy == "Retain":
+            yield Consequence(
+                "removed", Effect.DELETED, "Its policy is Retain: the file system stays. New pods cannot mount it."
+            )
+        else:
+            why = f"Its policy is {policy}: the driver may delete the file system."
+            yield endangers(Danger.DATA_LOSS, "removed", why, Effect.DATA_LOST)
+        return
+    old, new = at(before, "spec") or {}, at(after, "spec") or {}
+    now = new.get("persistentVolumeReclaimPolicy") or "Retain"
+    if now != "Retain" and (before is None or policy != now):
+        what = f"persistentVolumeReclaimPolicy {policy if before else 'none'} → {now}"
+        yield endangers(Danger.LOWER_PROTECTION, what, "A deleted claim deletes the file system.")
+    elif policy != now:
+        yield Consequence(f"persistentVolumeReclaimPolicy {policy} → {now}", Effect.IN_PLACE)
+    if path := at(new, "hostPath", "path"):
+        yield from (
+            [endangers(Danger.LOOSER_ISOLATION, f"hostPath {path}", "Pods mount the node's own disk.")]
+            if at(old, "hostPath") != at(new, "hostPath")
+            else []
+        )
+    if before is None:
+        return
+    moved = [each for key in _SOURCES for each in deltas(old.get(key), new.get(key), (key,))]
+    if moved:
+        why = f"The source of a PersistentVolume is immutable. {_OTHER_FILES}"
+        yield Consequence(summary(moved), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
+    yield from _other(old, new, _VOLUME_FIELDS - set(_SOURCES) - {"persistentVolumeReclaimPolicy"})
+
+
+def judge_claim(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield what a PersistentVolumeClaim's change does to its data."""
+    if after is None:
+        yield _claim_removed(before or {}, context)
+        return
+    if before is None:
+        return
+    old, new = at(before, "spec") or {}, at(after, "spec") or {}
+    if fixed := [each for key in _CLAIM_FIXED for each in deltas(old.get(key), new.get(key), (key,))]:
+        why = f"These fields of a claim are immutable. {_OTHER_FILES}"
+        yield Consequence(summary(fixed), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
+    yield from _size(old, new)
+    yield from _other(old, new, frozenset({*_CLAIM_FIXED, "resources"}), skip=True)
+
+
+def _size(old: Any, new: Any) -> Iterator[Consequence]:
+    path = ("resources", "requests", "storage")
+    was, now = at(old, *path), at(new, *path)
+    if was == now:
+        return
+    what = f"storage {was} → {now}"
+    least, wanted = quantity(was), quantity(now)
+    if least is None or wanted is None or wanted < least:
+        yield refused(what, "A claim cannot shrink.")
+    elif new.get("volumeName"):
+        yield refused(what, "A claim of a static volume cannot grow: no storage class expands it.")
+    else:
+        yield Consequence(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
+
+
+def judge_storage_class(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield a StorageClass' change; all but the labels is immutable."""
+    if after is None:
+        yield Consequence("removed", Effect.DELETED, "Existing volumes stay; new claims that name it stay pending.")
+        return
+    default = "storageclass.kubernetes.io/is-default-class"
+    if before is None:
+        return
+    if at(before, "reclaimPolicy") == "Retain" and at(after, "reclaimPolicy") != "Retain":
+        yield endangers(
+            Danger.LOWER_PROTECTION,
+            "reclaimPolicy Retain → Delete",
+            "A deleted claim deletes the file system.",
+            Effect.REFUSED,
+        )
+    if before["metadata"]["name"] == after["metadata"]["name"]:
+        fixed = [each for key in _CLASS_FIXED for each in deltas(before.get(key), after.get(key), (key,))]
+        if fixed:
+            yield refused(
+                summary(fixed), "A StorageClass is immutable.", "Delete the StorageClass, then deploy; volumes stay."
+            )
+    if at(before, "metadata", "annotations", default) != at(after, "metadata", "annotations", default):
+        yield Consequence("default class", Effect.IN_PLACE, "Claims without a class get the default class.")
+    key = "allowVolumeExpansion"
+    if growth := list(deltas(before.get(key), after.get(key), (key,))):
+        yield Consequence(summary(growth), Effect.IN_PLACE)
+
+
+def _claim_removed(before: Body, context: Context) -> Consequence:
+    static = at(before, "spec", "volumeName")
+    bound = [each for each in context.of_kind("PersistentVolume", after=False) if each.name == static]
+    kept = bound and all(
+        (at(each.body, "spec", "persistentVolumeReclaimPolicy") or "Retain") == "Retain" for each in bound
+    )
+    if static and kept:
+        return Consequence("removed", Effect.DELETED, "Its volume's policy is Retain: the file system stays.")
+    why = (
+        "The driver deletes the file system of a dynamic claim."
+        if not static
+        else "The policy of its volume is not Retain."
+    )
+    return endangers(Danger.DATA_LOSS, "removed", why, Effect.DATA_LOST)
+
+
+def _other(old: Any, new: Any, known: frozenset[str], *, skip: bool = False) -> Iterator[Consequence]:
+    """Yield the changes of known fields, unless `skip`, and of unknown ones; sources are judged apart."""
+    changed: list[Delta] = [
+        each for each in deltas(old, new) if each.path[0] not in {*_SOURCES, "persistentVolumeReclaimPolicy"}
+    ]
+    if mine := [each for each in changed if each.path[0] in known and not skip]:
+        yield Consequence(summary(mine), Effect.IN_PLACE, "It holds for new mounts.")
+    if strange := [each for each in changed if each.path[0] not in known]:
+        yield unknown(summary(strange), "No rule knows these fields.")

@@ -1,0 +1,97 @@
+"""Judge Deployments, DaemonSets, StatefulSets, Jobs, CronJobs and Pods."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
+from ops.review.kubernetes.objects import Body
+from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.pods import judge_pod
+from ops.review.model import Danger, Effect
+
+CODE_ANNOTATION: Final = "ray-on-hyperpod/code"
+"""A pod template's hash of the controller code in its ConfigMap (ADR 42)."""
+
+_SELECTED: Final = frozenset({"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet"})
+_ROLLED: Final = "Kubernetes replaces the object's pods one after another."
+_EFFECTS: Final = {
+    "CronJob": "It holds from the next run on.",
+    "Job": "",
+}
+
+
+def judge_workload(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+    """Yield what a workload's change does."""
+    if after is None:
+        yield from _removed(before or {}, context)
+        return
+    kind, namespace = str(after["kind"]), str(after["metadata"].get("namespace", ""))
+    old, new = template_of(before), template_of(after)
+    yield from judge_pod(old, new, context, namespace=namespace)
+    if before is None or before["metadata"]["name"] != after["metadata"]["name"]:
+        return
+    if kind in _SELECTED and at(before, "spec", "selector") != at(after, "spec", "selector"):
+        yield refused("selector", f"The selector of a {kind} is immutable.", "Rename the object.")
+    if kind == "Job" and _fixed_part(before) != _fixed_part(after):
+        yield refused("pod template", "The template of a Job is immutable.", "Rename the Job.")
+        return
+    yield from _in_place(before, after, kind)
+
+
+def template_of(body: Body | None) -> Any:
+    """Return the pod template of a workload, without the hash of the controllers' code."""
+    spec = at(body, "spec")
+    if body is None:
+        return None
+    if body["kind"] == "Pod":
+        return body
+    template = at(spec, "jobTemplate", "spec", "template") if body["kind"] == "CronJob" else at(spec, "template")
+    return without_code(template or {})
+
+
+def without_code(template: Any) -> Any:
+    """Return a pod template without the annotation that follows from the code's ConfigMap."""
+    annotations = dict(at(template, "metadata", "annotations") or {})
+    if annotations.pop(CODE_ANNOTATION, None) is None:
+        return template
+    return {**template, "metadata": {**template["metadata"], "annotations": annotations}}
+
+
+def _in_place(before: Body, after: Body, kind: str) -> Iterator[Consequence]:
+    changed = list(deltas(before.get("spec"), after.get("spec"), ("spec",)))
+    code = [each for each in changed if each.path[-1] == CODE_ANNOTATION or _only_code(each.before, each.after)]
+    if code:
+        yield Consequence("hash of its code", Effect.NOTHING, "It follows from the changed ConfigMap of the code.")
+    if rest := [each for each in changed if each not in code]:
+        rolled = any("template" in each.path for each in rest)
+        yield Consequence(summary(rest), Effect.IN_PLACE, _EFFECTS.get(kind, _ROLLED if rolled else ""))
+    if kind == "CronJob" and at(after, "spec", "suspend") != at(before, "spec", "suspend"):
+        yield Consequence("suspend", Effect.IN_PLACE, "A CronJob that is not suspended starts Jobs.")
+
+
+def _only_code(before: Any, after: Any) -> bool:
+    keys = {*(before if isinstance(before, dict) else {}), *(after if isinstance(after, dict) else {})}
+    return keys == {CODE_ANNOTATION}
+
+
+def _fixed_part(job: Body) -> dict[str, Any]:
+    changeable = {"parallelism", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished", "suspend"}
+    return {key: value for key, value in (job.get("spec") or {}).items() if key not in changeable}
+
+
+def _removed(before: Body, context: Context) -> Iterator[Consequence]:
+    kind = str(before["kind"])
+    if kind == "Job":
+        yield Consequence("removed", Effect.DELETED, "If it still runs, its pods end.")
+    elif context.only_gone(str(before["metadata"].get("namespace", "")), None):
+        yield Consequence("removed", Effect.DELETED, "Its namespace is removed.")
+    else:
+        yield endangers(Danger.LOWER_PROTECTION, "removed", f"Nothing does the {kind}'s work any more.", Effect.DELETED)
+
+
+def judge_driver(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+    """Yield a CSIDriver's change."""
+    if after is None:
+        yield endangers(Danger.LOWER_PROTECTION, "removed", "New pods cannot mount its volumes.", Effect.DELETED)
+    elif before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
+        yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")

@@ -1,0 +1,103 @@
+"""The objects of both sides: what differs, where each object was and is, and what becomes of the live one."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from ops.review.assembly import Pair, ResourceChange, resource_changes
+from ops.review.kubernetes.charts import Release, helm_program, release
+from ops.review.kubernetes.objects import MANIFEST, RELEASE, Body, Key, KubernetesObject, Source, applied, sources
+
+TYPES: Final = frozenset({MANIFEST, RELEASE})
+Address = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: objects and releases of those resources that differ, and of all manifests."""
+
+    objects: Mapping[Key, KubernetesObject]
+    """Objects of resources that differ."""
+    all: Mapping[Key, KubernetesObject]
+    """Those, and the objects of the other manifests."""
+    releases: Mapping[Address, Release] = field(default_factory=dict)
+    """Releases that differ."""
+    sources: Mapping[Address, Source] = field(default_factory=dict)
+    """All manifests and releases."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of one environment."""
+
+    before: Side
+    after: Side
+    new: bool
+    """The environment is new: nothing is compared."""
+
+    def pairs(self) -> Iterator[tuple[KubernetesObject | None, KubernetesObject | None]]:
+        """Yield each object of a resource that differs, as it was and as it is."""
+        for key in dict.fromkeys([*self.before.objects, *self.after.objects]):
+            yield self.before.objects.get(key), self.after.objects.get(key)
+
+    def predecessor(self, created: KubernetesObject) -> Body | None:
+        """Return the object that `created` replaces under another name: the only removed one of its kind and place."""
+        kind, place = created.key[:3], created.source.address
+        gone = [each for key, each in self.before.objects.items() if key not in self.after.all]
+        new = [each for key, each in self.after.objects.items() if key not in self.before.all]
+        olds = [each for each in gone if each.key[:3] == kind and each.source.address == place]
+        news = [each for each in new if each.key[:3] == kind and each.source.address == place]
+        return olds[0].body if len(olds) == len(news) == 1 else None
+
+
+@lru_cache(maxsize=32)
+def sides(pair: Pair) -> Sides:
+    """Read both sides of an environment.
+
+    Raises ReviewError if a manifest, values or a chart of the project's own cannot be read.
+    """
+    changed = [change for change in resource_changes(pair) if change.type in TYPES or _was_ours(change)]
+    addresses = {(change.stack, change.logical_id) for change in changed}
+    present = [each for each in (pair.base, pair.head) if each]
+    found = []
+    with helm_program(present if _renders(changed) else []) as helm:
+        for assembly in (pair.base, pair.head):
+            own = {source.address: source for source in sources(assembly)}
+            releases = {
+                address: release(source, assembly, helm)
+                for address, source in own.items()
+                if assembly and source.is_release and address in addresses
+            }
+            found.append(_side(own, releases, addresses))
+    return Sides(found[0], found[1], pair.base is None)
+
+
+def _renders(changed: Iterable[ResourceChange]) -> bool:
+    return any(change.type == RELEASE for change in changed)
+
+
+def _was_ours(change: ResourceChange) -> bool:
+    return bool(change.before and change.before.get("Type") in TYPES)
+
+
+def _side(own: Mapping[Address, Source], releases: Mapping[Address, Release], changed: set[Address]) -> Side:
+    objects: dict[Key, KubernetesObject] = {}
+    everything: dict[Key, KubernetesObject] = {}
+    for address, source in own.items():
+        if source.is_release:
+            rendered = releases[address].objects if address in releases else None
+            mine = [each for each in rendered or () if not _is_hook(each)]
+        else:
+            mine = list(applied(source))
+        for each in mine:
+            everything.setdefault(each.key, each)
+            if address in changed:
+                objects.setdefault(each.key, each)
+    return Side(objects, everything, releases, own)
+
+
+def _is_hook(each: KubernetesObject) -> bool:
+    """Return whether Helm only runs the object at an event, such as a test."""
+    hook = str((each.body["metadata"].get("annotations") or {}).get("helm.sh/hook", ""))
+    return hook.startswith("test")

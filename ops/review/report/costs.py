@@ -1,0 +1,59 @@
+"""Say what an environment costs before and after a change, and the difference."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from config.estimates.costs import HOURS_PER_MONTH
+from ops.review.model import Bill, EnvironmentVerdict, Verdict
+
+UNCHANGED: Final = "unchanged"
+_CENT: Final = 0.005
+_NOTHING: Final = Bill(0.0, 0)
+
+
+def of(environment: EnvironmentVerdict) -> tuple[str, ...]:
+    """Return a line for each figure of the environment."""
+    return tuple(_lines(environment))
+
+
+def are_unchanged(environment: EnvironmentVerdict) -> bool:
+    """Return whether the environment costs the same before and after, with a price for all of it."""
+    lines = of(environment)
+    return len(lines) == 1 and lines[0].startswith(UNCHANGED)
+
+
+def total(verdict: Verdict) -> str:
+    """Return the difference of all environments' standing costs; empty if none changes."""
+    pairs = [(each.before or _NOTHING, each.after) for each in verdict.environments if each.after]
+    hour = sum(after.usd_per_hour - before.usd_per_hour for before, after in pairs)
+    gpus = sum(after.gpus - before.gpus for before, after in pairs)
+    if abs(hour) < _CENT and not gpus:
+        return ""
+    return f"All environments: {_signed(hour)} per hour, {_signed(hour, month=True)} per month, {gpus:+} GPUs."
+
+
+def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
+    before, after = environment.before, environment.after
+    if after is None:
+        yield f"{UNCHANGED} until its stacks are destroyed" if environment.changes else UNCHANGED
+        return
+    old = before or _NOTHING
+    hour = after.usd_per_hour - old.usd_per_hour
+    if before and abs(hour) < _CENT and old.gpus == after.gpus:
+        month = _price(after.usd_per_hour, month=True)
+        yield f"{UNCHANGED}: {_price(after.usd_per_hour)} per hour, {month} per month, {after.gpus} GPUs"
+    else:
+        yield f"{_signed(hour)} per hour ({_price(old.usd_per_hour)} → {_price(after.usd_per_hour)})"
+        months = [_price(bill.usd_per_hour, month=True) for bill in (old, after)]
+        yield f"{_signed(hour, month=True)} per month ({' → '.join(months)})"
+        yield f"{after.gpus - old.gpus:+} GPUs ({old.gpus} → {after.gpus})"
+    if unpriced := sorted({*after.unpriced, *old.unpriced}):
+        yield f"not included, without a price: {', '.join(unpriced)}"
+
+
+def _signed(usd_per_hour: float, *, month: bool = False) -> str:
+    return f"{'-' if usd_per_hour < 0 else '+'}{_price(abs(usd_per_hour), month=month)}"
+
+
+def _price(usd_per_hour: float, *, month: bool = False) -> str:
+    return f"US$ {usd_per_hour * HOURS_PER_MONTH:,.0f}" if month else f"US$ {usd_per_hour:,.2f}"

@@ -1,0 +1,179 @@
+"""Draw a verdict as Markdown: all of it, or what fits into a comment on GitHub."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ops.review.model import EnvironmentVerdict, Row, Verdict
+from ops.review.report import costs, summary, texts
+from ops.review.report.summary import Words
+
+LIMIT: Final = 65_000
+"""A comment on GitHub holds 65,536 characters; the rest is room for what GitHub may count otherwise."""
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"'()`\[\]]+")
+_MOST_STOPS: Final = 40
+
+
+@dataclass
+class _Section:
+    """One environment below the table."""
+
+    name: str
+    details: str
+    differences: list[str]
+    """Each as a folded block, or as one line if it was left out."""
+    lines: list[str]
+    """The line that replaces each difference."""
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join([f"### {texts.markdown(self.name)}", *filter(None, [self.details, *self.differences])])
+
+
+def report(verdict: Verdict) -> str:
+    """Return the whole report."""
+    return _page(verdict, Words.ALL, _sections(verdict, "the diff was left out"), "")
+
+
+def comment(verdict: Verdict, full_report: str = "") -> str:
+    """Return the report in at most LIMIT characters, the table complete.
+
+    It is shortened from its least important end: first the largest differences, then the environments' details, the
+    last environment first, then the words of the table.
+
+    Args:
+        verdict: What to draw.
+        full_report: Address or path of the whole report.
+    """
+    where = _link(full_report)
+    sections = _sections(verdict, f"see {where}")
+    text = _page(verdict, Words.ALL, sections, where)
+    if _fits(text):
+        return text
+    _without_differences(sections, _size(text) - LIMIT)
+    left_out: list[str] = []
+    while not _fits(text := _page(verdict, Words.ALL, sections, where, left_out)) and sections:
+        left_out.insert(0, sections.pop().name)
+    for words in Words:
+        if _fits(text := _page(verdict, words, sections, where, left_out)):
+            break
+    return text
+
+
+def _size(text: str) -> int:
+    """Return the number of UTF-16 units, the most that a service may count as characters."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _fits(text: str) -> bool:
+    return _size(text) <= LIMIT
+
+
+def _page(
+    verdict: Verdict, words: Words, sections: Sequence[_Section], full_report: str, left_out: Sequence[str] = ()
+) -> str:
+    parts = ["## What this changes", f"**{texts.markdown(summary.headline(verdict))}**"]
+    parts += [f"Full report: {full_report}"] if full_report else []
+    parts += [f"> [!WARNING]\n> {texts.markdown(note)}" for note in verdict.notes] if words < Words.COUNTED else []
+    parts.append("\n".join(_table(verdict, words)))
+    parts += map(texts.markdown, filter(None, [costs.total(verdict), summary.not_listed(verdict)]))
+    parts += _gate(verdict, words)
+    parts += [section.text for section in sections]
+    if left_out:
+        names = ", ".join(map(texts.markdown, left_out))
+        parts.append(f"_Left out, as a comment is limited: the details of {names}. All of it: {full_report}_")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(verdict: Verdict, words: Words) -> Iterator[str]:
+    yield _cells(summary.HEADER)
+    yield _cells(["---"] * len(summary.HEADER))
+    for row in summary.rows(verdict, words):
+        title, what, effect, reason, action = (
+            texts.markdown(text, in_table=True) for text in (row.title, row.what, row.effect, row.reason, row.action)
+        )
+        change = f"**{title}**" + (f": {what}" if what else "")
+        happens = f"{'⛔ ' if row.stops else ''}**{effect}**" + (f"<br>{reason}" if reason else "")
+        cost = "<br>".join(texts.markdown(line, in_table=True) for line in row.cost)
+        yield _cells((texts.markdown(row.environment, in_table=True), change, happens, cost, action))
+
+
+def _gate(verdict: Verdict, words: Words) -> Iterator[str]:
+    stopped = [summary.needs_approval(*each) for each in summary.stops(verdict)]
+    if stopped:
+        title = "**⛔ The gate stops** these changes until `environments/approvals/ENVIRONMENT.yaml` approves each:"
+        yield f"{title}\n\n{_list(stopped, words)}"
+    if confirmed := [summary.is_confirmed(*each) for each in summary.confirmed(verdict)]:
+        yield f"Confirmed already:\n\n{_list(confirmed, words)}"
+
+
+def _list(lines: list[str], words: Words) -> str:
+    """Return all lines, or with fewer words in the table the first ones: the table marks all."""
+    shown = lines if words is Words.ALL else lines[:_MOST_STOPS] if words < Words.COUNTED else []
+    more = [f"- and {len(lines) - len(shown)} more"] if len(shown) < len(lines) else []
+    return "\n".join([*(f"- {texts.markdown(line if words is Words.ALL else line[:300])}" for line in shown), *more])
+
+
+def _sections(verdict: Verdict, elsewhere: str) -> list[_Section]:
+    """Return a section for each environment that has details."""
+    found = [_section(environment, elsewhere) for environment in verdict.environments]
+    return [section for section in found if section.details or section.differences]
+
+
+def _section(environment: EnvironmentVerdict, elsewhere: str) -> _Section:
+    details = [
+        *_before_after("Instance groups", environment.groups),
+        *_before_after("RayClusters", environment.ray_clusters),
+    ]
+    if environment.permissions:
+        sentences = "\n".join(f"- {texts.markdown(sentence)}" for sentence in environment.permissions)
+        details.append(f"**Permissions and network**\n\n{sentences}")
+    folded, lines = [], []
+    for each in environment.differences:
+        title, count = texts.summary(each.title), each.diff.count("\n") + 1
+        folded.append(f"<details><summary>{title}</summary>\n\n{texts.fenced(each.diff)}\n\n</details>")
+        lines.append(f"{texts.markdown(each.title)}: {count} lines of differences; {elsewhere}")
+    return _Section(environment.name, "\n\n".join(details), folded, lines)
+
+
+def _before_after(title: str, table: Sequence[Row]) -> Iterator[str]:
+    if table:
+        columns = summary.columns(table)
+        lines = [_cells([title, *(texts.markdown(name, in_table=True) for name in columns)])]
+        lines.append(_cells(["---"] * (len(columns) + 1)))
+        for row in table:
+            values = []
+            for column in columns:
+                value, changed = summary.cell(row, column)
+                shown = texts.markdown(value, in_table=True)
+                values.append(f"**{shown}**" if changed and shown else shown)
+            lines.append(_cells([texts.markdown(summary.row_name(row), in_table=True), *values]))
+        yield "\n".join(lines)
+
+
+def _without_differences(sections: Sequence[_Section], surplus: int) -> None:
+    """Replace the largest differences by a line each until the report is `surplus` characters shorter."""
+    sizes = [
+        (_size(diff), section, number)
+        for section in sections
+        for number, diff in enumerate(section.differences)
+        if _size(diff) > _size(section.lines[number])
+    ]
+    for size, section, number in sorted(sizes, key=lambda each: each[0], reverse=True):
+        if surplus <= 0:
+            break
+        section.differences[number] = section.lines[number]
+        surplus -= size - _size(section.lines[number])
+
+
+def _link(full_report: str) -> str:
+    if not full_report:
+        return "`ops review BASE`"
+    if _ADDRESS.fullmatch(full_report):
+        return f"[the full report]({full_report})"
+    return texts.markdown(f"`{full_report.replace('`', chr(39))}`")
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

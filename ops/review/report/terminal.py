@@ -1,0 +1,95 @@
+"""Draw a verdict for a terminal: the table, what the gate stops, and the tables of each environment."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ops.review.model import Change, EnvironmentVerdict, Row, Verdict
+from ops.review.report import costs, summary, texts
+
+_STYLES: Final = {"severe": "bold red", "attention": "bold yellow", "mild": "green", "nothing": "dim"}
+
+
+def draw(verdict: Verdict) -> Group:
+    """Return the drawing. It names the number of differences, which other formats show."""
+    return Group(*_parts(verdict))
+
+
+def _parts(verdict: Verdict) -> Iterator[RenderableType]:
+    yield Text(texts.line(summary.headline(verdict)), style="bold")
+    yield from (Text(f"warning: {texts.line(note)}", style="yellow") for note in verdict.notes)
+    yield ""
+    yield _table(verdict)
+    for said in filter(None, (costs.total(verdict), summary.not_listed(verdict))):
+        yield Text(said, style="dim")
+    yield from _gate(
+        "The gate stops these until environments/approvals/ENVIRONMENT.yaml approves each:", _stopped(verdict)
+    )
+    yield from _gate("Confirmed already:", _lines(summary.confirmed(verdict), summary.is_confirmed))
+    for environment in verdict.environments:
+        yield from _details(environment)
+    if number := sum(len(each.differences) for each in verdict.environments):
+        yield ""
+        yield Text(f"{number} differences: show them with --format markdown, or --out review.html", style="dim")
+
+
+def _stopped(verdict: Verdict) -> list[str]:
+    return _lines(summary.stops(verdict), summary.needs_approval)
+
+
+def _lines(changes: Iterable[tuple[str, Change]], say: Callable[[str, Change], str]) -> list[str]:
+    return [texts.line(say(*each)) for each in changes]
+
+
+def _gate(title: str, lines: Sequence[str]) -> Iterator[RenderableType]:
+    if lines:
+        yield ""
+        yield Text(title, style="bold")
+        yield from (Text(f"  {line}") for line in lines)
+
+
+def _table(verdict: Verdict) -> Table:
+    drawn = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=False)
+    for name in summary.HEADER:
+        drawn.add_column(name)
+    for row in summary.rows(verdict):
+        if row.first and drawn.row_count:
+            drawn.add_row()
+        change = f"{texts.line(row.title)}: {texts.line(row.what)}" if row.what else texts.line(row.title)
+        happens = Text(f"{'STOPS: ' if row.stops else ''}{row.effect}", style=_STYLES[summary.severity(row.effect)])
+        if row.reason:
+            happens.append(f"\n{texts.line(row.reason)}", style="not bold default")
+        cost = Text("\n".join(map(texts.line, row.cost)))
+        drawn.add_row(
+            Text(row.environment if row.first else "", style="bold"),
+            Text(change),
+            happens,
+            cost,
+            Text(texts.line(row.action)),
+        )
+    return drawn
+
+
+def _details(environment: EnvironmentVerdict) -> Iterator[RenderableType]:
+    if environment.groups or environment.ray_clusters or environment.permissions:
+        yield ""
+        yield Text(environment.name, style="bold underline")
+    for title, table in (("instance group", environment.groups), ("RayCluster", environment.ray_clusters)):
+        if table:
+            yield _before_after(title, table)
+    yield from (Text(f"- {texts.line(sentence)}") for sentence in environment.permissions)
+
+
+def _before_after(title: str, table: Sequence[Row]) -> Table:
+    drawn = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = summary.columns(table)
+    for name in (title, *columns):
+        drawn.add_column(Text(texts.line(name)))
+    for row in table:
+        cells = [summary.cell(row, column) for column in columns]
+        shown = [Text(texts.line(value), style="bold yellow" if changed else "") for value, changed in cells]
+        drawn.add_row(Text(texts.line(summary.row_name(row))), *shown)
+    return drawn

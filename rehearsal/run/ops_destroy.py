@@ -1,0 +1,54 @@
+"""Destroy an environment with `ops destroy`, which may be killed at any moment."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from embedded_account.paths import CDK_PRELOAD
+from rehearsal.run.cdk import run
+
+_SPREAD: Final = 60.0
+"""Seconds over which the kills are spread: a destroy takes about half of it, and its interruptions the rest."""
+_LATEST: Final = 6.0
+"""The latest kill of many, in seconds: by then `ops destroy` has started the CDK CLI."""
+
+
+def moments(count: int, seed: int) -> list[float]:
+    """Return so many seeded moments, in seconds after a start of `ops destroy`."""
+    drawn = random.Random(seed)  # noqa: S311 - no secret
+    latest = max(_LATEST, _SPREAD / max(count, 1))
+    return [drawn.uniform(0.0, latest) for _ in range(count)]
+
+
+def destroy(
+    environment: str,
+    project: Path,
+    variables: Mapping[str, str],
+    logs: Path,
+    *,
+    kills: Sequence[float],
+    echo: Callable[[str], None],
+) -> int:
+    """Run `ops destroy` to its end after runs that are killed; return how many were killed before their end.
+
+    A killed run leaves its `cdk destroy` behind, as on a user's machine, and the next one runs beside it. `--force`,
+    because nobody can ask the simulated Ray for its jobs.
+    """
+    argv = [sys.executable, "-m", "ops", "destroy", "--env", environment, "--yes", "--force", "--app", "cdk.out"]
+    env = {**variables, "NODE_OPTIONS": f"--require={CDK_PRELOAD}"}
+    killed = 0
+    for number, seconds in enumerate(kills):
+        with (logs / f"ops-destroy-killed-{number}.log").open("w") as log:
+            child = subprocess.Popen(argv, cwd=project, env=env, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                killed += 1
+            finally:
+                child.kill()
+                child.wait()
+    run(argv, cwd=project, env=env, log=logs / "ops-destroy.log", echo=echo)
+    return killed

@@ -1,0 +1,181 @@
+"""`ops sweep` against the account: it offers what no stack owns, and leaves everything else."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import config
+from config import naming
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.stacks import Stacks
+from ops import clients as ops_clients
+from ops.__main__ import app
+from ops.sweep.finders import FINDERS
+from ops.sweep.leftover import Leftover, Surface
+from ops.sweep.sweep import find
+
+pytestmark = pytest.mark.product
+
+DEV = config.load("dev")
+CLUSTER = naming.eks_cluster(DEV)
+EMPTY = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup"}}}
+
+
+@dataclass
+class Made:
+    """One leftover of each kind, and a look-alike of each that must stay."""
+
+    leftovers: dict[str, str]
+    others: set[str]
+
+
+@pytest.fixture
+def made(clients: Clients) -> Made:
+    ec2, logs, ecr, kms = (clients(name) for name in ("ec2", "logs", "ecr", "kms"))
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    ec2.create_tags(
+        Resources=[vpc], Tags=[{"Key": "aws:cloudformation:stack-name", "Value": naming.stack(DEV, "network")}]
+    )
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+
+    def tagged(kind: str, **tags: str) -> list[dict[str, Any]]:
+        return [{"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}]
+
+    def interface(cluster: str) -> str:
+        tags = tagged("network-interface", **{"cluster.k8s.amazonaws.com/name": cluster})
+        made = ec2.create_network_interface(SubnetId=subnet, TagSpecifications=tags)
+        return str(made["NetworkInterface"]["NetworkInterfaceId"])
+
+    def volume(cluster: str) -> str:
+        tags = tagged("volume", **{f"kubernetes.io/cluster/{cluster}": "owned"})
+        return str(ec2.create_volume(AvailabilityZone="us-west-2a", Size=8, TagSpecifications=tags)["VolumeId"])
+
+    def snapshot(cluster: str, source: str) -> str:
+        tags = tagged("snapshot", **{f"kubernetes.io/cluster/{cluster}": "owned"})
+        return str(ec2.create_snapshot(VolumeId=source, TagSpecifications=tags)["SnapshotId"])
+
+    def guard(managed: str) -> tuple[str, str]:
+        endpoint = ec2.create_vpc_endpoint(
+            VpcId=vpc,
+            ServiceName="com.amazonaws.us-west-2.guardduty-data",
+            VpcEndpointType="Interface",
+            PrivateDnsEnabled=False,
+            SubnetIds=[subnet],
+            TagSpecifications=tagged("vpc-endpoint", GuardDutyManaged=managed),
+        )["VpcEndpoint"]["VpcEndpointId"]
+        group = ec2.create_security_group(
+            GroupName=f"guard-{managed}",
+            Description="guard",
+            VpcId=vpc,
+            TagSpecifications=tagged("security-group", GuardDutyManaged=managed),
+        )["GroupId"]
+        return str(endpoint), str(group)
+
+    def repository(name: str, stack: str) -> str:
+        ecr.create_repository(repositoryName=name, tags=[{"Key": "aws:cloudformation:stack-name", "Value": stack}])
+        return name
+
+    def key(stack: str) -> str:
+        tags = [{"TagKey": "aws:cloudformation:stack-name", "TagValue": stack}]
+        return str(kms.create_key(Tags=tags)["KeyMetadata"]["KeyId"])
+
+    def log_group(name: str) -> str:
+        logs.create_log_group(logGroupName=name)
+        return name
+
+    own_volume = volume(CLUSTER)
+    endpoint, group = guard("true")
+    leftovers = {
+        "GuardDuty endpoint": endpoint,
+        "GuardDuty security group": group,
+        "network interface": interface(CLUSTER),
+        "volume": own_volume,
+        "snapshot": snapshot(CLUSTER, own_volume),
+        "image repository": repository("kept", naming.stack(DEV, "storage")),
+        "KMS key": key(naming.stack(DEV, "eks")),
+        "log group": log_group(f"/aws/sagemaker/Clusters/{DEV.hyperpod.cluster_name}/abc"),
+    }
+    others = {interface("other"), volume("other"), snapshot("other", own_volume), *guard("false")}
+    others |= {repository("other", "other-storage"), key("other-eks"), log_group("/aws/eks/other/cluster")}
+    return Made(leftovers, others)
+
+
+@pytest.fixture
+def sweep(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return the command `ops sweep --env dev` with more arguments, as a caller of the account."""
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(clients))
+    return lambda *arguments: CliRunner().invoke(app, ["sweep", "--env", "dev", *arguments])
+
+
+@dataclass
+class Account:
+    client: Clients
+
+
+def ids(found: tuple[Leftover, ...]) -> dict[str, str]:
+    assert len({each.kind for each in found}) == len(found)
+    return {each.kind: each.id for each in found}
+
+
+def test_each_kind_is_found_and_no_look_alike(made: Made, clients: Clients) -> None:
+    assert ids(find(Surface(DEV, clients)).leftovers) == made.leftovers
+
+
+def test_nothing_that_an_existing_stack_may_use_is_offered(made: Made, clients: Clients, stacks: Stacks) -> None:
+    for part in ("eks", "hyperpod", "storage"):
+        clients("cloudformation").create_stack(StackName=naming.stack(DEV, part), TemplateBody=json.dumps(EMPTY))
+    found = find(Surface(DEV, clients)).leftovers
+    assert [each.kind for each in found] == ["network interface"], "a detached interface is used by nobody"
+
+
+def test_what_holds_data_is_removed_only_on_demand(made: Made, sweep: Callable[..., Result]) -> None:
+    listed = sweep("--dry-run", "-o", "json")
+    assert {each["id"] for each in json.loads(listed.stdout)["leftovers"]} == set(made.leftovers.values())
+    assert listed.exit_code == 0
+    kept = sweep("--yes")
+    assert kept.exit_code == 1
+    assert "4 that hold data are left" in kept.stderr
+    assert sweep("--yes", "--data").exit_code == 0
+    again = sweep("--yes", "--data")
+    assert (again.exit_code, again.stdout) == (0, "dev: nothing is left\n")
+
+
+def test_sweep_removes_nothing_without_a_yes(made: Made, sweep: Callable[..., Result], clients: Clients) -> None:
+    assert sweep().exit_code == 1
+    assert ids(find(Surface(DEV, clients)).leftovers) == made.leftovers
+
+
+def test_others_stay_after_everything_is_swept(made: Made, sweep: Callable[..., Result], clients: Clients) -> None:
+    assert sweep("--yes", "--data").exit_code == 0
+    ec2 = clients("ec2")
+    there = {each["NetworkInterfaceId"] for each in ec2.describe_network_interfaces()["NetworkInterfaces"]}
+    there |= {each["VolumeId"] for each in ec2.describe_volumes()["Volumes"]}
+    there |= {each["SnapshotId"] for each in ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]}
+    there |= {each["VpcEndpointId"] for each in ec2.describe_vpc_endpoints()["VpcEndpoints"]}
+    there |= {each["GroupId"] for each in ec2.describe_security_groups()["SecurityGroups"]}
+    there |= {each["repositoryName"] for each in clients("ecr").describe_repositories()["repositories"]}
+    keys = clients("kms").list_keys()["Keys"]
+    states = {
+        each["KeyId"]: clients("kms").describe_key(KeyId=each["KeyId"])["KeyMetadata"]["KeyState"] for each in keys
+    }
+    there |= {id for id, state in states.items() if state == "Enabled"}
+    there |= {each["logGroupName"] for each in clients("logs").describe_log_groups()["logGroups"]}
+    assert made.others <= there
+    assert not there & set(made.leftovers.values())
+
+
+def test_kind_that_the_caller_may_not_see_is_named(
+    made: Made, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(surface: Surface) -> Any:
+        from botocore.exceptions import ClientError
+
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "ListKeys")
+
+    refused.__name__ = "kms_keys"
+    monkeypatch.setattr("ops.sweep.sweep.FINDERS", (*FINDERS[:1], refused))
+    assert find(Surface(DEV, clients)).not_seen == ("kms keys: not allowed to look (ListKeys)",)

@@ -1,0 +1,208 @@
+"""`ops destroy`: its plan, what it refuses, and how it goes on after an interruption; rehearsals run it whole."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from typer.testing import CliRunner, Result
+
+import config
+from config import naming
+from ops.__main__ import app
+from ops.destroy import run, steps
+from ops.destroy.plan import Staying, plan
+
+DEV = config.load("dev")
+KEPT = {
+    "Resources": {"Data": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}, "Role": {"Type": "AWS::IAM::Role"}}
+}
+
+
+@dataclass
+class FakeStack:
+    """One stack of the fake CloudFormation."""
+
+    status: str = "CREATE_COMPLETE"
+    protected: bool = False
+    template: dict[str, Any] = field(default_factory=lambda: KEPT)
+    events: list[dict[str, str]] = field(default_factory=list)
+
+
+class FakeCloudFormation:
+    """CloudFormation with the stacks that a test gives, by part."""
+
+    operation = ""
+
+    def __init__(self, **stacks: FakeStack) -> None:
+        self.stacks = {naming.stack(DEV, part): stack for part, stack in stacks.items()}
+
+    def describe_stacks(self, StackName: str) -> dict[str, Any]:
+        name = StackName.removeprefix("arn:")
+        stack = self.stacks.get(name)
+        if stack is None and StackName != name:
+            stack = FakeStack("DELETE_COMPLETE")
+        if stack is None:
+            message = f"Stack with id {name} does not exist"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
+        found = {"StackId": f"arn:{name}", "StackStatus": stack.status, "EnableTerminationProtection": stack.protected}
+        return {"Stacks": [found]}
+
+    def get_template(self, StackName: str) -> dict[str, Any]:
+        return {"TemplateBody": self.stacks[StackName.removeprefix("arn:")].template}
+
+    def get_paginator(self, operation: str) -> "FakeCloudFormation":
+        paginator = FakeCloudFormation()
+        paginator.stacks, paginator.operation = self.stacks, operation
+        return paginator
+
+    def paginate(self, StackName: str) -> list[dict[str, Any]]:
+        stack = self.stacks[StackName.removeprefix("arn:")]
+        if self.operation == "describe_stack_events":
+            return [{"StackEvents": stack.events}]
+        summaries = [
+            {
+                "LogicalResourceId": id,
+                "PhysicalResourceId": f"physical-{id}",
+                "ResourceType": resource["Type"],
+                "ResourceStatus": "CREATE_COMPLETE",
+            }
+            for id, resource in stack.template["Resources"].items()
+        ]
+        return [{"StackResourceSummaries": summaries}]
+
+
+@pytest.fixture
+def destroy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return a function that runs `ops destroy --env dev` against a fake CloudFormation and a fake CDK CLI."""
+
+    def invoke(
+        cloudformation: FakeCloudFormation, *arguments: str, cdk: Callable[[Sequence[str]], str] = lambda _: ""
+    ) -> Result:
+        @dataclass
+        class Account:
+            environment: config.Environment
+
+            def client(self, service: str) -> Any:
+                assert service == "cloudformation"
+                return cloudformation
+
+        def argv(_: config.Environment, names: Sequence[str], _given: Sequence[str]) -> list[str]:
+            return [sys.executable, "-c", cdk(names)]
+
+        monkeypatch.setattr(steps, "Account", Account)
+        monkeypatch.setattr(run, "_argv", argv)
+        return CliRunner().invoke(app, ["destroy", "--env", "dev", *arguments])
+
+    return invoke
+
+
+def test_plan_names_what_stays_and_why() -> None:
+    made = plan(FakeCloudFormation(ray=FakeStack(), storage=FakeStack(protected=True)), DEV)
+    assert [(each.stack.part, dict(each.kinds)) for each in made.going] == [("ray", {"IAM::Role": 1})]
+    kept = Staying("S3::Bucket physical-Data", "stack rayhp-dev-ray says that it is kept", holds_data=True)
+    assert kept in made.staying
+    assert any(each.title == "stack rayhp-dev-storage" and each.holds_data for each in made.staying)
+
+
+def test_stacks_go_before_what_they_use() -> None:
+    parts = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+    made = plan(FakeCloudFormation(**{part: FakeStack() for part in parts}), DEV)
+    assert [each.stack.part for each in made.going] == ["ray", "platform", "hyperpod", "eks", "storage", "network"]
+
+
+def test_dry_run_starts_no_program(destroy: Callable[..., Result]) -> None:
+    def cdk(names: Sequence[str]) -> str:
+        raise AssertionError(names)
+
+    result = destroy(FakeCloudFormation(network=FakeStack()), "--dry-run", cdk=cdk)
+    assert result.exit_code == 0
+    assert "rayhp-dev-network" in result.stdout
+
+
+def test_without_a_stack_there_is_nothing_to_destroy(destroy: Callable[..., Result]) -> None:
+    result = destroy(FakeCloudFormation(), "--yes")
+    assert result.exit_code == 0
+    assert "there is nothing to destroy" in result.stdout
+
+
+def test_stack_that_is_being_changed_refuses_the_destroy(destroy: Callable[..., Result]) -> None:
+    result = destroy(FakeCloudFormation(network=FakeStack("UPDATE_IN_PROGRESS")), "--yes")
+    assert result.exit_code == 1
+    assert "rayhp-dev-network (UPDATE_IN_PROGRESS)" in result.stderr
+
+
+def test_unknown_jobs_refuse_the_destroy_unless_forced(
+    destroy: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ops.errors import UnreachableError
+
+    def connect(_: config.Environment) -> Any:
+        raise UnreachableError("there is no EKS cluster yet. Fix: deploy the eks stack")
+
+    monkeypatch.setattr(steps, "connect", connect)
+    cloudformation = FakeCloudFormation(ray=FakeStack())
+    refused = destroy(cloudformation, "--yes")
+    assert refused.exit_code == 1
+    assert "running jobs are unknown (override with `--force`)" in refused.stderr
+
+    def cdk(names: Sequence[str]) -> str:
+        cloudformation.stacks.clear()
+        return ""
+
+    assert destroy(cloudformation, "--yes", "--force", cdk=cdk).exit_code == 0
+
+
+def test_unanswered_question_destroys_nothing(destroy: Callable[..., Result]) -> None:
+    result = destroy(FakeCloudFormation(network=FakeStack()))
+    assert result.exit_code == 1
+
+
+def test_stack_that_cannot_be_deleted_is_told_with_its_cause(destroy: Callable[..., Result]) -> None:
+    cloudformation = FakeCloudFormation(network=FakeStack())
+
+    def cdk(names: Sequence[str]) -> str:
+        stack = "AWS::CloudFormation::Stack"
+        event = {"LogicalResourceId": "Vpc", "ResourceType": "AWS::EC2::VPC", "ResourceStatus": "DELETE_FAILED"}
+        cause = event | {"ResourceStatusReason": "has dependencies"}
+        begin = {"LogicalResourceId": "s", "ResourceType": stack, "ResourceStatus": "DELETE_IN_PROGRESS"}
+        cloudformation.stacks["rayhp-dev-network"] = FakeStack("DELETE_FAILED", events=[cause, begin, event])
+        return "import sys; sys.exit(1)"
+
+    result = destroy(cloudformation, "--yes", cdk=cdk)
+    assert result.exit_code == 3
+    assert "rayhp-dev-network: Vpc: has dependencies" in result.stderr
+    assert result.stderr.count("Vpc") == 1, "the events of an earlier deletion are not told"
+
+
+def test_deletion_that_a_killed_run_began_is_waited_for(
+    destroy: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloudformation = FakeCloudFormation(hyperpod=FakeStack("DELETE_IN_PROGRESS"), network=FakeStack())
+    calls: list[list[str]] = []
+
+    def cdk(names: Sequence[str]) -> str:
+        calls.append(list(names))
+        if len(calls) == 1:
+            return "import sys; sys.exit(1)"
+        cloudformation.stacks.clear()
+        return ""
+
+    def time_passes(_: float) -> None:
+        if calls:
+            cloudformation.stacks.pop("rayhp-dev-hyperpod", None)
+
+    monkeypatch.setattr("ops.destroy.run.time.sleep", time_passes)
+    result = destroy(cloudformation, "--yes", cdk=cdk)
+    assert result.exit_code == 0, result.output
+    assert calls == [["rayhp-dev-hyperpod", "rayhp-dev-network"], ["rayhp-dev-network"]]
+
+
+def test_program_that_fails_without_any_progress_is_told_with_its_last_lines(destroy: Callable[..., Result]) -> None:
+    fails = "import sys; print('no charts'); sys.exit(1)"
+    result = destroy(FakeCloudFormation(network=FakeStack()), "--yes", cdk=lambda _: fails)
+    assert result.exit_code == 3
+    assert "stacks are left: rayhp-dev-network (CREATE_COMPLETE)" in result.stderr
+    assert "no charts" in result.stderr

@@ -1,0 +1,86 @@
+"""The files with approvals."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from ops.gate.approvals import Approval, ApprovalsError, misplaced, read
+from ops.review.model import Danger
+
+GOOD = """\
+approvals:
+  - resource: AWS::FSx::FileSystem FileSystem
+    change: data-loss
+    reason: its data is in the bucket
+    expires: "2026-12-31"
+"""
+
+
+def write(checkout: Path, text: str, name: str = "dev.yaml") -> Path:
+    file = checkout / "environments" / "approvals" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_entry_is_read_with_its_place(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD)
+    assert read(tmp_path, "dev") == [
+        Approval(
+            "AWS::FSx::FileSystem FileSystem",
+            Danger.DATA_LOSS,
+            "its data is in the bucket",
+            date(2026, 12, 31),
+            file,
+            2,
+        )
+    ]
+
+
+def test_environment_without_a_file_has_no_approvals(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    assert read(tmp_path, "prod") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("change: data-loss", "change: data", "dev.yaml:3 approvals.0.change: 'data' is invalid: no change"),
+        ("data-loss", "'*'", "approvals.0.change: '*' is invalid"),
+        ("reason: its data is in the bucket", "reason: ' '", "approvals.0.reason: ' ' is invalid: it must be a text"),
+        ('expires: "2026-12-31"', "", "approvals.0.expires: (missing) is invalid"),
+        ('"2026-12-31"', '"31.12.2026"', "it is no date"),
+        ('"2026-12-31"', '"20261231"', "it is no date"),
+        (
+            "    reason:",
+            "    because: x\n    reason:",
+            "dev.yaml:4 approvals.0.because: 'x' is invalid",
+        ),
+        ("approvals:", "approval:", "the key is unknown"),
+        ("resource: AWS::FSx::FileSystem FileSystem", "resource: [a]", "approvals.0.resource"),
+    ],
+)
+def test_wrong_entry_is_refused_with_file_and_line(before: str, after: str, message: str, tmp_path: Path) -> None:
+    assert before in GOOD
+    write(tmp_path, GOOD.replace(before, after, 1))
+    with pytest.raises(ApprovalsError) as error:
+        read(tmp_path, "dev")
+    assert message in str(error.value)
+    assert "Allowed:" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["approvals:\n  resource: x\n", "approvals: []\nmore: 1\n", "approvals:\n  - x\n", "- x\n"]
+)
+def test_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
+    write(tmp_path, text)
+    with pytest.raises(ApprovalsError):
+        read(tmp_path, "dev")
+
+
+def test_file_of_no_environment_is_found(tmp_path: Path) -> None:
+    for name in ("dev.yaml", "gone.yaml", "dev.yml"):
+        write(tmp_path, GOOD, name)
+    found = [str(each) for each in misplaced(tmp_path, ["dev"])]
+    assert [text.split(" is invalid")[0].split(": ")[1] for text in found] == ["file 'dev.yml'", "file 'gone.yaml'"]

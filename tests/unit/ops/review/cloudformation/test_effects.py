@@ -1,0 +1,180 @@
+"""What a deployment does to resources: in place, replaced, deleted, kept, renamed."""
+
+from typing import Any
+
+import pytest
+
+from ops.review.model import Danger, Effect
+from tests.unit.ops.review.cloudformation.pairs import Pairs, changes, dangers, of, worst
+
+FILE_SYSTEM = of(
+    "AWS::FSx::FileSystem",
+    FileSystemType="LUSTRE",
+    StorageCapacity=4800,
+    SubnetIds=["subnet-1"],
+    SecurityGroupIds=["sg-1", "sg-2"],
+    LustreConfiguration={"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
+)
+RETAIN = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+BUCKET = of("AWS::S3::Bucket", BucketName="data")
+ROLE = of("AWS::IAM::Role", AssumeRolePolicyDocument={"Statement": []})
+LOG = of("AWS::Logs::LogGroup", RetentionInDays=30)
+
+
+def test_a_property_that_replaces_the_file_system_loses_its_data(pairs: Pairs) -> None:
+    [change] = pairs.edited(FILE_SYSTEM, LustreConfiguration__PerUnitStorageThroughput=500)
+    assert (change.effect, set(change.dangers)) == (Effect.DATA_LOST, {Danger.DATA_LOSS})
+    assert change.resource == "AWS::FSx::FileSystem Thing"
+    assert change.what == "LustreConfiguration.PerUnitStorageThroughput 250 → 500"
+    assert "replaces it. The new one is empty." in change.reason
+    assert "destroy the ray stack" in change.action
+
+
+@pytest.mark.parametrize(
+    ("properties", "effect"),
+    [
+        ({"StorageCapacity": 7200}, Effect.IN_PLACE),
+        ({"StorageCapacity": 2400}, Effect.REFUSED),
+        ({"LustreConfiguration__EfaEnabled": True}, Effect.REFUSED),
+        ({"SecurityGroupIds": ["sg-2", "sg-1"]}, Effect.IN_PLACE),
+        ({"StorageCapacity": "4800"}, Effect.IN_PLACE),
+        ({"LustreConfiguration__Invented": 1}, Effect.UNKNOWN),
+    ],
+)
+def test_other_changes_of_the_file_system(pairs: Pairs, properties: dict[str, Any], effect: Effect) -> None:
+    [change] = pairs.edited(FILE_SYSTEM, **properties)
+    assert change.effect is effect
+    assert change.dangers == ({Danger.UNKNOWN} if effect is Effect.UNKNOWN else set())
+
+
+@pytest.mark.parametrize(
+    ("resource", "effect", "danger"),
+    [
+        (BUCKET, Effect.DATA_LOST, Danger.DATA_LOSS),
+        (of("AWS::KMS::Key"), Effect.DATA_LOST, Danger.DATA_LOSS),
+        (of("AWS::ECR::Repository"), Effect.DATA_LOST, Danger.DATA_LOSS),
+        (of("AWS::EKS::Cluster"), Effect.DELETED, Danger.CLUSTER_LOSS),
+        (of("AWS::EC2::Subnet"), Effect.DELETED, Danger.CLUSTER_LOSS),
+        (of("AWS::EKS::Nodegroup"), Effect.NODES_REMOVED, Danger.CLUSTER_LOSS),
+        (of("AWS::EC2::FlowLog"), Effect.DELETED, Danger.LOWER_PROTECTION),
+        (LOG, Effect.DELETED, Danger.LOWER_PROTECTION),
+        (of("AWS::RDS::DBInstance"), Effect.DELETED, Danger.UNKNOWN),
+        (of("AWS::EKS::Addon", AddonName="vpc-cni"), Effect.DELETED, Danger.LOOSER_ISOLATION),
+        (of("AWS::Lambda::Function"), Effect.DELETED, None),
+        (ROLE, Effect.DELETED, None),
+        ({**BUCKET, **RETAIN}, Effect.KEPT, None),
+        ({**of("AWS::EC2::VPC"), **RETAIN}, Effect.KEPT, Danger.CLUSTER_LOSS),
+    ],
+)
+def test_a_removed_resource_loses_what_its_type_holds(
+    pairs: Pairs, resource: dict[str, Any], effect: Effect, danger: Danger | None
+) -> None:
+    [change] = pairs.judged({"Thing0123ABCD": resource, "Role": ROLE}, {"Role": ROLE})
+    assert (change.effect, set(change.dangers)) == (effect, {danger} if danger else set())
+
+
+def test_a_retained_file_system_that_is_replaced_is_kept_but_its_users_get_an_empty_one(pairs: Pairs) -> None:
+    [change] = pairs.edited({**FILE_SYSTEM, **RETAIN}, SubnetIds=["subnet-2"])
+    assert (change.effect, set(change.dangers)) == (Effect.KEPT, {Danger.DATA_LOSS})
+    assert "stays in the account" in change.reason
+
+
+@pytest.mark.parametrize("policies", [{}, RETAIN])
+def test_a_renamed_construct_loses_its_data(pairs: Pairs, policies: dict[str, Any]) -> None:
+    old = {**BUCKET, **policies}
+    found = pairs.judged({"Data0123ABCD": old}, {"Renamed89ABCDEF": old})
+    gone = next(change for change in found if change.resource == "AWS::S3::Bucket Data")
+    assert gone.dangers == {Danger.DATA_LOSS}
+    assert "The same definition appears as Renamed in stack storage" in gone.reason
+
+
+def test_a_retained_bucket_that_another_one_succeeds_is_dangerous_even_with_other_properties(pairs: Pairs) -> None:
+    new = {**of("AWS::S3::Bucket", BucketName="other"), **RETAIN}
+    assert Danger.DATA_LOSS in dangers(pairs.judged({"Data": {**BUCKET, **RETAIN}}, {"Other": new}))
+
+
+def test_a_file_system_that_moves_to_another_stack_loses_its_data(pairs: Pairs) -> None:
+    storage = {"Resources": {"FileSystem0123ABCD": FILE_SYSTEM}}
+    other: dict[str, Any] = {"Resources": {}}
+    found = changes(pairs.pair({"storage": storage, "eks": other}, {"storage": other, "eks": storage}))
+    assert worst(found) is Effect.DATA_LOST
+    assert any("appears as FileSystem in stack eks" in change.reason for change in found)
+
+
+def test_a_renamed_function_with_its_role_and_log_is_harmless(pairs: Pairs) -> None:
+    def function(name: str) -> dict[str, Any]:
+        policy = {"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": {"Fn::GetAtt": ["Data", "Arn"]}}}
+        return {
+            "Data": BUCKET,
+            f"{name}Role": ROLE,
+            f"{name}Log": LOG,
+            f"{name}Policy": of("AWS::IAM::Policy", PolicyDocument=policy, Roles=[{"Ref": f"{name}Role"}]),
+            name: of(
+                "AWS::Lambda::Function",
+                Role={"Fn::GetAtt": [f"{name}Role", "Arn"]},
+                LoggingConfig={"LogGroup": {"Ref": f"{name}Log"}},
+            ),
+        }
+
+    found = pairs.judged(function("Old"), function("New"))
+    assert dangers(found) == set()
+    assert len(found) == 8
+
+
+def test_the_replacement_of_a_security_group_replaces_the_file_system_that_names_it(pairs: Pairs) -> None:
+    group = of("AWS::EC2::SecurityGroup", GroupDescription="old", VpcId="vpc-1")
+    network = {
+        "Resources": {"Group": group},
+        "Outputs": {"Id": {"Value": {"Fn::GetAtt": ["Group", "GroupId"]}, "Export": {"Name": "group"}}},
+    }
+    changed = {**network, "Resources": {"Group": of("AWS::EC2::SecurityGroup", GroupDescription="new", VpcId="vpc-1")}}
+    storage = {"Resources": {"FileSystem": of("AWS::FSx::FileSystem", SecurityGroupIds=[{"Fn::ImportValue": "group"}])}}
+    found = changes(pairs.pair({"network": network, "storage": storage}, {"network": changed, "storage": storage}))
+    lost = next(change for change in found if change.stack == "storage")
+    assert (lost.effect, set(lost.dangers)) == (Effect.DATA_LOST, {Danger.DATA_LOSS})
+    assert "Group, which SecurityGroupIds names, is replaced." in lost.reason
+
+
+@pytest.mark.parametrize("name", ["Metadata", "DependsOn"])
+def test_metadata_and_order_change_nothing(pairs: Pairs, name: str) -> None:
+    [change] = pairs.judged({"A": BUCKET}, {"A": {**BUCKET, name: {"aws:cdk:path": "b"}}})
+    assert (change.effect, set(change.dangers)) == (Effect.NOTHING, set())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (BUCKET, {**BUCKET, "Condition": "Never"}),
+        (BUCKET, {**BUCKET, "Metadata": {"AWS::CloudFormation::Init": {}}}),
+        (BUCKET, of("AWS::S3::Bucket", **{"Fn::Transform": {"Name": "AWS::Include"}})),
+        (of("Custom::Invented", A=1), of("Custom::Invented", A=2)),
+        (of("AWS::CloudFormation::Stack", TemplateURL="a"), of("AWS::CloudFormation::Stack", TemplateURL="b")),
+    ],
+)
+def test_what_no_rule_knows_is_unknown(pairs: Pairs, before: dict[str, Any], after: dict[str, Any]) -> None:
+    found = pairs.judged({"A": before}, {"A": after})
+    assert worst(found) is Effect.UNKNOWN
+    assert dangers(found) == {Danger.UNKNOWN}
+
+
+def test_a_changed_type_loses_what_the_old_type_held(pairs: Pairs) -> None:
+    assert dangers(pairs.judged({"A": BUCKET}, {"A": LOG})) == {Danger.DATA_LOSS}
+
+
+def test_a_created_resource_of_an_unknown_type_is_unknown(pairs: Pairs) -> None:
+    assert dangers(pairs.judged({"A": BUCKET}, {"A": BUCKET, "B": of("Custom::Invented")})) == {Danger.UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("after", "danger"),
+    [("1.35", None), ("1.36", Danger.VERSION_SKIP), ("1.33", Danger.VERSION_SKIP), (None, Danger.VERSION_SKIP)],
+)
+def test_kubernetes_goes_up_by_one_minor_version(pairs: Pairs, after: str | None, danger: Danger | None) -> None:
+    assert dangers(pairs.edited(of("AWS::EKS::Cluster", Version="1.34"), Version=after)) == (
+        {danger} if danger else set()
+    )
+
+
+def test_a_cluster_whose_role_changes_is_lost(pairs: Pairs) -> None:
+    [change] = pairs.edited(of("AWS::EKS::Cluster", RoleArn="a"), RoleArn="b")
+    assert (change.effect, set(change.dangers)) == (Effect.REPLACED, {Danger.CLUSTER_LOSS})

@@ -1,0 +1,58 @@
+"""Every object that this project renders is of a kind that the judge knows."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config import available, load
+from ops.render.manifests import render
+from ops.review.model import Danger, Effect
+from tests.unit.ops.review.kubernetes.assemblies import Environment, dangers, effects, helm_release, manifest
+
+
+@cache
+def _rendered(name: str) -> dict[Path, str]:
+    return render(load(name))
+
+
+def _objects(name: str) -> list[dict[str, Any]]:
+    files = [text for path, text in _rendered(name).items() if not path.name.endswith("-release.yaml")]
+    return [each for text in files for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
+
+
+def _releases(name: str) -> list[dict[str, Any]]:
+    texts = [text for path, text in _rendered(name).items() if path.name.endswith("-release.yaml")]
+    return [yaml.load(text, Loader=yaml.CSafeLoader) for text in texts]
+
+
+@pytest.mark.parametrize("name", available())
+def test_every_object_is_of_a_known_kind(environment: Environment, name: str) -> None:
+    objects = _objects(name)
+    created = environment.judged({}, {"All": manifest(*objects)})
+    assert len({each.resource for each in created}) == len(objects)
+    assert Effect.UNKNOWN not in effects(created)
+    assert Danger.UNKNOWN not in dangers(created)
+
+
+@pytest.mark.parametrize("name", available())
+def test_another_label_of_every_object_and_another_order_are_harmless(environment: Environment, name: str) -> None:
+    objects = _objects(name)
+    labelled = [
+        {**each, "metadata": {**each["metadata"], "labels": {**each["metadata"].get("labels", {}), "team": "vision"}}}
+        for each in objects
+    ]
+    found = environment.judged({"All": manifest(*objects)}, {"All": manifest(*reversed(labelled))})
+    assert (effects(found), dangers(found)) == ({Effect.IN_PLACE}, set())
+    assert len(found) == len(objects)
+
+
+@pytest.mark.parametrize("name", available())
+def test_more_memory_for_every_release_is_harmless(environment: Environment, name: str) -> None:
+    for release in _releases(name):
+        more = {**release["values"], "resources": {"limits": {"memory": "9Gi"}}}
+        sides = [{"A": helm_release(release["name"], values)} for values in (release["values"], more)]
+        found = [each for each in environment.judged(*sides) if each.what != "chart"]
+        assert (effects(found), dangers(found)) == ({Effect.IN_PLACE}, set())

@@ -1,0 +1,31 @@
+"""The drawing for a terminal."""
+
+from rich.console import Console
+
+from ops.review.model import Effect, EnvironmentVerdict
+from ops.review.report import terminal
+from tests.unit.ops.review.report.verdicts import change, everything, verdict
+
+
+def lines_of(*environments: EnvironmentVerdict) -> list[str]:
+    console = Console(width=400, color_system=None)
+    with console.capture() as captured:
+        console.print(terminal.draw(verdict(*environments, notes=("stale",))))
+    return [" ".join(line.split()) for line in captured.get().splitlines()]
+
+
+def test_table_comes_first_and_marks_what_the_gate_stops() -> None:
+    lines = lines_of(everything("prod"))
+    assert lines[0] == "Worst effect: data lost, in prod. The gate stops 1 change."
+    assert lines[3] == "environment change what happens cost who must act"
+    assert lines[4].startswith(
+        "prod file system: throughput 250 → 500 MB/s per TiB STOPS: data lost +US$ 24.58 per hour"
+    )
+    assert "worker-group-1 ml.g5.8xlarge 4 → 5" in lines
+    assert lines[-1] == "1 differences: show them with --format markdown, or --out review.html"
+
+
+def test_texts_neither_style_nor_steer_the_terminal() -> None:
+    lines = lines_of(EnvironmentVerdict("dev", (change("[bold]x[/]", "\x1b[31m a \x07", Effect.IN_PLACE),)))
+    assert any(r"[bold]x[/]: \u001b[31m a \u0007" in line for line in lines)
+    assert not any("\x1b" in line or "\x07" in line for line in lines)

@@ -1,0 +1,53 @@
+"""A verdict as JSON."""
+
+from pathlib import Path
+
+import pytest
+
+from ops.review.checkouts.cdk import ReviewError
+from ops.review.data import from_file, to_json
+from ops.review.model import Bill, Change, Danger, Difference, Effect, EnvironmentVerdict, Row, Verdict
+
+CHANGE = Change(
+    "storage", "AWS::FSx::FileSystem FileSystem", "file system", "a → b", Effect.DATA_LOST, "why", "do",
+    frozenset({Danger.DATA_LOSS, Danger.LOWER_PROTECTION}), "protect",
+)  # fmt: skip
+WHOLE = Verdict(
+    (
+        EnvironmentVerdict(
+            "dev",
+            (CHANGE,),
+            Bill(1.5, 8, ("x",)),
+            None,
+            (Row("workers", {"count": "1"}, {}),),
+            (),
+            ("role R may now read",),
+            (Difference("RayCluster ray/rayml", "-a\n+b"),),
+        ),
+    ),
+    ("note",),
+)
+
+
+def test_verdict_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "review.json"
+    file.write_text(to_json(WHOLE))
+    assert from_file(file) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"data lost"', '"fine"'), ('"data-loss"', '"none"'), ('"dangers"', '"other"'), ("{", "["), ('"name"', '"nom"')],
+)
+def test_file_that_is_no_verdict_is_refused(before: str, after: str, tmp_path: Path) -> None:
+    file = tmp_path / "review.json"
+    text = to_json(WHOLE)
+    assert before in text
+    file.write_text(text.replace(before, after, 1))
+    with pytest.raises(ReviewError, match=r"review\.json is no verdict"):
+        from_file(file)
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReviewError, match="cannot be read"):
+        from_file(tmp_path / "review.json")
