@@ -8,9 +8,39 @@ gc.disable()
 
 from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
-from ops.commands import destroy, files, gate, image, isolation, job, preflight, review, running  # noqa: E402
+from ops.commands import (  # noqa: E402
+    access,
+    destroy,
+    files,
+    gate,
+    image,
+    isolation,
+    job,
+    logs,
+    node,
+    preflight,
+    review,
+    running,
+    status,
+)
 
-__all__ = ["app", "destroy", "files", "gate", "image", "isolation", "job", "main", "preflight", "review", "running"]
+__all__ = [
+    "access",
+    "app",
+    "destroy",
+    "files",
+    "gate",
+    "image",
+    "isolation",
+    "job",
+    "logs",
+    "main",
+    "node",
+    "preflight",
+    "review",
+    "running",
+    "status",
+]
 
 
 def main() -> None:

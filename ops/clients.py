@@ -2,7 +2,7 @@
 
 import base64
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -57,19 +57,28 @@ class Account:
         return untyped.client(service, config=_AWS)
 
 
+def described_cluster(environment: Environment, account: Account) -> Mapping[str, Any]:
+    """Return EKS's description of the cluster. Raises UnreachableError unless it exists and has an endpoint."""
+    with in_plain_words():
+        cluster: Mapping[str, Any] = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))[
+            "cluster"
+        ]
+    if not cluster.get("endpoint"):
+        state = f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet"
+        raise UnreachableError(f"{state}. Fix: wait for the deployment of the eks stack")
+    return cluster
+
+
 @contextmanager
-def connect(environment: Environment) -> Iterator[Clients]:
-    """Yield clients of the environment, with the caller's own AWS credentials.
+def connect(environment: Environment, account: Account | None = None) -> Iterator[Clients]:
+    """Yield clients of the environment, with the caller's own AWS credentials; `account` saves the check of them.
 
     Raises UnreachableError if there are no credentials, they belong to another account, or the EKS cluster does not
     exist yet.
     """
-    account = Account(environment)
+    account = account or Account(environment)
     with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
-        cluster = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))["cluster"]
-        if not cluster.get("endpoint"):
-            state = f"EKS cluster {cluster['name']} is {cluster['status']} and has no endpoint yet"
-            raise UnreachableError(f"{state}. Fix: wait for the deployment of the eks stack")
+        cluster = described_cluster(environment, account)
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
         configuration = kubernetes.client.Configuration(host=cluster["endpoint"], ssl_ca_cert=authority.name, retries=1)

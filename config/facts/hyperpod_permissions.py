@@ -71,6 +71,7 @@ _ON_THE_CLUSTER: Final = (
     "BatchDeleteClusterNodes",
     "BatchRebootClusterNodes",
     "BatchReplaceClusterNodes",
+    "StartClusterHealthCheck",
     "UpdateClusterSoftware",
     "AddTags",
     "ListTags",

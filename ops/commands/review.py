@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ops import completion
 from ops.cli import app, console, errors, fail, show
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ def review(
     ],
     *,
     env: Annotated[
-        list[str] | None, typer.Option("--env", help="Only this environment; repeatable. Default: all.")
+        list[str] | None,
+        typer.Option(
+            "--env",
+            envvar="OPS_ENV",
+            metavar="NAME",
+            autocompletion=completion.environments,
+            help="Only this environment; repeatable. Default: all.",
+        ),
     ] = None,
     context: Annotated[
         list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")

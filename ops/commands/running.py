@@ -1,4 +1,4 @@
-"""Commands on a deployed environment: status, wait, scale, rollout, software updates, KubeRay's CRDs."""
+"""Commands on a deployed environment: wait, scale, rollout, software updates, KubeRay's CRDs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ops import completion
-from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say, show
+from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say
 from ops.durations import Duration
 from ops.options import DryRun, Force, Interval, Timeout, Yes
 from ops.output import Format, Output, emit, teller
@@ -91,33 +91,6 @@ def _data(env: str, items: list[Item]) -> dict[str, Any]:
         "ready": all(item.state is State.READY for item in items),
         "items": [{**asdict(item), "state": item.state.value} for item in items],
     }
-
-
-@app.command()
-def status(env: EnvName) -> None:
-    """Show once what `ops wait` waits for.
-
-    Exit codes:
-    - 0: everything is ready
-    - 1: something is not ready
-    - 2: bad input or no access
-
-    Example:
-    - `ops status --env dev`
-    """
-    from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import UnreachableError  # noqa: PLC0415
-    from ops.readiness.observe import observe  # noqa: PLC0415
-    from ops.readiness.wait import progress, table  # noqa: PLC0415
-
-    environment = load(env)
-    try:
-        with connect(environment) as clients:
-            items = observe(environment, clients)
-    except UnreachableError as error:
-        fail(str(error))
-    show(table(items, progress(items)))
-    raise typer.Exit(0 if all(item.state is State.READY for item in items) else 1)
 
 
 @app.command()

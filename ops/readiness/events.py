@@ -30,13 +30,14 @@ def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
     for event in events:
         failed = event.get("EventLevel") == "Error"
         if failed or (event.get("EventLevel", "Info") == "Info" and event.get("ResourceType") == "InstanceGroup"):
-            reason = _failure(sagemaker, name, event["EventId"]) if failed else ""
+            reason = failure(sagemaker, name, event["EventId"]) if failed else ""
             told = " ".join(text for text in (event.get("Description"), reason) if text)
             return f"{clock(event['EventTime'])}: {told}" if told else ""
     return ""
 
 
-def _failure(sagemaker: Any, cluster: str, event: str) -> str:
+def failure(sagemaker: Any, cluster: str, event: str) -> str:
+    """Return the failure messages of an event of level Error, which only DescribeClusterEvent returns."""
     details = sagemaker.describe_cluster_event(ClusterName=cluster, EventId=event)["EventDetails"]
     metadata = details.get("EventDetails", {}).get("EventMetadata", {})
     return " ".join(part["FailureMessage"] for part in metadata.values() if part and part.get("FailureMessage"))

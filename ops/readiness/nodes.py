@@ -105,7 +105,7 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
     for group in environment.hyperpod.instance_groups:
         selector = f"{INSTANCE_GROUP_LABEL}={group.name}"
         nodes = core.list_node(label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        hindered = {node.metadata.name: hindrance for node in nodes if (hindrance := _hindrance(node))}
+        hindered = {node.metadata.name: reason for node in nodes if (reason := hindrance(node))}
         hindrances = Counter(hindered.values())
         usable = len(nodes) - hindrances.total()
         detail = f"{usable} of {group.count} Ready and {NODE_SCHEDULABLE}"
@@ -114,7 +114,7 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
             detail += f" ({least} required)"
         if hindrances:
             detail += f"; {counts(hindrances)}"
-        if lost := [name for name, hindrance in hindered.items() if hindrance == _LOST]:
+        if lost := [name for name, reason in hindered.items() if reason == _LOST]:
             detail += f"; {_replacement(environment, group, lost)}"
         done = usable >= least if require is Require.MIN else usable == group.count
         yield Item("Kubernetes nodes", group.name, State.READY if done else State.WAITING, detail)
@@ -129,7 +129,7 @@ def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[
     return f"{lead}; to replace it now: `{command} --node-ids {ids}`"
 
 
-def _hindrance(node: Any) -> str:
+def hindrance(node: Any) -> str:
     """Return why pods cannot run on a node, or ""."""
     labels = node.metadata.labels
     if labels.get(DEEP_HEALTH_LABEL) == "InProgress":

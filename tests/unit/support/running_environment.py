@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ops.watch.sections import PARTS
 from tests.unit.support.fake_apis import Apis
 
 JOBS = "/apis/batch/v1/namespaces/image-build/jobs"
@@ -12,7 +13,13 @@ DIRECTORY_PODS = "/api/v1/namespaces/ray-volume/pods"
 NODES = "/api/v1/nodes"
 CLAIM = "/api/v1/namespaces/ray/persistentvolumeclaims/fsx-claim"
 RAY_CLUSTER = "/apis/ray.io/v1/namespaces/ray/rayclusters/rayml"
+RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
 PODS = "/api/v1/namespaces/ray/pods"
+ALL_PODS = "/api/v1/pods"
+VOLUME = "/api/v1/persistentvolumes/volume"
+RUN_JOBS = "/apis/batch/v1/namespaces/ray/jobs"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ray/leases"
+RAY_JOBS = "/apis/ray.io/v1/namespaces/ray/rayjobs"
 REAPER = "/apis/apps/v1/namespaces/kuberay/deployments/ray-reaper"
 REAPER_PODS = "/api/v1/namespaces/kuberay/pods"
 EVENTS = "/api/v1/namespaces/ray/events"
@@ -35,6 +42,11 @@ def make_ready(apis: Apis) -> None:
             "certificateAuthority": {"data": ""},
         }
     }
+    apis.aws["DescribeStacks"] = stacks(*PARTS)
+    apis.aws["GetMetricStatistics"] = {"Datapoints": []}
+    apis.aws["DescribeFileSystems"] = {
+        "FileSystems": [{"FileSystemId": "fs-0123456789abcdef0", "StorageCapacity": 1200, "Lifecycle": "AVAILABLE"}]
+    }
     apis.aws["DescribeCluster"] = {
         "ClusterArn": "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl",
         "ClusterName": "ml-cluster",
@@ -53,11 +65,37 @@ def make_ready(apis: Apis) -> None:
     done = job("ray-directory-1", succeeded=1, conditions=[condition("Complete")])
     apis.kubernetes[DIRECTORY_JOBS] = {"items": [done]}
     apis.kubernetes[DIRECTORY_PODS] = {"items": []}
-    apis.kubernetes[CLAIM] = {"metadata": {"name": "fsx-claim"}, "status": {"phase": "Bound"}}
+    apis.kubernetes[CLAIM] = {
+        "metadata": {"name": "fsx-claim"},
+        "spec": {"volumeName": "volume"},
+        "status": {"phase": "Bound"},
+    }
+    apis.kubernetes[VOLUME] = {
+        "metadata": {"name": "volume"},
+        "spec": {"csi": {"driver": "fsx.csi.aws.com", "volumeHandle": "fs-0123456789abcdef0"}},
+    }
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "ready", "availableWorkerReplicas": 4}}
+    apis.kubernetes[RAY_CLUSTERS] = {"items": [{"metadata": {"name": "rayml"}, **apis.kubernetes[RAY_CLUSTER]}]}
+    apis.kubernetes[ALL_PODS] = {"items": []}
+    for kind in (RUN_JOBS, LEASES, RAY_JOBS):
+        apis.kubernetes[kind] = {"items": []}
     apis.kubernetes[PODS] = {"items": []}
     apis.kubernetes[REAPER] = deployment(available=2)
     apis.kubernetes[EVENTS] = {"items": []}
+
+
+def stacks(*parts: str, state: str = "CREATE_COMPLETE") -> str:
+    """Return DescribeStacks's answer for these parts of `dev`, all in the same state."""
+    members = "".join(
+        f"<member><StackName>rayhp-dev-{part}</StackName><StackStatus>{state}</StackStatus>"
+        "<CreationTime>2026-11-01T10:00:00Z</CreationTime></member>"
+        for part in parts
+    )
+    result = f"<DescribeStacksResult><Stacks>{members}</Stacks></DescribeStacksResult>"
+    return (
+        f'<DescribeStacksResponse xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/">{result}'
+        "</DescribeStacksResponse>"
+    )
 
 
 def group(name: str, current: int, target: int | None = None) -> dict[str, Any]:

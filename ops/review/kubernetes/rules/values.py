@@ -11,7 +11,7 @@ from ops.review.kubernetes.rules.pods import foreign_registry, unpinned
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
 
-# Words of a path after which a value can touch security, identity, exposure or data (ADR 47).
+# Words of a path after which a value can touch security, identity, exposure or data (ADR 46).
 _HINT: Final = re.compile(
     r"security|privilege|role|rbac|account|policy|host|public|expose|ingress|external|delete|reclaim|retain|prune"
     r"|webhook|namespace|gate|capabilit|seccomp|apparmor|secret|token|credential|password|certificate|tls|auth"

@@ -17,6 +17,7 @@
   late; a new cluster is unknown until then (0: no delay).
 - `"fail_lifecycle": {"group": "worker-group-1", "times": 1}`: lifecycle scripts fail on the group's next nodes.
 - `"fail_deep_check": {"group": "worker-group-1", "times": 1}`: deep health checks fail on the group's next nodes.
+- `"image_version": {"worker-group-1": "EndOfLife"}`: the group's ImageVersionStatus, until its software is updated.
 - `"fail_node": {"instance": "i-…", "reason": "…", "heartbeat": false}`, or `{"group": …}` for any running node of the
   group: cause a hardware fault now. With `"heartbeat": false` the node's heartbeat stops too. `"cluster"` limits the
   choice to one cluster.
@@ -24,7 +25,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
 from werkzeug.exceptions import BadRequest
@@ -51,6 +52,9 @@ class NodeFault(Strict):
     heartbeat: bool = True
 
 
+ImageVersion = Literal["UpToDate", "UpdateAvailable", "SecurityUpdateRequired", "EndOfLife"]
+
+
 def _spelled_out(value: Any) -> Any:
     return {"error": value} if isinstance(value, str) else value
 
@@ -73,6 +77,7 @@ class FaultRequest(Strict):
     lag_minutes: NonNegativeFloat | None = None
     fail_lifecycle: GroupFault | None = None
     fail_deep_check: GroupFault | None = None
+    image_version: dict[str, ImageVersion] = Field(default_factory=dict)
     fail_node: NodeFault | None = None
     clear: bool = False
 
@@ -105,6 +110,8 @@ def apply(hyperpod: HyperPodService, body: Mapping[str, Any]) -> dict[str, Any]:
         for fault, table in ((request.fail_lifecycle, faults.lifecycle), (request.fail_deep_check, faults.deep_check)):
             if fault:
                 table[fault.group] = fault.times
+        for group, version in request.image_version.items():
+            _age(hyperpod, group, version)
         failed = [_fail_node(hyperpod, request.fail_node)] if request.fail_node else []
     return {"failed_nodes": failed}
 
@@ -121,6 +128,14 @@ def _parse(body: Mapping[str, Any]) -> FaultRequest:
             f"errors: {', '.join(unknown)} is invalid: not a simulated API call. Allowed: {', '.join(REQUIRED)}"
         )
     return request
+
+
+def _age(hyperpod: HyperPodService, name: str, version: str) -> None:
+    found = [cluster.groups[name] for cluster in hyperpod.world.clusters.values() if name in cluster.groups]
+    if not found:
+        raise BadRequest(f"image_version: {name!r} is invalid: no such group. Allowed: an instance group of a cluster")
+    for group in found:
+        group.image_version = version
 
 
 def _merge(table: dict[str, Any], changes: Mapping[str, Any]) -> None:

@@ -20,6 +20,9 @@ DEFAULT_THREADS_PER_CORE = 1
 DEFAULT_IMAGE = "ami-0000000000000def0"
 """The image of a group without ImageId or with `default`; DescribeCluster shows an image for every group."""
 
+UP_TO_DATE = "UpToDate"
+"""ImageVersionStatus of a new or updated group; a fault makes a group's software older."""
+
 KEPT_WHEN_OMITTED = ("OverrideVpcConfig", "CapacityRequirements")
 """Fields of an instance group that an update keeps if the request omits them; it replaces all others."""
 
@@ -118,13 +121,14 @@ class Group:
     """An instance group: the specification from the request and the simulator's own state.
 
     `shortage` is the message of the last launch attempt if it failed, else "". A group with `deleting` is removed
-    together with its last node.
+    together with its last node. `image_version` is ImageVersionStatus: how old the platform software is.
     """
 
     specification: Specification
     shortage: str = ""
     deleting: bool = False
     software_status: str = ""
+    image_version: str = UP_TO_DATE
 
     @property
     def name(self) -> str:

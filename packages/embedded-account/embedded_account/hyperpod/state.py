@@ -18,6 +18,7 @@ from embedded_account.hyperpod import rules
 from embedded_account.hyperpod.errors import ConflictError, not_found
 from embedded_account.hyperpod.instances.provisioning import Nodes
 from embedded_account.hyperpod.model import (
+    UP_TO_DATE,
     ClusterStatus,
     Group,
     HyperPodCluster,
@@ -311,6 +312,8 @@ class HyperPodService:
                 else:
                     node.software_updated = self.world.timeline.now()
                 node.status = NodeStatus.RUNNING
+            if group.software_status == "Succeeded":
+                group.image_version = UP_TO_DATE
         if failed:
             self.world.event(cluster, "The software update failed and was rolled back.", level="Error")
         self._serve(cluster)

@@ -64,6 +64,7 @@ def _group_view(cluster: HyperPodCluster, group: Group) -> View:
         # The simulator does not track which image a node runs, so both ids are the same.
         "CurrentImageId": group.image_id,
         "DesiredImageId": group.image_id,
+        "ImageVersionStatus": group.image_version,
         **{key: specification[key] for key in ECHOED_OF_GROUPS if key in specification},
     }
     if group.minimum:

@@ -1,11 +1,14 @@
-"""The CloudFormation model of log groups.
+"""The CloudFormation model of log groups, and FilterLogEvents by a prefix of streams.
 
 A stack update changes the retention and the KMS key of a group; moto's own model changes neither.
 """
 
-from typing import Any, Self
+import json
+from typing import Any, Final, Self
 
+from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.models import logs_backends
+from moto.logs.responses import LogsResponse
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
@@ -21,9 +24,31 @@ _RETENTION_DAYS = frozenset(
 )
 
 
+_filter_log_events: Final = LogsResponse.filter_log_events
+
+
 def install(account: Account) -> None:
-    """Let the model act on the account."""
+    """Let the model act on the account, and let FilterLogEvents take a prefix of streams, which moto ignores."""
+    LogsResponse.filter_log_events = _by_prefix
     serve(account)
+
+
+def _by_prefix(response: Any) -> str:
+    prefix = response._get_param("logStreamNamePrefix")
+    if prefix is None:
+        return str(_filter_log_events(response))
+    if response._get_param("logStreamNames"):
+        raise InvalidParameterException("logStreamNamePrefix and logStreamNames cannot both be specified.")
+    group = response.logs_backend.groups.get(name := response._get_param("logGroupName"))
+    if group is None:
+        raise ResourceNotFoundException
+    streams = [stream for stream in group.streams if stream.startswith(prefix)]
+    if not streams:  # moto would take an empty list as every stream
+        return json.dumps({"events": [], "searchedLogStreams": []})
+    keys = ("startTime", "endTime", "limit", "nextToken", "filterPattern")
+    options = (response._get_param(key) for key in keys)
+    events, token, searched = group.filter_log_events(name, streams, *options, interleaved=True)
+    return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": searched})
 
 
 @cloudformation_model("AWS::Logs::LogGroup", name_property="LogGroupName")

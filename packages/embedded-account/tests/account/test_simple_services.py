@@ -1,9 +1,11 @@
 """Test SSM parameters, log groups, ECR repositories, state machines and CloudTrail."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 from moto.ecr.models import ecr_backends
 
 from embedded_account.context import Account
@@ -45,6 +47,25 @@ def test_updated_parameter_keeps_its_history(clients: Clients, resources: Resour
 def test_secure_string_is_refused(resources: Resources) -> None:
     with RefusedWith(None, "Allowed: String, StringList"):
         resources.create("AWS::SSM::Parameter", {"Type": "SecureString", "Value": "x"})
+
+
+def test_log_events_are_filtered_by_the_prefix_of_their_stream(clients: Clients) -> None:
+    logs = clients("logs")
+    logs.create_log_group(logGroupName="/g")
+    for stream in ("Life/a", "Life/b", "Health/a"):
+        logs.create_log_stream(logGroupName="/g", logStreamName=stream)
+        line = {"timestamp": int(time.time() * 1000), "message": stream}
+        logs.put_log_events(logGroupName="/g", logStreamName=stream, logEvents=[line])
+
+    def found(prefix: str) -> list[str]:
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName="/g", logStreamNamePrefix=prefix)
+        return [event["message"] for page in pages for event in page["events"]]
+
+    assert (found("Life/"), found("Health/"), found("Nothing/")) == (["Life/a", "Life/b"], ["Health/a"], [])
+    with pytest.raises(ClientError, match="cannot both be specified"):
+        logs.filter_log_events(logGroupName="/g", logStreamNamePrefix="Life/", logStreamNames=["Life/a"])
+    with pytest.raises(ClientError, match="The specified log group does not exist"):
+        logs.filter_log_events(logGroupName="/other", logStreamNamePrefix="Life/")
 
 
 def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resources: Resources) -> None:

@@ -11,6 +11,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from embedded_account.hyperpod import lag, rules, views
 from embedded_account.hyperpod.api import listings
+from embedded_account.hyperpod.api.health_checks import nodes_to_check
 from embedded_account.hyperpod.api.validation import service_model, validate
 from embedded_account.hyperpod.errors import (
     AccessDeniedError,
@@ -48,6 +49,7 @@ class HyperPodApi:
             "BatchDeleteClusterNodes": self._batch_delete,
             "BatchReplaceClusterNodes": self._batch_replace,
             "BatchRebootClusterNodes": self._batch_reboot,
+            "StartClusterHealthCheck": self._start_health_check,
             "AddTags": self._add_tags,
             "DeleteTags": self._delete_tags,
             "ListClusters": lambda request, _: listings.list_clusters(self._known(), request),
@@ -189,6 +191,14 @@ class HyperPodApi:
             act(cluster, node)
         self._hyperpod.tick()
         return {"Successful": [node.instance_id for node in nodes], "Failed": failed}
+
+    def _start_health_check(self, request: View, _arn: str) -> View:
+        """Check every request first, then start: a refused request starts no check."""
+        cluster = self._hyperpod.cluster(request["ClusterName"])
+        nodes = nodes_to_check(cluster, request["DeepHealthCheckConfigurations"])
+        for node in nodes:
+            self._hyperpod.nodes.start_deep_check(cluster, node)
+        return {"ClusterArn": cluster.arn}
 
     def _known(self) -> list[HyperPodCluster]:
         return [cluster for cluster in self._world.clusters.values() if lag.is_known(self._world, cluster)]

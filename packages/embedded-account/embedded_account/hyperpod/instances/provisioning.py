@@ -101,6 +101,21 @@ class Nodes:
         """Reboot the node for BatchRebootClusterNodes; the node keeps its id."""
         self._plan(cluster, node, 0, self._reboot)
 
+    def start_deep_check(self, cluster: HyperPodCluster, node: Node) -> None:
+        """Start deep health checks on a running node for StartClusterHealthCheck; it takes no pods meanwhile.
+
+        A node that fails them is replaced, as a new node is.
+        """
+        node.status, node.deep_check = NodeStatus.DEEP_HEALTH_CHECK, DeepCheck.IN_PROGRESS
+        self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
+        self._plan(cluster, node, self._world.minutes.deep_check, self._deep_checked)
+        self._world.event(
+            cluster,
+            f"Deep health checks started on instance {node.instance_id}.",
+            group=node.group,
+            instance=node.instance_id,
+        )
+
     def rerun_lifecycle(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
         """Run the lifecycle scripts on a node that UpdateClusterSoftware has wiped; return why they failed, or ""."""
         return self._checks.lifecycle_failure(cluster, group, node)

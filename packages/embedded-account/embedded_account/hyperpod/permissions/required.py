@@ -70,6 +70,7 @@ _OWN_ACTION_ONLY: Final = (
     "ListClusterNodes",
     "ListClusterOperations",
     "ListTags",
+    "StartClusterHealthCheck",
     "UpdateClusterSoftware",
 )
 

@@ -127,6 +127,8 @@ def test_lost_response_leaves_a_cluster(bench: HyperPodBench, sagemaker: Any, re
         ({"errors": {"ListCluster": "x"}}, "ListCluster is invalid: not a simulated API call. Allowed: CreateCluster"),
         ({"fail_node": {"group": "nowhere"}}, "no running node matches"),
         ({"fail_node": {"grup": "nowhere"}}, "fail_node.grup: Extra inputs are not permitted"),
+        ({"image_version": {"nowhere": "EndOfLife"}}, "image_version: 'nowhere' is invalid: no such group"),
+        ({"image_version": {"g": "Old"}}, "image_version.g: Input should be 'UpToDate'"),
         ({"fail_lifecycle": {"times": 1}}, "fail_lifecycle.group: Field required"),
         ({"capacity": {"ml.p5.48xlarge": "2"}}, "capacity.ml.p5.48xlarge: Input should be a valid integer"),
     ],
@@ -149,14 +151,10 @@ def test_every_call_is_recorded_with_its_caller_or_its_refusal(bench: HyperPodBe
 
 
 def test_call_that_is_not_simulated_says_so(bench: HyperPodBench, sagemaker: Any, refusal: Refusal) -> None:
-    checks = [{"InstanceGroupName": "g", "DeepHealthChecks": ["InstanceStress"]}]
-    text = refusal(
-        "ValidationException",
-        sagemaker.start_cluster_health_check,
-        **NAME,
-        DeepHealthCheckConfigurations=checks,
-    )
-    assert text.startswith("The rehearsal does not simulate StartClusterHealthCheck. Allowed: CreateCluster")
+    volume = {"NodeId": "i-0123456789abcdef0", "VolumeId": "vol-0123456789abcdef0"}
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
+    text = refusal("ValidationException", sagemaker.attach_cluster_node_volume, ClusterArn=arn, **volume)
+    assert text.startswith("The rehearsal does not simulate AttachClusterNodeVolume. Allowed: CreateCluster")
 
 
 def test_every_simulated_call_has_its_permissions(bench: HyperPodBench) -> None:

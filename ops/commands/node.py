@@ -1,0 +1,249 @@
+"""Commands on HyperPod's nodes: list, shell, drain, reboot, replace, check."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from config import Environment
+from ops.cli import EnvName, app, fail, load, say
+from ops.durations import Duration, duration
+from ops.options import DryRun, Force, Yes
+from ops.output import Format, Output, emit
+
+if TYPE_CHECKING:
+    from ops.clients import Clients
+    from ops.nodes.listing import Node
+
+node_app = typer.Typer(no_args_is_help=True, help="HyperPod's nodes.")
+app.add_typer(node_app, name="node")
+
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Instance id, or the node's name in Kubernetes.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as HyperPod has accepted the request.")]
+Timeout = Annotated[
+    Duration, typer.Option(parser=duration, metavar="DURATION", help="Stop following after this time, such as 90m.")
+]
+
+
+@node_app.command("list")
+def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
+    """List the nodes with their health labels and Ray pods.
+
+    Exit codes:
+    - 0: listed
+    - 2: bad input or no access
+
+    Examples:
+    - `ops node list --env dev`
+    - `ops node list --env dev -o json`
+    """
+    from ops.nodes.listing import nodes  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+
+    environment = load(env)
+    with _connected(environment) as clients:
+        found = nodes(environment, clients)
+    emit([node.as_data() for node in found], lambda: _table(found), output)
+
+
+@node_app.command()
+def shell(
+    node: NodeName,
+    env: EnvName,
+    print_only: Annotated[bool, typer.Option("--print", help="Print the command, and do not run it.")] = False,
+) -> None:
+    """Open a shell on NODE through Session Manager.
+
+    It needs the programs `aws` and `session-manager-plugin`. HyperPod's nodes
+    are no EC2 instances of the account: only this form of target reaches them.
+
+    Exit codes:
+    - 0: the session ended; with `--print`, the command was printed
+    - 1: refused, such as an unknown node
+    - 2: bad input or no access, or a program is missing
+
+    Examples:
+    - `ops node shell i-0123456789abcdef0 --env dev`
+    - `ops node shell i-0123456789abcdef0 --env dev --print`
+    """
+    import os  # noqa: PLC0415
+    import shlex  # noqa: PLC0415
+
+    from ops.nodes import change  # noqa: PLC0415
+    from ops.nodes import shell as session  # noqa: PLC0415
+
+    environment = load(env)
+    with _connected(environment) as clients:
+        found = change.find(environment, clients, node)
+        cluster = clients.sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
+    command = session.command(environment, cluster, found)
+    say(shlex.join(command))
+    if print_only:
+        return
+    if missing := session.missing_programs():
+        fail(f"no session can be opened: {', '.join(missing)} is not installed. Fix: install it, or use --print")
+    # The session replaces this process: it gets the terminal and every Ctrl-C.
+    os.execvp(command[0], command)  # noqa: S606 - a list of words, no shell
+
+
+@node_app.command()
+def drain(
+    node: NodeName,
+    *,
+    env: EnvName,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    timeout: Timeout = "30m",  # type: ignore[assignment]  # the parser gets the text
+) -> None:
+    """Cordon NODE and evict its pods; the node keeps running.
+
+    Pods of DaemonSets stay. Rerun the command to resume after an
+    interruption.
+
+    Exit codes:
+    - 0: done
+    - 1: refused, or not done in time
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops node drain i-0123456789abcdef0 --env dev --dry-run`
+    - `ops node drain i-0123456789abcdef0 --env dev`
+    """
+    _act("drain", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout)
+
+
+@node_app.command()
+def reboot(
+    node: NodeName,
+    *,
+    env: EnvName,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = "60m",  # type: ignore[assignment]  # the parser gets the text
+) -> None:
+    """Reboot NODE, and follow until the Ray pods are back; the instance stays the same.
+
+    Exit codes:
+    - 0: back; with `--no-wait`, requested
+    - 1: refused, or not back in time
+    - 2: bad input or no access
+    - 130: interrupted; HyperPod continues
+
+    Examples:
+    - `ops node reboot i-0123456789abcdef0 --env dev --dry-run`
+    - `ops node reboot i-0123456789abcdef0 --env dev --timeout 30m`
+    """
+    _act("reboot", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
+
+
+@node_app.command()
+def replace(
+    node: NodeName,
+    *,
+    env: EnvName,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = "90m",  # type: ignore[assignment]  # the parser gets the text
+) -> None:
+    """Replace NODE by another instance, and follow until the Ray pods are back; NODE's disks are lost.
+
+    Exit codes:
+    - 0: back; with `--no-wait`, requested
+    - 1: refused, or not back in time
+    - 2: bad input or no access
+    - 130: interrupted; HyperPod continues
+
+    Examples:
+    - `ops node replace i-0123456789abcdef0 --env dev --dry-run`
+    - `ops node replace hyperpod-i-0123456789abcdef0 --env dev --yes`
+    """
+    _act("replace", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
+
+
+@node_app.command()
+def check(
+    node: NodeName,
+    *,
+    env: EnvName,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = "4h",  # type: ignore[assignment]  # the parser gets the text
+) -> None:
+    """Start deep health checks on NODE, and follow them; they take minutes to hours.
+
+    The checks are those of the group's `deep_health_checks`; without any,
+    InstanceStress. They use the accelerators, as a running job does.
+
+    Exit codes:
+    - 0: passed; with `--no-wait`, requested
+    - 1: refused, or not finished in time
+    - 2: bad input or no access
+    - 3: the node failed its checks
+    - 130: interrupted; HyperPod continues
+
+    Examples:
+    - `ops node check i-0123456789abcdef0 --env dev --dry-run`
+    - `ops node check i-0123456789abcdef0 --env dev --no-wait`
+    """
+    _act("check", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
+
+
+def _act(
+    name: str, node: str, env: str, *, yes: bool, dry_run: bool, force: bool, timeout: Duration, wait: bool = True
+) -> None:
+    from ops.change.scale import RefusedError  # noqa: PLC0415
+    from ops.nodes import change  # noqa: PLC0415
+
+    environment = load(env)
+    action = change.Action(name)
+    try:
+        with _connected(environment) as clients:
+            before = change.look(environment, clients, action, node, force=force)
+            for line in change.describe(action, before, change.checks_of(environment, before.node)):
+                say(f"  {line}")
+            if dry_run:
+                say("dry run: nothing was changed")
+                return
+            if not yes and not typer.confirm("Continue?"):
+                raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")
+            change.carry_out(environment, clients, action, before, say, wait=wait, timeout=timeout.seconds)
+    except change.FailedCheckError as error:
+        fail(str(error), code=3)
+    except KeyboardInterrupt:
+        fail(f"interrupted; a request that HyperPod has accepted continues: `ops node list --env {env}`", code=130)
+
+
+@contextmanager
+def _connected(environment: Environment) -> Iterator["Clients"]:
+    """Yield clients; report refusals and errors of both APIs."""
+    from ops.change.scale import RefusedError  # noqa: PLC0415
+    from ops.clients import connect  # noqa: PLC0415
+    from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415
+
+    try:
+        with connect(environment) as clients, in_plain_words():
+            yield clients
+    except RefusedError as error:
+        fail(str(error), code=1)
+    except UnreachableError as error:
+        fail(str(error))
+
+
+def _table(nodes: list["Node"]) -> Table:
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("instance", "group", "type", "status", "health", "deep check", "Ray pods"):
+        drawn.add_column(column, overflow="fold")
+    for node in nodes:
+        health = node.hindrance or node.health
+        cells = (node.instance, node.group, node.type, node.status, health, node.deep_check, "\n".join(node.pods))
+        drawn.add_row(*cells)
+    return drawn

@@ -1,0 +1,107 @@
+"""Commands that watch an environment: status, events, Ray's dashboard."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from ops.cli import EnvName, app, console, fail, load, say
+from ops.output import Format, Output, emit
+
+_INTERVAL = 5.0
+
+
+@app.command()
+def status(
+    env: EnvName,
+    output: Output = Format.TABLE,
+    watch: Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")] = False,
+) -> None:
+    """Show the environment on one screen: what `ops wait` waits for, nodes, jobs, file system, cost.
+
+    What cannot be read is named in its place, and the rest is shown.
+
+    Exit codes:
+    - 0: everything is ready
+    - 1: something is not ready
+    - 2: bad input or no access; also if only a part can be read
+    - 130: `--watch` was interrupted
+
+    Examples:
+    - `ops status --env dev`
+    - `ops status --env dev --watch`
+    - `ops status --env dev -o json`
+    """
+    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.watch.live import watch as keep_watching  # noqa: PLC0415
+    from ops.watch.screen import screen  # noqa: PLC0415
+    from ops.watch.status import look  # noqa: PLC0415
+
+    environment = load(env)
+    if watch and not (console.is_terminal and output is Format.TABLE):
+        fail("--watch is refused: it redraws a table. Allowed: a terminal, without -o. Fix: use `ops wait`")
+    try:
+        account = Account(environment)
+        if watch:
+            keep_watching(partial(look, environment, account), console, interval=_INTERVAL)
+        found = look(environment, account)
+    except UnreachableError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    emit(found.as_data(), lambda: screen(found), output)
+    if found.obstacle:
+        fail(found.obstacle)
+    raise typer.Exit(0 if found.is_ready else 1)
+
+
+@app.command()
+def dashboard(
+    env: EnvName,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", help="RayCluster. Needed only if there are several.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine. Default: a free one.")] = 0,
+) -> None:
+    """Serve Ray's dashboard on this machine, through a port-forward to the head, until Ctrl-C.
+
+    Only this machine can connect. When the head is replaced, reload the page:
+    the address stays.
+
+    Exit codes:
+    - 1: refused, such as no running head
+    - 2: bad input or no access, or the port is in use
+    - 130: Ctrl-C closed it
+
+    Examples:
+    - `ops dashboard --env dev`
+    - `ops dashboard --env dev --cluster rayml --port 8265`
+    """
+    import kubernetes  # noqa: PLC0415
+
+    from ops.clients import connect  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.jobs.direct import head_of, refuse_simulated  # noqa: PLC0415
+    from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
+    from ops.watch.dashboard import Dashboard  # noqa: PLC0415
+
+    environment = load(env)
+    namespace = environment.ray.namespace
+    try:
+        with connect(environment) as clients, as_submitter():
+            name = Runs(clients.kubernetes, namespace).cluster(cluster)
+            core = kubernetes.client.CoreV1Api(clients.kubernetes)
+            head_of(core, namespace, name)
+            refuse_simulated(core, namespace, name)
+            with Dashboard(core, namespace, name, say, port) as served:
+                say(f"{served.address}  (Ctrl-C closes it)")
+                served.serve()
+    except RunError as error:
+        fail(str(error), code=1)
+    except UnreachableError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"--port: {port} is invalid: {error.strerror}. Fix: choose another port, or omit --port")
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

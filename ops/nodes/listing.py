@@ -1,0 +1,102 @@
+"""Join what SageMaker and Kubernetes know of each HyperPod node."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import kubernetes
+
+from config import Environment
+from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL
+from k8s_charts.shared.names import RAY_NODE
+from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.readiness.nodes import hindrance, list_nodes
+
+Answer = Mapping[str, Any]
+
+RUNNING: Final = "Running"
+_RAY_PODS: Final = ",".join(f"{key}={value}" for key, value in RAY_NODE.items())
+
+
+@dataclass(frozen=True)
+class Node:
+    """One instance of the HyperPod cluster.
+
+    Attributes:
+        status: InstanceStatus of ListClusterNodes.
+        health: HyperPod's label node-health-status; "" if Kubernetes has no such node.
+        deep_check: HyperPod's label deep-health-check-status; "" without deep health checks.
+        hindrance: Why pods cannot run on it, or "".
+        software: ImageVersionStatus of the node or its group; "" if SageMaker does not say it.
+        pods: Its Ray pods, as NAMESPACE/NAME.
+    """
+
+    instance: str
+    group: str
+    type: str
+    status: str
+    health: str
+    deep_check: str
+    hindrance: str
+    software: str
+    pods: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The node's name in Kubernetes (AWS docs: HyperPod names a node after its instance)."""
+        return f"hyperpod-{self.instance}"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the node runs and takes pods."""
+        return not self.trouble
+
+    @property
+    def trouble(self) -> str:
+        """What keeps pods off the node, or ""."""
+        return self.hindrance if self.status == RUNNING else self.status
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the node for JSON and YAML."""
+        return {**asdict(self), "pods": list(self.pods)}
+
+
+def nodes(environment: Environment, clients: Clients) -> list[Node]:
+    """Return every node of the cluster, by group and instance."""
+    name = environment.hyperpod.cluster_name
+    groups = clients.sagemaker.describe_cluster(ClusterName=name)["InstanceGroups"]
+    software = {group["InstanceGroupName"]: group.get("ImageVersionStatus", "") for group in groups}
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    listed = core.list_node(label_selector=INSTANCE_GROUP_LABEL, _request_timeout=REQUEST_TIMEOUT).items
+    in_kubernetes = {node.metadata.name: node for node in listed}
+    pods: dict[str, list[str]] = {}
+    for pod in ray_pods(clients.kubernetes):
+        pods.setdefault(pod.spec.node_name or "", []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    found = [_node(each, in_kubernetes, software, pods) for each in list_nodes(clients.sagemaker, name)]
+    return sorted(found, key=lambda node: (node.group, node.instance))
+
+
+def ray_pods(api: kubernetes.client.ApiClient) -> list[Any]:
+    """Return Ray's pods of all namespaces that are not terminating."""
+    core = kubernetes.client.CoreV1Api(api)
+    listed = core.list_pod_for_all_namespaces(label_selector=_RAY_PODS, _request_timeout=REQUEST_TIMEOUT).items
+    return [pod for pod in listed if not pod.metadata.deletion_timestamp]
+
+
+def _node(
+    found: Answer, in_kubernetes: Mapping[str, Any], software: Mapping[str, str], pods: Mapping[str, list[str]]
+) -> Node:
+    name = f"hyperpod-{found['InstanceId']}"
+    node = in_kubernetes.get(name)
+    labels = (node.metadata.labels or {}) if node else {}
+    return Node(
+        instance=found["InstanceId"],
+        group=found["InstanceGroupName"],
+        type=found["InstanceType"],
+        status=found["InstanceStatus"]["Status"],
+        health=labels.get(NODE_HEALTH_LABEL, ""),
+        deep_check=labels.get(DEEP_HEALTH_LABEL, ""),
+        hindrance=hindrance(node) if node else "not in Kubernetes",
+        software=found.get("ImageVersionStatus") or software.get(found["InstanceGroupName"], ""),
+        pods=tuple(sorted(pods.get(name, ()))),
+    )

@@ -1,0 +1,170 @@
+"""Read the parts of a status that `ops wait` does not wait for. Every function raises errors of both APIs."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import kubernetes
+from botocore.exceptions import ClientError
+
+from config import Environment, naming
+from ops.clients import REQUEST_TIMEOUT, Account, Clients
+from ops.jobs.head_api import HeadUnreachableError, heads
+from ops.jobs.running import running
+from ops.jobs.runs import Runs
+from ops.readiness.outdated_pods import is_suspended, outdated
+from ops.readiness.workloads import hindrance
+
+PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+"""The stacks of an environment, in the order of a deployment."""
+
+_GIB: Final = 2**30
+# CloudWatch has FSx's figures every minute, a few minutes late (FSx for Lustre user guide, metrics).
+_METRIC_MINUTES: Final = 15
+_PATIENCE: Final[dict[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
+
+
+def stacks(environment: Environment, account: Account) -> list[dict[str, str]]:
+    """Return the environment's stacks with their states; a stack without a deployment is `not deployed`."""
+    cloudformation = account.client("cloudformation")
+    pages = cloudformation.get_paginator("describe_stacks").paginate()
+    found = {stack["StackName"]: stack for page in pages for stack in page["Stacks"]}
+    names = [naming.stack(environment, part) for part in PARTS]
+    return [
+        {
+            "name": name,
+            "state": found[name]["StackStatus"] if name in found else "not deployed",
+            "reason": found[name].get("StackStatusReason", "") if name in found else "",
+        }
+        for name in names
+    ]
+
+
+def instance_groups(environment: Environment, account: Account) -> list[dict[str, Any]]:
+    """Return the instance groups with counts, capacity and the age of the platform software."""
+    sagemaker = account.client("sagemaker")
+    try:
+        cluster = sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFound":
+            raise
+        return []
+    return [
+        {
+            "name": group["InstanceGroupName"],
+            "type": _types(group),
+            "count": group["CurrentCount"],
+            "target": group["TargetCount"],
+            "state": group.get("Status", ""),
+            "capacity": _capacity(group),
+            "software": group.get("ImageVersionStatus", ""),
+            "software_update": group.get("SoftwareUpdateStatus", ""),
+        }
+        for group in cluster["InstanceGroups"]
+    ]
+
+
+def _types(group: dict[str, Any]) -> str:
+    several = group.get("InstanceRequirements", {}).get("CurrentInstanceTypes", [])
+    return str(group.get("InstanceType") or ", ".join(several))
+
+
+def _capacity(group: dict[str, Any]) -> str:
+    if "TrainingPlanArn" in group:
+        state = group.get("TrainingPlanStatus", "")
+        return f"training plan {group['TrainingPlanArn'].rpartition('/')[2]} {state}".rstrip()
+    return "spot" if "Spot" in group.get("CapacityRequirements", {}) else "on demand"
+
+
+def ray_clusters(environment: Environment, clients: Clients) -> list[dict[str, Any]]:
+    """Return the RayClusters of Ray's namespace with their state, workers, head pod and outdated pods."""
+    namespace = environment.ray.namespace
+    custom = kubernetes.client.CustomObjectsApi(clients.kubernetes)
+    listed = custom.list_namespaced_custom_object("ray.io", "v1", namespace, "rayclusters", **_PATIENCE)["items"]
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    return [_ray_cluster(core, namespace, cluster) for cluster in listed]
+
+
+def _ray_cluster(core: kubernetes.client.CoreV1Api, namespace: str, cluster: dict[str, Any]) -> dict[str, Any]:
+    name, status = cluster["metadata"]["name"], cluster.get("status", {})
+    pods = core.list_namespaced_pod(namespace, label_selector=f"ray.io/cluster={name}", **_PATIENCE).items
+    groups = cluster.get("spec", {}).get("workerGroupSpecs", [])
+    return {
+        "name": name,
+        "state": "suspended" if is_suspended(cluster) else status.get("state") or "starting",
+        "workers": status.get("availableWorkerReplicas", 0),
+        "wanted": status.get("desiredWorkerReplicas", sum(int(group.get("replicas", 0)) for group in groups)),
+        "head": next(iter(heads(core, namespace, name)), ""),
+        "image": _image(cluster),
+        "outdated": list(outdated(cluster, pods).said()),
+    }
+
+
+def _image(cluster: dict[str, Any]) -> str:
+    """Return the image that a new head gets; the tag of a built image is the hash of its build context."""
+    containers = cluster.get("spec", {}).get("headGroupSpec", {}).get("template", {}).get("spec", {}).get("containers")
+    return str(containers[0].get("image", "")) if containers else ""
+
+
+def pending_pods(environment: Environment, clients: Clients) -> list[dict[str, str]]:
+    """Return the pods of Ray's namespace that do not run, each with the reason."""
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    pods = core.list_namespaced_pod(environment.ray.namespace, **_PATIENCE).items
+    return [
+        {"pod": pod.metadata.name, "reason": hindrance(pod) or "starting"}
+        for pod in pods
+        if pod.status.phase == "Pending" and not pod.metadata.deletion_timestamp
+    ]
+
+
+def jobs(environment: Environment, clients: Clients) -> list[dict[str, Any]]:
+    """Return supervised runs that have not ended, RayJobs, and what else the heads run; or why a head is silent."""
+    namespace = environment.ray.namespace
+    runs = [run for run in Runs(clients.kubernetes, namespace).all() if not run.finished]
+    found = [{"name": run.name, "ray_cluster": run.cluster, "state": run.phase} for run in runs]
+    for cluster in environment.ray.clusters:
+        found += _others(clients, namespace, cluster.name, supervised=[run.name for run in runs])
+    return found
+
+
+def _others(clients: Clients, namespace: str, cluster: str, *, supervised: list[str]) -> Iterator[dict[str, Any]]:
+    try:
+        names = running(clients.kubernetes, namespace, cluster)
+    except HeadUnreachableError as error:
+        yield {"name": "", "ray_cluster": cluster, "state": f"unknown: {error}"}
+        return
+    for name in names:
+        # The attempts of a run have its name and their number.
+        if not any(name.startswith(f"job {run}-") for run in supervised):
+            yield {"name": name, "ray_cluster": cluster, "state": "running"}
+
+
+def file_system(environment: Environment, account: Account, clients: Clients) -> dict[str, Any]:
+    """Return the file system behind Ray's claim: its state, capacity and, if CloudWatch knows it, use."""
+    core = kubernetes.client.CoreV1Api(clients.kubernetes)
+    claim = core.read_namespaced_persistent_volume_claim(environment.fsx.claim, environment.ray.namespace, **_PATIENCE)
+    if claim.status.phase != "Bound":
+        return {"id": "", "state": f"its claim is {claim.status.phase}", "capacity_gib": None, "used_gib": None}
+    volume = core.read_persistent_volume(claim.spec.volume_name, **_PATIENCE)
+    file_system_id = volume.spec.csi.volume_handle
+    [found] = account.client("fsx").describe_file_systems(FileSystemIds=[file_system_id])["FileSystems"]
+    capacity = int(found["StorageCapacity"])
+    free = _free_bytes(account, file_system_id)
+    used = None if free is None else round(capacity - free / _GIB)
+    return {"id": file_system_id, "state": found["Lifecycle"], "capacity_gib": capacity, "used_gib": used}
+
+
+def _free_bytes(account: Account, file_system_id: str) -> float | None:
+    """Return the newest FreeDataStorageCapacity; its Sum is that of the whole file system."""
+    now = datetime.now(UTC)
+    points = account.client("cloudwatch").get_metric_statistics(
+        Namespace="AWS/FSx",
+        MetricName="FreeDataStorageCapacity",
+        Dimensions=[{"Name": "FileSystemId", "Value": file_system_id}],
+        StartTime=now - timedelta(minutes=_METRIC_MINUTES),
+        EndTime=now,
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    newest = max(points, key=lambda point: point["Timestamp"], default=None)
+    return float(newest["Sum"]) if newest else None

@@ -1,0 +1,413 @@
+"""The commands of every day against one HyperPod cluster with a real control plane and the real KubeRay operator.
+
+The head is a RayCluster's own, but its container runs a small web server instead of Ray; the workers are simulated.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import urllib3
+import yaml
+from typer.testing import CliRunner, Result
+
+from config import labels, load, naming
+from config.facts.versions import PYTHON_IMAGE
+from config.load import DIRECTORY, DIRECTORY_VARIABLE
+from embedded_account.context import Account
+from embedded_account.hyperpod.bench import EXECUTION_POLICY
+from embedded_account.kubernetes.building import binaries as programs
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.machine import isolation
+from embedded_account.server import AccountServer
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.eks.service import service_of
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.cluster import Kubectl, Object
+from embedded_account.testing.eks_setup import set_up
+from k8s_charts.shared.names import REAPER
+from ops.__main__ import app
+from rehearsal import paths
+from tests.rehearsal.kubernetes.cluster import (
+    OPERATOR_NAMESPACE,
+    install_definitions,
+    operator_objects,
+    ray_cluster,
+)
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+
+pytestmark = pytest.mark.product
+
+SMALL = load("small")
+CLUSTER = naming.eks_cluster(SMALL)
+HYPERPOD = SMALL.hyperpod.cluster_name
+HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
+ADMIN = "PlatformAdmin"
+ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+SYSTEM_NODE = {"cpu": "4", "memory": "14Gi", "pods": "58"}
+# It answers as its pod, and lists no jobs, as Ray's dashboard would.
+SERVER = """
+import http.server, os, sys
+host, _, port = sys.argv[1].partition("=")[2].rpartition(":")
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"[]" if self.path.startswith("/api/jobs") else os.environ["HOSTNAME"].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+print("the head serves", flush=True)
+http.server.ThreadingHTTPServer((host, int(port)), Handler).serve_forever()
+"""
+
+
+class EveryDay:
+    """The deployed environment, and `ops` as its administrator uses it."""
+
+    def __init__(self, account: Account, clients: Clients, directory: Path) -> None:
+        self.account = account
+        self.clients = clients
+        self._directory = directory
+        plane = account.clusters.get(CLUSTER).control_plane
+        assert isinstance(plane, ControlPlane)
+        self.kubectl = Kubectl(plane)
+        role = {"RoleArn": f"arn:aws:iam::{account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
+        keys = clients("sts").assume_role(**role)["Credentials"]
+        self._keys = {
+            "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": keys["SessionToken"],
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return isolation.child_environment(
+            self._directory,
+            endpoint=self.account.endpoint,
+            region=SMALL.region,
+            account_id=SMALL.account,
+            extra=self._keys | {DIRECTORY_VARIABLE: str(DIRECTORY)},
+        )
+
+    def ops(self, *words: str) -> Result:
+        """Run a command of `ops` in this process."""
+        return CliRunner(env=self.environment).invoke(app, [*words, "--env", "small"])
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start `ops` as a process, which Ctrl-C can end."""
+        command = [sys.executable, "-u", "-m", "ops", *words, "--env", "small"]
+        return subprocess.Popen(
+            command,
+            env=self.environment,
+            cwd=paths.REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def nodes(self) -> dict[str, Any]:
+        """Return the data of `ops node list` by instance."""
+        listed = self.ops("node", "list", "-o", "json")
+        assert listed.exit_code == 0, listed.output
+        return {node["instance"]: node for node in json.loads(listed.stdout)}
+
+    def node_of(self, kind: str) -> str:
+        """Return the instance that runs the head or the worker."""
+        return next(name for name, node in self.nodes().items() if any(kind in pod for pod in node["pods"]))
+
+    def pods(self, kind: str) -> list[Object]:
+        """Return the RayCluster's Ready heads or workers."""
+        selector = f"ray.io/cluster=rayml,ray.io/node-type={kind}"
+        listed = self.kubectl.get("-n", SMALL.ray.namespace, "pods", "-l", selector)["items"]
+        return [pod for pod in listed if _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
+
+
+def _is_ready(pod: Object) -> bool:
+    ready = {"type": "Ready", "status": "True"}
+    return any(ready.items() <= each.items() for each in pod["status"].get("conditions", ()))
+
+
+def cluster_object() -> Object:
+    made = ray_cluster("rayml", workers=1)
+    made["metadata"] |= {
+        "namespace": SMALL.ray.namespace,
+        "annotations": {"ray.io/overwrite-container-cmd": "true"},
+    }
+    probe = {"httpGet": {"path": "/", "port": 8265}, "periodSeconds": 1}
+    head = {
+        "name": "ray-head",
+        "image": PYTHON_IMAGE,
+        "command": ["python", "-u", "-c", SERVER, "--listen=0.0.0.0:8265"],
+        "ports": [{"containerPort": 8265}],
+        "readinessProbe": probe,
+        "livenessProbe": probe,
+        "resources": {},
+    }
+    [worker] = made["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"]
+    worker |= {"name": "ray-worker", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    head_spec = {"containers": [head], "nodeSelector": {labels.INSTANCE_GROUP_LABEL: HEAD_GROUP}}
+    worker_spec = {"containers": [worker], "nodeSelector": {labels.INSTANCE_GROUP_LABEL: WORKERS}}
+    made["spec"]["headGroupSpec"]["template"] = {"spec": head_spec}
+    made["spec"]["workerGroupSpecs"][0]["template"] = {"spec": worker_spec}
+    return made
+
+
+def reaper_pod() -> Object:
+    container = {"name": "reaper", "image": PYTHON_IMAGE, "command": ["python", "-u", "-c", REAPING]}
+    metadata = {"name": "ray-reaper-1", "namespace": OPERATOR_NAMESPACE, "labels": {"app.kubernetes.io/name": REAPER}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+REAPING = "import sys, time; print('watching', flush=True); time.sleep(3600)"
+
+
+def create_hyperpod(clients: Clients, cluster_arn: str, vpc: str, subnet: str) -> None:
+    """Create the environment's HyperPod cluster, with the same groups."""
+    ec2, iam, s3 = clients("ec2"), clients("iam"), clients("s3")
+    group = ec2.create_security_group(GroupName="shared", Description="shared", VpcId=vpc)["GroupId"]
+    itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=itself)
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
+    trust = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = iam.create_role(RoleName="sagemaker", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    iam.put_role_policy(RoleName="sagemaker", PolicyName="all", PolicyDocument=json.dumps(EXECUTION_POLICY))
+    s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": SMALL.region})
+    s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
+    groups = [
+        {
+            "InstanceGroupName": each.name,
+            "InstanceType": each.instance_type,
+            "InstanceCount": each.count,
+            "ThreadsPerCore": 1,
+            "ExecutionRole": role,
+            "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks", "OnCreate": "on_create.sh"},
+        }
+        for each in SMALL.hyperpod.instance_groups
+    ]
+    clients("sagemaker").create_cluster(
+        ClusterName=HYPERPOD,
+        InstanceGroups=groups,
+        VpcConfig={"SecurityGroupIds": [group], "Subnets": [subnet]},
+        Orchestrator={"Eks": {"ClusterArn": cluster_arn}},
+        NodeProvisioningMode="Continuous",
+        NodeRecovery="Automatic",
+    )
+
+
+def install_dependencies(kubectl: Kubectl) -> None:
+    """Create what HyperPod requires of its dependencies chart, and the namespaces of Ray and KubeRay."""
+    for name in ("aws-hyperpod", SMALL.ray.namespace, OPERATOR_NAMESPACE):
+        kubectl("create", "namespace", name)
+    own = {"app": "health-monitoring-agent"}
+    template = {
+        "metadata": {"labels": own},
+        "spec": {
+            "containers": [{"name": "agent", "image": "example.invalid/agent:1"}],
+            "nodeSelector": {"no": "node"},
+        },
+    }
+    kubectl.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "health-monitoring-agent", "namespace": "aws-hyperpod"},
+            "spec": {"selector": {"matchLabels": own}, "template": template},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "deep-health-check-service-account", "namespace": "aws-hyperpod"},
+        },
+    )
+
+
+def give_access(clients: Clients, account: Account) -> None:
+    """Create the administrators' role, which may use the account and the cluster."""
+    iam, eks = clients("iam"), clients("eks")
+    trust = {"Effect": "Allow", "Principal": {"AWS": account.account_id}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    arn = iam.create_role(RoleName=ADMIN, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    iam.attach_role_policy(RoleName=ADMIN, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+    eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
+    eks.associate_access_policy(
+        clusterName=CLUSTER, principalArn=arn, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
+    )
+
+
+@pytest.fixture(scope="module")
+def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EveryDay]:
+    """Deploy the environment once for all tests of this module."""
+    account = account_server.account
+    built = programs.ensure(paths.BINARIES, print)
+    keys = account.keys
+    session: Any = boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=SMALL.region)
+
+    def clients(service: str) -> Any:
+        return session.client(service, endpoint_url=account.endpoint)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(account, "binaries", built.directory)
+        monkeypatch.setattr(account, "clusters", ClusterHost(account))
+        eks = set_up(account, clients)
+        try:
+            arn = eks.create(name=CLUSTER)["arn"]
+            give_access(clients, account)
+            made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"))
+            install_dependencies(made.kubectl)
+            create_hyperpod(clients, arn, eks.vpc_id, eks.subnets[0])
+            install_definitions(made.kubectl, built)
+            group = {"group": "system"}
+            account.clusters.get(CLUSTER).nodes.add(
+                "system-1", labels=group, capacity=SYSTEM_NODE, allocatable=SYSTEM_NODE
+            )
+            made.kubectl.apply(*operator_objects(built), reaper_pod())
+            made.kubectl.apply(cluster_object())
+            wait_until(lambda: made.pods("head") and made.pods("worker"), "the RayCluster")
+            yield made
+            clients("sagemaker").delete_cluster(ClusterName=HYPERPOD)
+            wait_until(lambda: clients("sagemaker").list_clusters()["ClusterSummaries"] == [], "the cluster is deleted")
+        finally:
+            service_of(account).wait_until_active(CLUSTER)
+            clients("eks").delete_cluster(name=CLUSTER)
+
+
+def test_status_shows_what_is_there_and_names_what_is_not_ready(every_day: EveryDay) -> None:
+    result = every_day.ops("status", "-o", "json")
+    assert result.exit_code == 1, result.output
+    found = json.loads(result.stdout)
+    assert not [
+        value
+        for value in found.values()
+        if isinstance(value, dict) and "unseen" in value and value != found["file_system"]
+    ]
+    assert {stack["state"] for stack in found["stacks"]} == {"not deployed"}
+    assert [(g["name"], g["count"], g["target"], g["software"]) for g in found["instance_groups"]] == [
+        (HEAD_GROUP, 1, 1, "UpToDate"),
+        (WORKERS, 2, 2, "UpToDate"),
+    ]
+    assert {node["health"] for node in found["nodes"]} == {"Schedulable"}
+    [cluster] = found["ray_clusters"]
+    assert (cluster["workers"], cluster["wanted"], cluster["image"]) == (1, 1, PYTHON_IMAGE)
+    assert cluster["head"].startswith("rayml-head")
+    assert found["jobs"] == []
+    waiting = {item["kind"] for item in found["items"] if item["state"] != "ready"}
+    assert {"Ray image", "volume claim"} <= waiting
+
+
+def test_dashboard_reaches_the_head_and_the_one_in_its_place(every_day: EveryDay) -> None:
+    [head] = every_day.pods("head")
+    with every_day.start("dashboard") as process:
+        try:
+            assert process.stdout
+            address = process.stdout.readline().split()[0]
+            assert address.startswith("http://127.0.0.1:")
+            assert urllib3.request("GET", address).data.decode() == head["metadata"]["name"]
+            every_day.kubectl("-n", SMALL.ray.namespace, "delete", "pod", head["metadata"]["name"], KUBECTL_PATIENCE)
+            wait_until(lambda: every_day.pods("head"), "a new head")
+            [new] = every_day.pods("head")
+            assert new["metadata"]["name"] != head["metadata"]["name"]
+            wait_until(lambda: _answer(address) == new["metadata"]["name"], "the new head's answer")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130
+        finally:
+            process.kill()
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        urllib3.request("GET", address, retries=False)
+
+
+def _answer(address: str) -> str:
+    return urllib3.request("GET", address, retries=False).data.decode()
+
+
+def test_logs_of_pods_are_followed_until_ctrl_c(every_day: EveryDay) -> None:
+    printed = every_day.ops("logs", "head")
+    assert printed.exit_code == 0, printed.output
+    assert "] the head serves" in printed.stdout
+    with every_day.start("logs", "reaper", "--follow") as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "[ray-reaper-1] watching\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130
+        finally:
+            process.kill()
+
+
+def test_logs_of_a_simulated_pod_say_that_it_is(every_day: EveryDay) -> None:
+    result = every_day.ops("logs", "worker")
+    assert result.exit_code == 1
+    assert "is simulated: no program runs in it" in result.stderr
+
+
+def test_logs_of_nodes_come_from_cloudwatch(every_day: EveryDay) -> None:
+    result = every_day.ops("logs", "lifecycle")
+    assert result.exit_code == 0, result.output
+    for node in every_day.nodes().values():
+        assert f"[LifecycleConfig/{node['group']}/{node['instance']}]" in result.stdout
+    nothing = every_day.ops("logs", "health")
+    assert nothing.exit_code == 1
+    assert "has no events in streams SagemakerHealthMonitoringAgent/" in nothing.stderr
+
+
+def test_events_of_hyperpod_and_kubernetes_are_merged(every_day: EveryDay) -> None:
+    pod = cluster_object()["spec"]["workerGroupSpecs"][0]["template"]["spec"] | {"nodeSelector": {"no": "node"}}
+    metadata = {"name": "nowhere", "namespace": SMALL.ray.namespace}
+    every_day.kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})
+    wait_until(lambda: "Pod ray/nowhere: FailedScheduling" in every_day.ops("events").stdout, "the warning")
+    result = every_day.ops("events")
+    assert result.exit_code == 0
+    assert f"HyperPod Info {HYPERPOD}: Cluster {HYPERPOD} is InService." in result.stdout
+    every_day.kubectl("-n", SMALL.ray.namespace, "delete", "pod", "nowhere", KUBECTL_PATIENCE)
+
+
+def test_kubeconfig_names_the_cluster(every_day: EveryDay) -> None:
+    printed = yaml.safe_load(every_day.ops("kubeconfig").stdout)
+    plane = every_day.account.clusters.get(CLUSTER).control_plane
+    assert printed["clusters"][0]["cluster"]["server"] == plane.endpoint
+
+
+def test_reboot_is_followed_until_the_worker_is_back(every_day: EveryDay) -> None:
+    node = every_day.node_of("worker")
+    result = every_day.ops("node", "reboot", node, "--yes")
+    assert result.exit_code == 0, result.output
+    assert "UnschedulablePendingReboot" in result.stdout
+    assert f"{node} and its Ray pods are back" in result.stdout
+    assert node in every_day.nodes()
+
+
+def test_drained_node_loses_its_worker_to_the_other_one(every_day: EveryDay) -> None:
+    node = every_day.node_of("worker")
+    result = every_day.ops("node", "drain", node, "--yes")
+    assert result.exit_code == 0, result.output
+    wait_until(lambda: every_day.pods("worker"), "the worker elsewhere")
+    assert every_day.node_of("worker") != node
+    assert every_day.nodes()[node]["hindrance"] == "cordoned"
+    every_day.kubectl("uncordon", f"hyperpod-{node}")
+
+
+def test_replacement_is_followed_until_another_node_has_the_worker(every_day: EveryDay) -> None:
+    node = every_day.node_of("worker")
+    result = every_day.ops("node", "replace", f"hyperpod-{node}", "--yes")
+    assert result.exit_code == 0, result.output
+    assert f"the node in place of {node} and its Ray pods are back" in result.stdout
+    assert node not in every_day.nodes()
+    assert len(every_day.nodes()) == 3
+
+
+def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:
+    busy = every_day.node_of("worker")
+    node = next(name for name, node in every_day.nodes().items() if node["group"] == WORKERS and name != busy)
+    result = every_day.ops("node", "check", node, "--yes", "--no-wait")
+    assert result.exit_code == 0, result.output
+    found = every_day.nodes()[node]
+    assert (found["status"], found["deep_check"]) == ("DeepHealthCheckInProgress", "InProgress")
+    again = every_day.ops("node", "check", node, "--yes")
+    assert again.exit_code == 1
+    assert "Allowed: Running" in again.stderr
