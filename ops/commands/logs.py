@@ -105,6 +105,14 @@ def events(
     Examples:
     - `ops events --env dev`
     - `ops events --env dev --since 30m --follow`
+
+    With `-o json` or `-o yaml`:
+
+    ```json
+    [{"time": "2026-11-02T10:15:00+00:00", "source": "HyperPod",
+      "level": "Error", "about": "i-0123456789abcdef0",
+      "message": "Instance failed."}]
+    ```
     """
     from ops.clients import Account  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415

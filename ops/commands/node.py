@@ -38,6 +38,16 @@ def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
     Examples:
     - `ops node list --env dev`
     - `ops node list --env dev -o json`
+
+    With `-o json` or `-o yaml`:
+
+    ```json
+    [{"instance": "i-0123456789abcdef0",
+     "group": "worker-group-1", "type": "ml.p5.48xlarge",
+     "status": "Running", "health": "Schedulable",
+     "deep_check": "", "hindrance": "", "software": "UpToDate",
+     "pods": ["ray/rayml-workers-worker-x7k2p"]}]
+    ```
     """
     from ops.nodes.listing import nodes  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 

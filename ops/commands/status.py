@@ -31,6 +31,36 @@ def status(
     - `ops status --env dev`
     - `ops status --env dev --watch`
     - `ops status --env dev -o json`
+
+    With `-o json` or `-o yaml`; a section that cannot be read is an object
+    with the reason under `unseen`:
+
+    ```json
+    {"environment": "dev", "time": "2026-11-02T10:15:00+00:00",
+     "ready": true,
+     "items": [{"kind": "RayCluster", "name": "ray/rayml",
+       "state": "ready", "detail": "ready, 4 of 4 workers"}],
+     "stacks": [{"name": "rayhp-dev-ray", "state": "CREATE_COMPLETE",
+       "reason": ""}],
+     "instance_groups": [{"name": "worker-group-1",
+       "type": "ml.p5.48xlarge", "count": 4, "target": 4,
+       "state": "InService", "capacity": "on demand",
+       "software": "UpToDate", "software_update": ""}],
+     "nodes": [{"instance": "i-0123456789abcdef0",
+       "group": "worker-group-1", "type": "ml.p5.48xlarge",
+       "status": "Running", "health": "Schedulable",
+       "deep_check": "", "hindrance": "", "software": "UpToDate",
+       "pods": ["ray/rayml-workers-worker-x7k2p"]}],
+     "ray_clusters": [{"name": "rayml", "state": "ready",
+       "workers": 4, "wanted": 4, "head": "rayml-head-2kq8d",
+       "image": "rayproject/ray", "outdated": ["…"]}],
+     "pending_pods": [{"pod": "rayml-head-2kq8d", "reason": "…"}],
+     "jobs": [{"name": "train", "ray_cluster": "rayml",
+       "state": "Running"}],
+     "file_system": {"id": "fs-0123456789abcdef0",
+       "state": "AVAILABLE", "capacity_gib": 1200, "used_gib": 310},
+     "cost": {"usd_per_hour": 255.1, "without_price": ["…"]}}
+    ```
     """
     from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415

@@ -11,6 +11,7 @@ import config
 from ops.__main__ import app
 from ops.clients import Account
 from ops.watch.event_feed import Feed
+from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import event, failure
 
@@ -87,6 +88,7 @@ def test_events_of_all_sources_are_merged_by_time(happened: Apis) -> None:
 
 def test_only_what_is_younger_is_printed(happened: Apis) -> None:
     found = json.loads(events("--since", "12m", "-o", "json").stdout)
+    assert_same_shape(found, documented("events"))
     assert [(each["source"], each["about"]) for each in found] == [
         ("HyperPod", "i-1"),  # the fake ignores EventTimeAfter
         ("CloudFormation", "rayhp-dev-eks/Cluster"),

@@ -14,6 +14,7 @@ from ops.clients import Account
 from ops.watch.live import watch
 from ops.watch.screen import NODES_SHOWN, screen
 from ops.watch.status import Status, look
+from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import (
     ALL_PODS,
@@ -58,6 +59,8 @@ def test_the_screen_fits_80_columns(apis: Apis) -> None:
 
 def test_json_has_every_section(apis: Apis) -> None:
     found = data(status("-o", "json"))
+    assert_same_shape(found, documented("status"))
+    assert_same_shape(found["nodes"], documented("node", "list"))
     assert found["ready"] is True
     assert found["stacks"] == [
         {"name": f"rayhp-dev-{part}", "state": "CREATE_COMPLETE", "reason": ""}
