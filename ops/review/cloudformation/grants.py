@@ -12,6 +12,8 @@ _NEGATED: Final = re.compile(r"Not(Equals|Like|IpAddress|Ip)|^Not", re.IGNORECAS
 _ROOT: Final = re.compile(r"arn:aws[\w-]*:iam::(\d{12}):root")
 # Reading, and the channels of Session Manager, which know no resources (service authorization reference).
 _HARMLESS: Final = re.compile(r"[\w-]+:(Get|List|Describe|BatchGet)|ssmmessages:", re.IGNORECASE)
+# An asset's name in CDK's bucket, and the tag of a Ray image in the names of its logs: hashes of contents.
+_CONTENT_HASH: Final = re.compile(r"(?<=[/-])([0-9a-f]{64}|[0-9a-f]{16})(?=\.\w+$|$)")
 OPAQUE: Final = "(a policy that cannot be read)"
 
 
@@ -41,10 +43,13 @@ class Grant:
 
     def words(self) -> str:
         """Return it on one line."""
-        except_ = f" (except {', '.join(sorted(self.excluded))})" if self.excluded else ""
         condition = "" if self.condition == "{}" else " under a condition"
         principal = f" for {self.principal}" if self.principal else ""
-        return readable(f"{self.action} on {self.resource or 'it'}{principal}{except_}{condition}")
+        if self.excluded:
+            return readable(
+                f"all but {', '.join(sorted(self.excluded))} on {self.resource or 'it'}{principal}{condition}"
+            )
+        return readable(f"{self.action} on {self.resource or 'it'}{principal}{condition}")
 
 
 def grants(document: object) -> Iterator[Grant]:
@@ -115,7 +120,11 @@ def _pattern(wildcards: str) -> re.Pattern[str]:
 
 
 def _matches(wide: str, narrow: str) -> bool:
-    """Return whether the pattern `wide` matches everything that the pattern `narrow` matches."""
+    """Return whether the pattern `wide` matches everything that the pattern `narrow` matches.
+
+    A name that is the hash of its content stands for the same thing in another state.
+    """
+    wide, narrow = (_CONTENT_HASH.sub("<hash>", each) for each in (wide, narrow))
     return wide == narrow or bool(_pattern(wide).fullmatch(narrow))
 
 

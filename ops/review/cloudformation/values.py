@@ -42,12 +42,19 @@ def short(value: object) -> str:
     if isinstance(value, Mapping):
         return f"({len(value)} keys)" if len(value) != 1 else f"({next(iter(value))})"
     if isinstance(value, list):
-        shown = ", ".join(short(each) for each in value)
+        shown = ", ".join(short(each) for each in _plain(value))
         return f"[{shown}]" if len(shown) <= _LONGEST else f"({len(value)} values)"
     shown = " ".join(readable(str(value)).split())
     if shown[:1] in "{[" and nested(str(value)) is not None:
         return f"(JSON, {len(shown)} characters)"
     return shown if len(shown) <= _LONGEST else f"{shown[:40]}…{shown[-16:]}"
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    """Return the values of elements with the same single key, such as EnabledTypes of EKS: they say all."""
+    keys = {tuple(each) if isinstance(each, Mapping) else () for each in values}
+    [key] = keys if len(keys) == 1 else {()}
+    return [each[key[0]] for each in values] if len(key) == 1 else values
 
 
 def readable(value: str) -> str:

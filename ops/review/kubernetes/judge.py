@@ -7,6 +7,7 @@ from typing import Final
 from ops.review.assembly import Pair, ResourceChange
 from ops.review.kubernetes.consequences import Consequence, deltas, summary, unknown
 from ops.review.kubernetes.fates import Course, Fate, course
+from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.releases import judge_release, judge_settings
 from ops.review.kubernetes.rules.context import Context
@@ -67,6 +68,8 @@ def _consequences(
         yield from (_on_the_way(each, way) for each in rule(before.body, None, context))
     if after is None:
         return
+    if strange := strange_fields(before.body if before else None, after.body):
+        yield unknown(", ".join(strange), "The Kubernetes API has no such field.")
     if before is None:
         found = [_as_created(each) for each in rule(both.predecessor(after), after.body, context)]
         dangerous = [each for each in found if each.dangers & (_ALWAYS if both.new else each.dangers)]

@@ -29,8 +29,12 @@ def judge_role(before: Body | None, after: Body | None, _context: Context) -> It
     labels = [at(side, "metadata", "labels") or {} for side in (before, after)]
     if any(key.startswith(_AGGREGATED) and labels[0].get(key) != value for key, value in labels[1].items()):
         yield endangers(Danger.WIDER_PERMISSIONS, "aggregated into another role", "Who has that role gets these rules.")
-    if before is not None and not wider and (narrower := new_grants(after, before)):
+    if before is None or wider:
+        return
+    if narrower := new_grants(after, before):
         yield Consequence(f"may no longer {summary(in_words(narrower))}", Effect.IN_PLACE)
+    elif before.get("rules") != after.get("rules"):
+        yield Consequence("its rules are written in another way", Effect.NOTHING, "They allow the same.")
 
 
 def judge_binding(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:

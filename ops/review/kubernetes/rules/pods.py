@@ -172,7 +172,7 @@ def _severe_of_pod(spec: Any) -> Iterator[str]:
     yield from (f"use group {group}" for group in groups if group == 0)
     for volume in at(spec, "volumes") or []:
         if path := at(volume, "hostPath", "path"):
-            yield f"mount {path} of the node"
+            yield f"mount {path} of the node (hostPath)"
 
 
 def _mild_of_pod(spec: Any) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Every object that this project renders is of a kind that the judge knows."""
 
+import copy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,21 @@ def test_another_label_of_every_object_and_another_order_are_harmless(environmen
     found = environment.judged({"All": manifest(*objects)}, {"All": manifest(*reversed(labelled))})
     assert (effects(found), dangers(found)) == ({Effect.IN_PLACE}, set())
     assert len(found) == len(objects)
+
+
+@pytest.mark.parametrize("place", [(), ("spec",)], ids=["top", "spec"])
+def test_field_that_no_schema_has_is_unknown_in_every_object(environment: Environment, place: tuple[str, ...]) -> None:
+    objects = [each for each in _objects("dev") if all(part in each for part in place)]
+    changed = copy.deepcopy(objects)
+    for each in changed:
+        target = each
+        for part in place:
+            target = target[part]
+        target["bypass"] = True
+    found = environment.judged({"All": manifest(*objects)}, {"All": manifest(*changed)})
+    stopped = {each.resource for each in found if each.effect is Effect.UNKNOWN}
+    assert len({each.resource for each in found}) == len(objects)
+    assert stopped == {each.resource for each in found}
 
 
 @pytest.mark.parametrize("name", available())
