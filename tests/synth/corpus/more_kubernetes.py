@@ -1,4 +1,4 @@
-"""Pairs that were kept aside until the judges were complete: Kubernetes' objects, jobs, texts that run, what no rule knows."""
+"""Pairs that were kept aside until the judges were complete: objects, jobs, texts that run, what no rule knows."""
 
 import copy
 import json
