@@ -48,7 +48,8 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
         yield f"{_signed(hour)} per hour ({_price(old.usd_per_hour)} → {_price(after.usd_per_hour)})"
         months = [_price(bill.usd_per_hour, month=True) for bill in (old, after)]
         yield f"{_signed(hour, month=True)} per month ({' → '.join(months)})"
-        yield f"{after.gpus - old.gpus:+} GPUs ({old.gpus} → {after.gpus})"
+        if after.gpus != old.gpus:
+            yield f"{after.gpus - old.gpus:+} GPUs ({old.gpus} → {after.gpus})"
     if unpriced := sorted({*after.unpriced, *old.unpriced}):
         yield f"not included, without a price: {', '.join(unpriced)}"
 

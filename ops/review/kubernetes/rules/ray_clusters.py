@@ -50,7 +50,7 @@ def judge_ray_cluster(before: Body | None, after: Body | None, context: Context)
     name = str(after["metadata"]["name"])
     if before is not None and before["metadata"]["name"] != name:
         before = None
-    rollout = f"ops rollout {name} --env {context.environment}"
+    rollout = f"After the deployment, run `ops rollout {name} --env {context.environment}`, which ends its jobs."
     cluster = _Cluster(str(after["metadata"].get("namespace", "")), rollout, context)
     yield from _exposure(before, after)
     old, new = at(before, "spec") or {}, at(after, "spec") or {}

@@ -163,7 +163,7 @@ def test_a_changed_template_needs_a_rollout_by_name(environment: Environment) ->
     (change,) = environment.of_object(
         a.RAY_CLUSTER, changed(a.RAY_CLUSTER, *_WORKER_POD, *_CONTAINER, "image", value=image)
     )
-    assert change.action == "ops rollout rayml --env dev"
+    assert change.action == "After the deployment, run `ops rollout rayml --env dev`, which ends its jobs."
     assert "image tag aaaa → bbbb" in change.what
 
 

@@ -136,7 +136,7 @@ COSTS = {
     ),
     "new environment": (
         (None, Bill(1, 0)),
-        ["+US$ 1.00 per hour (US$ 0.00 → US$ 1.00)", "+US$ 730 per month (US$ 0 → US$ 730)", "+0 GPUs (0 → 0)"],
+        ["+US$ 1.00 per hour (US$ 0.00 → US$ 1.00)", "+US$ 730 per month (US$ 0 → US$ 730)"],
     ),
     "cheaper": (
         (Bill(2, 2), Bill(1, 1)),
