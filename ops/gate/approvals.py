@@ -17,10 +17,9 @@ from typing import Final
 
 from config.findings import Finding, in_words
 from config.reading import strict_yaml
+from ops.review.checkouts.inputs import APPROVALS, ENVIRONMENTS
 from ops.review.model import Danger
 
-FOLDER: Final = "approvals"
-"""The folder below `environments/`."""
 _KEYS: Final = ("resource", "change", "reason", "expires")
 _TOP: Final = "approvals"
 
@@ -51,7 +50,7 @@ def read(checkout: Path, environment: str) -> list[Approval]:
 
     Raises ApprovalsError with all errors of the file.
     """
-    file = checkout / "environments" / FOLDER / f"{environment}.yaml"
+    file = checkout / ENVIRONMENTS / APPROVALS / f"{environment}.yaml"
     if not file.exists():
         return []
     try:
@@ -71,7 +70,7 @@ def read(checkout: Path, environment: str) -> list[Approval]:
 
 def misplaced(checkout: Path, environments: list[str]) -> list[Finding]:
     """Return an error for each file in the folder that belongs to no environment: nobody would read it."""
-    folder = checkout / "environments" / FOLDER
+    folder = checkout / ENVIRONMENTS / APPROVALS
     allowed = ", ".join(f"{name}.yaml" for name in environments) or "no file"
     return [
         Finding("", f"file {file.name!r}", "no environment has this name", allowed, "rename or remove it", file=file)

@@ -21,9 +21,11 @@ def gate(base: Path | None, verdict_file: Path | None, context: Mapping[str, str
     Raises ApprovalsError for an approvals file with errors, ReviewError if a side does not synthesise or a file cannot
     be read.
     """
-    names = available(REPOSITORY / ENVIRONMENTS)
-    if wrong := approvals.misplaced(REPOSITORY, names):
-        raise ApprovalsError(wrong)
+    names = set(available(REPOSITORY / ENVIRONMENTS))
     given = {name: approvals.read(REPOSITORY, name) for name in names}
     verdict = from_file(verdict_file) if verdict_file else review(base or REPOSITORY, context=context, console=console)
+    removed = {each.name for each in verdict.environments} - names
+    if wrong := approvals.misplaced(REPOSITORY, sorted(names | removed)):
+        raise ApprovalsError(wrong)
+    given |= {name: approvals.read(REPOSITORY, name) for name in removed}
     return decide(verdict, given, datetime.now(UTC).date())

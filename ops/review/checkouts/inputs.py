@@ -14,6 +14,8 @@ from config import available
 from config.reading import strict_yaml
 
 ENVIRONMENTS: Final = "environments"
+APPROVALS: Final = "approvals"
+"""The folder of `environments/` that only `ops gate` reads."""
 NOT_READ: Final = frozenset(
     {
         *(".ci", ".git", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
@@ -44,7 +46,9 @@ def _shared(checkout: Path) -> str:
     """Return the hash of the inputs that all environments share."""
     own = {checkout / ENVIRONMENTS / f"{name}.yaml" for name in available(checkout / ENVIRONMENTS)}
     parts = [path for path in checkout.iterdir() if path.name not in NOT_READ]
-    return _hash(checkout, (path for path in _files(parts) if path not in own))
+    approvals = checkout / ENVIRONMENTS / APPROVALS
+    read = (path for path in _files(parts) if path not in own and not path.is_relative_to(approvals))
+    return _hash(checkout, read)
 
 
 def _own(checkout: Path, name: str) -> str | None:

@@ -96,6 +96,18 @@ def test_approvals_of_an_unknown_environment_close_the_gate(gate: Gate, tmp_path
     assert "no environment has this name" in result.stderr
 
 
+def test_removed_environment_needs_an_approval_in_a_file_of_its_name(gate: Gate, tmp_path: Path) -> None:
+    review = tmp_path / "removed.json"
+    gone = Change("", "Environment old", "environment", "gone", Effect.KEPT, dangers=frozenset({Danger.CLUSTER_LOSS}))
+    review.write_text(to_json(Verdict((EnvironmentVerdict("old", (gone,), synthesised=False),))))
+    gate()
+    command = ["gate", "--review", str(review)]
+    assert CliRunner().invoke(app, command).exit_code == 1
+    approval = APPROVAL.replace("data-loss", "cluster-loss").replace("AWS::FSx::FileSystem FileSystem", gone.resource)
+    (tmp_path / "environments" / "approvals" / "old.yaml").write_text(approval)
+    assert CliRunner().invoke(app, command).exit_code == 0
+
+
 def test_data_has_the_documented_shape(gate: Gate) -> None:
     shown = json.loads(gate(LOST, options=("-o", "json")).stdout)
     example = documented("gate")

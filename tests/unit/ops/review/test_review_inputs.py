@@ -43,6 +43,11 @@ def test_an_environments_file_counts_for_that_environment_only(sides: tuple[Path
     assert changed(*sides) == ["b"]
 
 
+def test_approvals_count_for_no_environment(sides: tuple[Path, Path]) -> None:
+    write(sides[1], "environments/approvals/b.yaml", "approvals: []\n")
+    assert changed(*sides) == []
+
+
 def test_an_environment_of_head_alone_is_changed_and_one_of_base_alone_is_not_named(sides: tuple[Path, Path]) -> None:
     write(sides[1], "environments/c.yaml", "project: c\n")
     (sides[1] / "environments" / "a.yaml").unlink()
