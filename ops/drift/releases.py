@@ -7,17 +7,15 @@ was made by another hand. Only the Secrets' metadata is read: their data holds w
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import kubernetes
 
-from ops.clients import REQUEST_TIMEOUT
+from ops.clients import metadata
 from ops.drift.finding import Drift
 
 RESOURCE_TYPE: Final = "Custom::AWSCDK-EKS-HelmChart"
-_METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Makes the API server leave out what the Secrets hold."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +45,9 @@ def release_drifts(api: kubernetes.client.ApiClient, expected: Sequence[Release]
 
 def _newest(api: kubernetes.client.ApiClient, release: Release) -> Mapping[str, Any] | None:
     """Return the metadata of the release's newest revision, or None."""
-    selector = urlencode({"labelSelector": f"owner=helm,name={release.name}"})
-    listed = api.call_api(
-        f"/api/v1/namespaces/{release.namespace}/secrets?{selector}",
-        "GET",
-        header_params={"Accept": _METADATA_ONLY},
-        auth_settings=["BearerToken"],
-        response_type="object",
-        _return_http_data_only=True,
-        _request_timeout=REQUEST_TIMEOUT,
-    )
-    metadata = [item["metadata"] for item in listed["items"]]
-    return max(metadata, key=lambda each: int(each["labels"]["version"]), default=None)
+    secrets = kubernetes.client.CoreV1Api(api).list_namespaced_secret
+    found = metadata(partial(secrets, release.namespace, label_selector=f"owner=helm,name={release.name}"))
+    return max(found, key=lambda each: int(each["labels"]["version"]), default=None)
 
 
 def _detail(release: Release, newest: Mapping[str, Any] | None) -> str:
