@@ -8,9 +8,9 @@ gc.disable()
 
 from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
-from ops.commands import destroy, drift, files, image, isolation, job, running  # noqa: E402
+from ops.commands import delivery, destroy, drift, files, image, isolation, job, running  # noqa: E402
 
-__all__ = ["app", "destroy", "drift", "files", "image", "isolation", "job", "main", "running"]
+__all__ = ["app", "delivery", "destroy", "drift", "files", "image", "isolation", "job", "main", "running"]
 
 
 def main() -> None:
