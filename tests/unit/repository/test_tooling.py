@@ -49,7 +49,6 @@ def test_hooks_of_shell_scripts_and_workflows_match_what_make_check_reads() -> N
             "setup.sh",
             "requirements/lock.sh",
             ".ci/run",
-            ".github/drift-issue.sh",
             *map(str, relative("lifecycle_scripts/eks/*.sh")),
         ],
         "actionlint": [*map(str, relative(".github/workflows/*.yml"))],

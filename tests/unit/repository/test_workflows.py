@@ -1,10 +1,8 @@
-"""The workflows: pinned actions, least permissions, and the issue that drift opens."""
+"""The workflows: pinned actions, least permissions, and what a deployment does."""
 
-import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +14,6 @@ from rehearsal.paths import REPOSITORY
 GITHUB = REPOSITORY / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 STEPS = [*WORKFLOWS, *sorted(GITHUB.glob("actions/*/action.yml"))]
-GH = """#!{python}
-import json, os, sys
-from pathlib import Path
-file = Path(os.environ["ISSUES"])
-issues = json.loads(file.read_text())
-command, arguments = sys.argv[1:3], sys.argv[3:]
-def option(name):
-    return arguments[arguments.index(name) + 1]
-match command:
-    case ["issue", "list"]:
-        print(json.dumps([issue for issue in issues if issue["open"] and option("--label") in issue["labels"]]))
-    case ["issue", "create"]:
-        body = Path(option("--body-file")).read_text()
-        issue = {{"title": option("--title"), "labels": [option("--label")], "body": body, "open": True}}
-        issues.append(issue | {{"number": len(issues) + 1}})
-    case ["issue", "edit"]:
-        issues[int(arguments[0]) - 1]["body"] = Path(option("--body-file")).read_text()
-    case ["issue", "close"]:
-        issues[int(arguments[0]) - 1]["open"] = False
-    case ["label", "create"]:
-        assert "--force" in arguments, "GitHub refuses a label that exists"
-    case other:
-        sys.exit(f"gh: {{other}} is unknown")
-file.write_text(json.dumps(issues))
-"""
-"""GitHub's command line, with the issues in a file."""
 
 
 def workflow(name: str) -> Any:
@@ -139,45 +111,14 @@ def test_a_wrong_name_of_an_environment_starts_nothing(name: str, accepted: bool
     assert (done.returncode == 0) is accepted
 
 
-class Issues:
-    """The issues of a repository, and the script that keeps the one of an environment."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.file = directory / "issues.json"
-        self.file.write_text("[]")
-        program = directory / "gh"
-        program.write_text(GH.format(python=sys.executable))
-        program.chmod(0o755)
-
-    def report(self, environment: str, *details: str) -> list[tuple[str, bool]]:
-        """Run the script with this drift; return the title of every issue, and whether it is open."""
-        drift = [{"kind": "Helm release", "name": "a/b", "detail": detail} for detail in details]
-        (self.directory / "drift.json").write_text(json.dumps({"environment": environment, "drift": drift}))
-        script = GITHUB / "drift-issue.sh"
-        env = os.environ | {"PATH": f"{self.directory}:{os.environ['PATH']}", "ISSUES": str(self.file)}
-        subprocess.run([script, environment, self.directory / "drift.json"], env=env, check=True)
-        return [(issue["title"], issue["open"]) for issue in self.all()]
-
-    def all(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.file.read_text())
-        return found
-
-
-def test_drift_has_one_issue_for_each_environment_until_it_is_gone(tmp_path: Path) -> None:
-    issues = Issues(tmp_path)
-    assert issues.report("dev") == [], "no drift, no issue"
-    assert issues.report("dev", "first") == [("Drift in dev", True)]
-    assert issues.report("dev", "second") == [("Drift in dev", True)], "updated, not opened again"
-    assert "second" in issues.all()[0]["body"]
-    assert issues.report("prod", "third") == [("Drift in dev", True), ("Drift in prod", True)]
-    assert issues.report("dev") == [("Drift in dev", False), ("Drift in prod", True)]
-    assert issues.report("dev", "again")[-1] == ("Drift in dev", True)
-
-
-def test_what_the_account_says_stays_code_in_the_issue(tmp_path: Path) -> None:
-    issues = Issues(tmp_path)
-    issues.report("dev", "~~~~\n@everyone [link](x)", "x" * 70_000)
-    [issue] = issues.all()
-    assert len(issue["body"]) < 65_536
-    assert issue["body"].count("~~~~") == 2, "the text can end no fence"
+def test_plan_of_a_deployment_is_handed_on_by_its_digest(tmp_path: Path) -> None:
+    [step] = [step for step in workflow("deploy")["jobs"]["plan"]["steps"] if step.get("id") == "plan"]
+    program = tmp_path / ".venv" / "bin" / "ops"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nprintf 'stack  change\\nrayhp-dev-eks  add\\ndigest: 5d41\\n'\n")
+    program.chmod(0o755)
+    written = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    env = os.environ | {"ENVIRONMENT": "dev", "RUNNER_TEMP": str(tmp_path)} | {k: str(v) for k, v in written.items()}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, check=True)
+    assert written["GITHUB_OUTPUT"].read_text() == "digest=5d41\n"
+    assert "rayhp-dev-eks  add" in written["GITHUB_STEP_SUMMARY"].read_text()
