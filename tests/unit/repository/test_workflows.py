@@ -119,6 +119,7 @@ def test_plan_of_a_deployment_is_handed_on_by_its_digest(tmp_path: Path) -> None
     program.chmod(0o755)
     written = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     env = os.environ | {"ENVIRONMENT": "dev", "RUNNER_TEMP": str(tmp_path)} | {k: str(v) for k, v in written.items()}
-    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, check=True)
+    argv = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
     assert written["GITHUB_OUTPUT"].read_text() == "digest=5d41\n"
     assert "rayhp-dev-eks  add" in written["GITHUB_STEP_SUMMARY"].read_text()
