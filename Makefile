@@ -82,6 +82,7 @@ check: setup ## check formatting, lint, types, import rules, error messages, she
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
 	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
+	@$(RUN) zizmor --offline --no-progress --quiet .github
 
 .PHONY: test
 test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need (ALL=1: all, TIER=unit: one tier, DURATIONS=1: show the slowest)

@@ -10,7 +10,9 @@ from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
 from ops.commands import (  # noqa: E402
     access,
+    delivery,
     destroy,
+    drift,
     files,
     gate,
     image,
@@ -27,7 +29,9 @@ from ops.commands import (  # noqa: E402
 __all__ = [
     "access",
     "app",
+    "delivery",
     "destroy",
+    "drift",
     "files",
     "gate",
     "image",

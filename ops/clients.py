@@ -1,11 +1,13 @@
 """Connections to the environment's AWS account and to its Kubernetes API."""
 
 import base64
+import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import boto3
@@ -24,6 +26,7 @@ _AWS: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 3},
 )
 _TOKEN_SECONDS: Final = 60
+_ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,18 @@ def connect(environment: Environment, account: Account | None = None) -> Iterato
         configuration.refresh_api_key_hook = lambda settings: settings.api_key.update(authorization=sign())
         with kubernetes.client.ApiClient(configuration) as api:
             yield Clients(account.client("sagemaker"), account.client("ecr"), account.client("s3"), api)
+
+
+def metadata(list_objects: Callable[..., Any]) -> list[Mapping[str, Any]]:
+    """Return the metadata of the objects that a `list_…` method of a Kubernetes client finds, and nothing else of them.
+
+    Raises ApiException if the API server refuses.
+    """
+    answer = list_objects(_preload_content=False, _headers=_ONLY_METADATA, _request_timeout=REQUEST_TIMEOUT)
+    if answer.status != HTTPStatus.OK:
+        raise kubernetes.client.ApiException(http_resp=answer)
+    # The API server returns an empty list of metadata as null.
+    return [item["metadata"] for item in json.loads(answer.data)["items"] or ()]
 
 
 def _token(session: boto3.Session, sts: Any, cluster: str) -> str:

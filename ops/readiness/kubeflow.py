@@ -4,8 +4,7 @@ Helm does not adopt foreign objects: such an installation fails and changes noth
 installed are skipped.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import kubernetes
@@ -15,7 +14,7 @@ from config.findings import Finding, Severity, in_words
 from config.model import KubeflowPart
 from k8s_charts.helm.hyperpod_dependencies import RELEASE
 from k8s_charts.shared.names import SYSTEM_NAMESPACE
-from ops.clients import REQUEST_TIMEOUT
+from ops.clients import metadata
 from ops.errors import in_plain_words
 
 KEY: Final = "eks.existing.kubeflow"
@@ -36,8 +35,6 @@ _KINDS: Final[Mapping[str, KubeflowPart]] = {
     "xgboostjobs.kubeflow.org": "training-operator",
     "mpijobs.kubeflow.org": "mpi-operator",
 }
-# CRDs with their schemas would be megabytes.
-_ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 
 _Metadata = Mapping[str, Any]
 
@@ -63,8 +60,8 @@ def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iter
 
 def _foreign(api: kubernetes.client.ApiClient) -> dict[KubeflowPart, list[str]]:
     """Map each part to its namespaces and CRDs that our release did not install."""
-    namespaces = _metadata(kubernetes.client.CoreV1Api(api).list_namespace)
-    kinds = _metadata(kubernetes.client.ApiextensionsV1Api(api).list_custom_resource_definition)
+    namespaces = metadata(kubernetes.client.CoreV1Api(api).list_namespace)
+    kinds = metadata(kubernetes.client.ApiextensionsV1Api(api).list_custom_resource_definition)
     found: dict[KubeflowPart, list[str]] = {}
     installed = any(_is_ours(each) for each in namespaces if each["name"] in _NAMESPACES)
     for what, parts, listed in (("namespace", _NAMESPACES, namespaces), ("CRD", _KINDS, kinds)):
@@ -78,9 +75,3 @@ def _foreign(api: kubernetes.client.ApiClient) -> dict[KubeflowPart, list[str]]:
 
 def _is_ours(metadata: _Metadata) -> bool:
     return (metadata.get("annotations") or {}).items() >= _OURS.items()
-
-
-def _metadata(list_all: Any) -> Sequence[_Metadata]:
-    answer = list_all(_preload_content=False, _headers=_ONLY_METADATA, _request_timeout=REQUEST_TIMEOUT)
-    # The API server returns an empty list of metadata as null.
-    return [item["metadata"] for item in json.loads(answer.data)["items"] or ()]

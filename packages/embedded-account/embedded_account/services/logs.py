@@ -89,6 +89,10 @@ class LogGroupResource(ResourceModel):
     def remove(self) -> None:
         self._backend.delete_log_group(self.physical_resource_id)
 
+    def live(self) -> dict[str, Any] | None:
+        group = self._backend.groups.get(self.physical_resource_id)
+        return group and {"RetentionInDays": group.retention_in_days, "KmsKeyId": group.kms_key_id}
+
     def attributes(self) -> dict[str, Any]:
         # The attribute ends in ":*", the form that policies and flow logs accept.
         return {"Arn": f"{self._backend.groups[self.physical_resource_id].arn}:*"}

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from embedded_account.cloudformation.api import descriptions
+from embedded_account.cloudformation.api.drift import Detections
 from embedded_account.cloudformation.api.requests import (
     Request,
     desired_state,
@@ -34,6 +35,7 @@ class Api:
         self._account = account
         self._engine = engine
         self._store = engine.store
+        self._detections = Detections()
 
     def operations(self) -> dict[str, Callable[[Request], Answer]]:
         """Return all operations by name."""
@@ -133,6 +135,23 @@ class Api:
         stack = self._store.get(request["StackName"])
         return {
             "StackResourceSummaries": [descriptions.resource_summary(resource) for resource in stack.resources.values()]
+        }
+
+    # --- drift -------------------------------------------------------------------------------------------
+
+    def detect_stack_drift(self, request: Request) -> Answer:
+        if request.get("LogicalResourceIds"):
+            raise invalid("The embedded account detects the drift of whole stacks only")
+        return {"StackDriftDetectionId": self._detections.start(self._store.get(request["StackName"])).id}
+
+    def describe_stack_drift_detection_status(self, request: Request) -> Answer:
+        return self._detections.get(request["StackDriftDetectionId"]).describe()
+
+    def describe_stack_resource_drifts(self, request: Request) -> Answer:
+        wanted = request.get("StackResourceDriftStatusFilters")
+        found = self._detections.results(self._store.get(request["StackName"]))
+        return {
+            "StackResourceDrifts": [each for each in found if not wanted or each["StackResourceDriftStatus"] in wanted]
         }
 
     # --- templates ---------------------------------------------------------------------------------------

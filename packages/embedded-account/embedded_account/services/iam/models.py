@@ -4,6 +4,7 @@ They replace moto's models. Those ignore updates of trust policies, managed poli
 everything that is attached to it, and accept principals that do not exist.
 """
 
+import json
 import re
 from typing import Any, Self
 
@@ -117,6 +118,23 @@ class RoleResource(ResourceModel):
         """Remove the template's policies from the role, then delete it; IAM refuses if others are attached."""
         self._apply_policies({})
         backend_of(self.account).delete_role(self.physical_resource_id)
+
+    def live(self) -> dict[str, Any] | None:
+        roles = {role.name: role for role in backend_of(self.account).get_roles()}
+        if (role := roles.get(self.physical_resource_id)) is None:
+            return None
+        given = self.properties.get("ManagedPolicyArns", [])
+        found = dict(role.managed_policies)
+        # IAM has no order of its own: the template's first, then what others attached.
+        arns = [arn for arn in given if arn in found] + sorted(found.keys() - set(given))
+        trust = role.assume_role_policy_document
+        if not isinstance(self.properties["AssumeRolePolicyDocument"], str):
+            trust = json.loads(trust)
+        return {
+            "AssumeRolePolicyDocument": trust,
+            "ManagedPolicyArns": arns,
+            "MaxSessionDuration": role.max_session_duration,
+        }
 
     def attributes(self) -> dict[str, Any]:
         return {"Arn": self._role.arn, "RoleId": self._role.id}

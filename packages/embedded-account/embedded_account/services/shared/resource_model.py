@@ -74,6 +74,13 @@ class ResourceModel:
         """Return the attributes for `Fn::GetAtt`, by name."""
         return {}
 
+    def live(self) -> dict[str, Any] | None:
+        """Return properties as the service has them now, in the template's form; None if the resource is gone.
+
+        Drift detection compares them. It skips a model that does not override this.
+        """
+        raise NotImplementedError
+
     # ------------------------------------------------ moto's protocol
 
     @classmethod

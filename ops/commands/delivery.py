@@ -1,0 +1,76 @@
+"""The command of a reviewed deployment: `ops plan`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ops.cli import EnvName, app, fail, load
+from ops.output import Format, Output, emit, teller
+
+
+@app.command()
+def plan(
+    env: EnvName,
+    app_: Annotated[
+        Path, typer.Option("--app", metavar="FOLDER", help="The folder with the finished synthesis.")
+    ] = Path("cdk.out"),
+    expect: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Refuse unless the plan still has this digest.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show what a deployment would change, and the digest that identifies the plan.
+
+    The digest covers the deployed and the new templates. With `--expect`, a
+    deployment after a review makes sure that both are still those of the
+    reviewed plan. The command changes nothing.
+
+    Exit codes:
+    - 0: done
+    - 1: the plan does not have the expected digest
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops plan --env dev`
+    - `ops plan --env prod --app cdk.out --expect 5d41…`
+
+    With `-o json` or `-o yaml`:
+
+    ```json
+    {"environment": "dev", "digest": "5d41…", "stacks": [
+      {"stack": "rayhp-dev-eks", "exists": true, "changes": [
+        {"change": "add", "type": "AWS::EKS::Addon", "logical_id": "Dns"}]}]}
+    ```
+    """
+    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.delivery import plan as plans  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415
+
+    environment = load(env)
+    try:
+        made = plans.plan(environment, Account(environment).client("cloudformation"), app_)
+    except (plans.AssemblyError, UnreachableError) as error:
+        fail(str(error))
+    found = plans.digest(made)
+    stacks = [
+        {"stack": each.name, "exists": each.deployed is not None, "changes": [asdict(c) for c in each.changes()]}
+        for each in made
+    ]
+
+    def table() -> Table:
+        drawn = Table("stack", "change", "type", "logical id", box=None, pad_edge=False)
+        for each in made:
+            for change in each.changes():
+                drawn.add_row(each.name, change.change, change.type, change.logical_id)
+        return drawn
+
+    emit({"environment": env, "digest": found, "stacks": stacks}, table, output)
+    teller(output)(f"digest: {found}")
+    if expect is not None and expect != found:
+        fail(
+            f"{env}: the plan has changed since the review, whose digest is {expect}. Fix: review the new plan", code=1
+        )

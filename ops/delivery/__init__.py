@@ -1,0 +1,1 @@
+"""Bind a deployment to the plan that its reviewers approved."""

@@ -1,0 +1,1 @@
+"""Compare what runs in an environment with what was deployed."""

@@ -1,0 +1,68 @@
+"""CloudFormation's own drift detection, for the native resources of every stack."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ops.destroy.stacks import Stack
+from ops.drift.finding import Drift
+from ops.errors import UnreachableError
+
+COMPARABLE: Final = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"}
+"""The statuses in which CloudFormation detects drift (AWS docs, detect-drift-stack)."""
+_PATIENCE: Final = 900.0
+_INTERVAL: Final = 2.0
+
+
+def resource_drifts(cloudformation: Any, stacks: Sequence[Stack]) -> Iterator[Drift]:
+    """Yield each resource that was changed or deleted since its deployment.
+
+    The detections run at the same time. Raises UnreachableError if one fails or takes longer than 15 minutes.
+    """
+    detections = [
+        (stack, cloudformation.detect_stack_drift(StackName=stack.id)["StackDriftDetectionId"]) for stack in stacks
+    ]
+    deadline = time.monotonic() + _PATIENCE
+    for stack, detection in detections:
+        _await_end(cloudformation, stack, detection, deadline)
+        yield from _results(cloudformation, stack)
+
+
+def _await_end(cloudformation: Any, stack: Stack, detection: str, deadline: float) -> None:
+    while True:
+        state = cloudformation.describe_stack_drift_detection_status(StackDriftDetectionId=detection)
+        if state["DetectionStatus"] == "DETECTION_COMPLETE":
+            return
+        if state["DetectionStatus"] == "DETECTION_FAILED":
+            reason = str(state.get("DetectionStatusReason", "no reason given")).rstrip(".")
+            raise UnreachableError(
+                f"CloudFormation could not detect the drift of stack {stack.name}: {reason}. "
+                "Fix: use credentials that may read what the reason names"
+            )
+        if time.monotonic() > deadline:
+            raise UnreachableError(
+                f"CloudFormation still detects the drift of stack {stack.name} after 15 minutes. Fix: try again later"
+            )
+        time.sleep(_INTERVAL)
+
+
+def _results(cloudformation: Any, stack: Stack) -> Iterator[Drift]:
+    request: dict[str, Any] = {"StackName": stack.id, "StackResourceDriftStatusFilters": ["MODIFIED", "DELETED"]}
+    while True:
+        page = cloudformation.describe_stack_resource_drifts(**request)
+        for each in page["StackResourceDrifts"]:
+            name = f"{stack.name}/{each['LogicalResourceId']}"
+            yield Drift(each["ResourceType"], name, _detail(each))
+        if "NextToken" not in page:
+            return
+        request["NextToken"] = page["NextToken"]
+
+
+def _detail(drift: Mapping[str, Any]) -> str:
+    """Return the differing properties' paths with both values: `was deployed` first."""
+    if drift["StackResourceDriftStatus"] == "DELETED":
+        return f"{drift.get('PhysicalResourceId', 'it')} is deleted"
+    return "; ".join(
+        f"{each['PropertyPath']} is {each['ActualValue']}, deployed {each['ExpectedValue']}"
+        for each in drift.get("PropertyDifferences", ())
+    )

@@ -1,0 +1,120 @@
+"""What the workflows' roles may do: assume CDK's roles, or read what the commands of `ops` read."""
+
+from typing import Final
+
+from aws_cdk import DefaultStackSynthesizer
+from aws_cdk import aws_iam as iam
+
+from config import Environment, naming
+
+BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
+"""The bootstrap's roles that `cdk deploy` assumes. CloudFormation's own role is passed on by the first of them."""
+
+_DRIFT_READS: Final = {
+    "ec2": "DescribeAddresses DescribeFlowLogs DescribeInternetGateways DescribeLaunchTemplateVersions "
+    "DescribeLaunchTemplates DescribeNatGateways DescribeRouteTables DescribeSecurityGroupRules "
+    "DescribeSecurityGroups DescribeSubnets DescribeTags DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",
+    "ecr": "DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource",
+    "eks": "DescribeAccessEntry DescribeAddon DescribeCluster DescribeNodegroup ListAssociatedAccessPolicies "
+    "ListTagsForResource",
+    "events": "DescribeRule ListTagsForResource ListTargetsByRule",
+    "fsx": "DescribeDataRepositoryAssociations DescribeFileSystems ListTagsForResource",
+    "iam": "GetOpenIDConnectProvider GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags",
+    "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListResourceTags",
+    "lambda": "GetFunction GetFunctionCodeSigningConfig GetFunctionConfiguration GetLayerVersion ListTags",
+    "logs": "DescribeLogGroups GetDataProtectionPolicy ListTagsForResource",
+    "s3": "GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAcl GetBucketCORS GetBucketLogging "
+    "GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy "
+    "GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
+    "GetIntelligentTieringConfiguration GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration "
+    "GetReplicationConfiguration",
+    "sns": "GetDataProtectionPolicy GetSubscriptionAttributes GetTopicAttributes ListSubscriptionsByTopic "
+    "ListTagsForResource",
+    "ssm": "DescribeParameters ListTagsForResource",
+    "states": "DescribeStateMachine ListTagsForResource",
+}
+"""Drift detection reads each resource with its caller's rights: descriptions only, no data."""
+
+
+def assume_bootstrap_roles(environment: Environment) -> iam.PolicyStatement:
+    """Return the right to assume the bootstrap's roles in the environment's account and region."""
+    where = f"{environment.account}-{environment.region}"
+    qualifier = environment.company.bootstrap_qualifier or DefaultStackSynthesizer.DEFAULT_QUALIFIER
+    arn = f"arn:aws:iam::{environment.account}:role/cdk-{qualifier}"
+    return iam.PolicyStatement(
+        sid="AssumeBootstrapRoles",
+        actions=["sts:AssumeRole"],
+        resources=[f"{arn}-{role}-role-{where}" for role in BOOTSTRAP_ROLES],
+    )
+
+
+def observe(environment: Environment) -> list[iam.PolicyStatement]:
+    """Return the rights to read the environment's stacks, and what `ops wait` and `ops isolation-check` read."""
+    where = f"{environment.region}:{environment.account}"
+    stacks = naming.stack(environment, "*")
+    statements = [
+        iam.PolicyStatement(
+            sid="ReadStacks",
+            actions=[f"cloudformation:{name}" for name in ("DescribeStacks", "GetTemplate", "ListStackResources")],
+            resources=[f"arn:aws:cloudformation:{where}:stack/{stacks}/*"],
+        ),
+        iam.PolicyStatement(
+            sid="FindKubernetes",
+            actions=["eks:DescribeCluster"],
+            resources=[f"arn:aws:eks:{where}:cluster/{naming.eks_cluster(environment)}"],
+        ),
+        iam.PolicyStatement(
+            sid="ReadNodes",
+            actions=[
+                f"sagemaker:{name}"
+                for name in (
+                    "DescribeCluster",
+                    "DescribeClusterEvent",
+                    "ListClusterEvents",
+                    "ListClusterNodes",
+                    "ListTags",
+                )
+            ],
+            # A cluster's ARN ends in an id that SageMaker chooses.
+            resources=[f"arn:aws:sagemaker:{where}:cluster/*"],
+        ),
+    ]
+    if repository := environment.image.repository:
+        statements.append(
+            iam.PolicyStatement(
+                sid="ReadImage",
+                actions=["ecr:DescribeImages"],
+                resources=[f"arn:aws:ecr:{where}:repository/{repository}"],
+            )
+        )
+    return statements
+
+
+def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:
+    """Return the rights to start CloudFormation's drift detection, and to read what it compares."""
+    where = f"{environment.region}:{environment.account}"
+    return [
+        iam.PolicyStatement(
+            sid="DetectDrift",
+            actions=[
+                f"cloudformation:{name}"
+                for name in ("DescribeStackResourceDrifts", "DetectStackDrift", "DetectStackResourceDrift")
+            ],
+            resources=[f"arn:aws:cloudformation:{where}:stack/{naming.stack(environment, '*')}/*"],
+        ),
+        iam.PolicyStatement(
+            sid="ReadParameters",
+            actions=["ssm:GetParameters"],
+            # CloudFormation names the parameters of the stacks, which hold no secret.
+            resources=[f"arn:aws:ssm:{where}:parameter/CFN-*"],
+        ),
+        iam.PolicyStatement(
+            sid="ReadResources",
+            actions=[
+                "cloudformation:DescribeStackDriftDetectionStatus",
+                *(f"{service}:{action}" for service, actions in _DRIFT_READS.items() for action in actions.split()),
+            ],
+            # Most of these actions do not know resources, or know them only by ids that AWS chooses.
+            resources=["*"],
+        ),
+    ]

@@ -1,0 +1,114 @@
+"""`ops drift` against the account: it finds what was changed by hand, and nothing in what was only deployed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from typer.testing import CliRunner, Result
+
+import config
+from config import naming
+from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.stacks import Stacks, failing
+from ops import clients as ops_clients
+from ops.__main__ import app
+from ops.drift.cluster import RESOURCE_TYPE, cluster_drifts
+from ops.drift.search import search
+
+pytestmark = pytest.mark.product
+
+DEV = config.load("dev")
+STACK = naming.stack(DEV, "network")
+TEMPLATE = {
+    "Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "log", "RetentionInDays": 30}}}
+}
+
+
+@dataclass
+class Account:
+    client: Any
+
+
+@pytest.fixture
+def drift(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return the command `ops drift --env dev` with more arguments, as a caller of the account."""
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(clients))
+    return lambda *arguments: CliRunner().invoke(app, ["drift", "--env", "dev", *arguments])
+
+
+def test_deployed_stack_has_no_drift(stacks: Stacks, drift: Callable[..., Result]) -> None:
+    stacks.deploy(STACK, TEMPLATE)
+    result = drift("-o", "json")
+    assert (result.exit_code, json.loads(result.stdout)["drift"]) == (0, [])
+    assert f"stack {naming.stack(DEV, 'ray')} does not exist" in json.loads(result.stdout)["not_compared"]
+
+
+def test_changed_and_deleted_resources_are_named(
+    stacks: Stacks, clients: Clients, drift: Callable[..., Result]
+) -> None:
+    stacks.deploy(STACK, TEMPLATE)
+    clients("logs").put_retention_policy(logGroupName="log", retentionInDays=7)
+    changed = drift("-o", "json")
+    assert changed.exit_code == 1
+    assert json.loads(changed.stdout)["drift"] == [
+        {"kind": "AWS::Logs::LogGroup", "name": f"{STACK}/Log", "detail": "/RetentionInDays is 7, deployed 30"}
+    ]
+    clients("logs").delete_log_group(logGroupName="log")
+    deleted = drift()
+    assert deleted.exit_code == 1
+    assert "log is deleted" in deleted.stdout
+    clients("logs").create_log_group(logGroupName="log")
+    clients("logs").put_retention_policy(logGroupName="log", retentionInDays=30)
+    mended = drift()
+    assert mended.exit_code == 0
+    assert "dev: no drift" in mended.stdout
+
+
+def test_stack_that_cannot_be_compared_is_named(stacks: Stacks, drift: Callable[..., Result]) -> None:
+    stacks.deploy(STACK, {"Resources": {"Bad": failing()}})
+    result = drift()
+    assert result.exit_code == 0
+    assert f"not compared: stack {STACK} is ROLLBACK_COMPLETE" in result.stdout
+
+
+def test_refused_detection_is_no_access_and_not_no_drift(
+    stacks: Stacks, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks.deploy(STACK, TEMPLATE)
+    cloudformation = clients("cloudformation")
+
+    def refuse(**_: Any) -> Any:
+        denied = {"Error": {"Code": "AccessDenied", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+        raise ClientError(denied, "DetectStackDrift")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cloudformation, "detect_stack_drift", refuse)
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(lambda _: cloudformation))
+    result = CliRunner().invoke(app, ["drift", "--env", "dev"])
+    assert result.exit_code == 2
+    assert "AWS refuses DetectStackDrift" in result.stderr
+
+
+def test_cluster_drifts_by_an_update_that_no_stack_made() -> None:
+    with HyperPodBench() as bench:
+        request = bench.request(Tags=[{"Key": "project", "Value": "rayhp"}])
+        template = {"Resources": {"Cluster": {"Type": RESOURCE_TYPE, "Properties": request}}}
+        sagemaker = bench.client("sagemaker")
+        assert [each.detail for each in cluster_drifts(sagemaker, template)] == ["is deleted"]
+        sagemaker.create_cluster(**request)
+        bench.advance(3600)
+        assert list(cluster_drifts(sagemaker, template)) == []
+        [first, *others] = json.loads(json.dumps(request["InstanceGroups"]))
+        first["InstanceCount"] += 1
+        sagemaker.update_cluster(ClusterName=request["ClusterName"], InstanceGroups=[first, *others])
+        [found] = cluster_drifts(sagemaker, template)
+        count = first["InstanceCount"]
+        where = f"InstanceGroups[{first['InstanceGroupName']}].InstanceCount"
+        assert found.detail == f"{where} is {count}, deployed {count - 1}"
+
+
+def test_nothing_deployed_is_no_drift(clients: Clients) -> None:
+    assert search(DEV, clients).found == ()

@@ -1,0 +1,125 @@
+"""The workflows: pinned actions, least permissions, and what a deployment does."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rehearsal.paths import REPOSITORY
+
+GITHUB = REPOSITORY / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+STEPS = [*WORKFLOWS, *sorted(GITHUB.glob("actions/*/action.yml"))]
+
+
+def workflow(name: str) -> Any:
+    return yaml.safe_load((GITHUB / "workflows" / f"{name}.yml").read_text())
+
+
+def triggers(document: Any) -> Any:
+    # YAML 1.1 reads the key `on` as true.
+    return document[True]
+
+
+@pytest.mark.parametrize("file", STEPS, ids=lambda file: str(file.relative_to(GITHUB)))
+def test_every_action_is_pinned_by_a_digest_with_its_version(file: Path) -> None:
+    used = re.findall(r"uses: (\S+)(?: +# *(\S+))?$", file.read_text(), re.MULTILINE)
+    for action, version in used:
+        if not action.startswith("./"):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), action
+            assert re.fullmatch(r"v\d+\.\d+\.\d+", version), action
+
+
+def test_an_action_has_one_version_everywhere() -> None:
+    used = {found for file in STEPS for found in re.findall(r"uses: ([\w./-]+)@(\w+)", file.read_text())}
+    assert len({action for action, _ in used}) == len(used)
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_a_job_has_only_the_permissions_that_it_names(file: Path) -> None:
+    document = workflow(file.stem)
+    assert document["permissions"] == {}
+    assert "pull_request_target" not in triggers(document), "it would run a fork's code with this repository's token"
+    for name, job in document["jobs"].items():
+        assert job.get("timeout-minutes"), name
+        assert job.get("permissions", {}).get("contents") != "write", name
+        for step in job["steps"]:
+            if "checkout" in step.get("uses", ""):
+                assert step["with"]["persist-credentials"] is False, name
+
+
+def test_only_jobs_in_an_environment_get_credentials_of_aws() -> None:
+    with_token = {
+        (file.stem, name): job
+        for file in WORKFLOWS
+        for name, job in workflow(file.stem)["jobs"].items()
+        if "id-token" in job.get("permissions", {})
+    }
+    assert {key: job["environment"] for key, job in with_token.items()} == {
+        ("deploy", "plan"): "${{ inputs.environment }}-read",
+        ("deploy", "deploy"): "${{ inputs.environment }}",
+        ("drift", "drift"): "${{ matrix.environment }}-read",
+    }
+    texts = "".join(file.read_text() for file in WORKFLOWS)
+    assert "secrets." not in texts, "OIDC needs no secret"
+
+
+def test_a_deployment_is_never_cancelled_and_excludes_others_of_its_environment() -> None:
+    document = workflow("deploy")
+    assert document["concurrency"] == {"group": "deploy-${{ inputs.environment }}", "cancel-in-progress": False}
+    assert list(triggers(document)) == ["workflow_dispatch"]
+    assert document["jobs"]["inputs"]["if"] == "github.ref_name == github.event.repository.default_branch"
+    assert document["jobs"]["plan"]["needs"] == "inputs"
+    assert document["jobs"]["deploy"]["needs"] == "plan"
+
+
+def test_a_deployment_does_what_was_approved_and_verifies_it() -> None:
+    steps = workflow("deploy")["jobs"]["deploy"]["steps"]
+    scripts = "\n".join(step.get("run", step.get("uses", "")) for step in steps)
+    order = [
+        "ops check",
+        "ops charts fetch",
+        "cdk synth",
+        "configure-aws-credentials",
+        "--expect",
+        "cdk deploy",
+        "ops wait",
+        "ops isolation-check",
+    ]
+    places = [scripts.index(each) for each in order]
+    assert places == sorted(places)
+    [compare] = [step for step in steps if "--expect" in step.get("run", "")]
+    assert compare["env"] == {"DIGEST": "${{ needs.plan.outputs.digest }}"}
+    # The same folder is planned and deployed.
+    assert "--app cdk.out" in scripts
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [("dev", True), ("other", False), ("../dev", False), ("dev; id", False), ("$(id)", False), ("", False)],
+)
+def test_a_wrong_name_of_an_environment_starts_nothing(name: str, accepted: bool, tmp_path: Path) -> None:
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments" / "dev.yaml").touch()
+    [step] = [step for step in workflow("deploy")["jobs"]["inputs"]["steps"] if "run" in step]
+    argv = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    done = subprocess.run(argv, cwd=tmp_path, env=os.environ | {"ENVIRONMENT": name}, check=False, capture_output=True)
+    assert (done.returncode == 0) is accepted
+
+
+def test_plan_of_a_deployment_is_handed_on_by_its_digest(tmp_path: Path) -> None:
+    [step] = [step for step in workflow("deploy")["jobs"]["plan"]["steps"] if step.get("id") == "plan"]
+    program = tmp_path / ".venv" / "bin" / "ops"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nprintf 'stack  change\\nrayhp-dev-eks  add\\ndigest: 5d41\\n'\n")
+    program.chmod(0o755)
+    written = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    env = os.environ | {"ENVIRONMENT": "dev", "RUNNER_TEMP": str(tmp_path)} | {k: str(v) for k, v in written.items()}
+    argv = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    assert written["GITHUB_OUTPUT"].read_text() == "digest=5d41\n"
+    assert "rayhp-dev-eks  add" in written["GITHUB_STEP_SUMMARY"].read_text()
