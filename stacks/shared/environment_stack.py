@@ -25,11 +25,13 @@ class EnvironmentStack(cdk.Stack):
         purpose: str,
         keeps_data: bool = False,
     ) -> None:
+        qualifier = environment.company.bootstrap_qualifier
         super().__init__(
             scope,
             naming.stack(environment, part),
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=purpose,
-            synthesizer=cdk.DefaultStackSynthesizer(qualifier=environment.company.bootstrap_qualifier),
+            # The app's own synthesizer knows CDK's default qualifier; one without a qualifier would not.
+            synthesizer=cdk.DefaultStackSynthesizer(qualifier=qualifier) if qualifier else None,
             termination_protection=environment.protect and keeps_data,
         )
