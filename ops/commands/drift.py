@@ -51,4 +51,4 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     if drifts.found:
         differs = f"{len(drifts.found)} differ from what was deployed"
         fail(f"{env}: {differs}. Fix: deploy again, or make the change in the environment file", code=1)
-    teller(output)(f"{env}: no drift")
+    teller(output)(f"{env}: no drift" + (" in what was compared" if drifts.not_compared else ""))
