@@ -42,7 +42,7 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail(f"interrupted; rerun `ops drift --env {env}`", code=130)
+        fail(f"interrupted. Fix: rerun `ops drift --env {env}`", code=130)
     if drifts.found or output is not Format.TABLE:
         emit(show.document(env, drifts), lambda: show.table(drifts), output)
     if output is Format.TABLE:
