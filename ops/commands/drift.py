@@ -42,7 +42,7 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail(f"interrupted; rerun `ops drift --env {env}`", code=130)
+        fail(f"interrupted. Fix: rerun `ops drift --env {env}`", code=130)
     if drifts.found or output is not Format.TABLE:
         emit(show.document(env, drifts), lambda: show.table(drifts), output)
     if output is Format.TABLE:
@@ -51,4 +51,4 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     if drifts.found:
         differs = f"{len(drifts.found)} differ from what was deployed"
         fail(f"{env}: {differs}. Fix: deploy again, or make the change in the environment file", code=1)
-    teller(output)(f"{env}: no drift")
+    teller(output)(f"{env}: no drift" + (" in what was compared" if drifts.not_compared else ""))

@@ -6,6 +6,7 @@ from aws_cdk import DefaultStackSynthesizer
 from aws_cdk import aws_iam as iam
 
 from config import Environment, naming
+from k8s_charts.shared.names import IMAGE_BUILD_LOGS
 
 BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
 """The bootstrap's roles that `cdk deploy` assumes. CloudFormation's own role is passed on by the first of them."""
@@ -48,15 +49,14 @@ def assume_bootstrap_roles(environment: Environment) -> iam.PolicyStatement:
     )
 
 
-def observe(environment: Environment) -> list[iam.PolicyStatement]:
-    """Return the rights to read the environment's stacks, and what `ops wait` and `ops isolation-check` read."""
+def find(environment: Environment) -> list[iam.PolicyStatement]:
+    """Return the rights to read the environment's stacks, and to find its clusters."""
     where = f"{environment.region}:{environment.account}"
-    stacks = naming.stack(environment, "*")
-    statements = [
+    return [
         iam.PolicyStatement(
             sid="ReadStacks",
             actions=[f"cloudformation:{name}" for name in ("DescribeStacks", "GetTemplate", "ListStackResources")],
-            resources=[f"arn:aws:cloudformation:{where}:stack/{stacks}/*"],
+            resources=[f"arn:aws:cloudformation:{where}:stack/{naming.stack(environment, '*')}/*"],
         ),
         iam.PolicyStatement(
             sid="FindKubernetes",
@@ -64,30 +64,37 @@ def observe(environment: Environment) -> list[iam.PolicyStatement]:
             resources=[f"arn:aws:eks:{where}:cluster/{naming.eks_cluster(environment)}"],
         ),
         iam.PolicyStatement(
-            sid="ReadNodes",
-            actions=[
-                f"sagemaker:{name}"
-                for name in (
-                    "DescribeCluster",
-                    "DescribeClusterEvent",
-                    "ListClusterEvents",
-                    "ListClusterNodes",
-                    "ListTags",
-                )
-            ],
-            # A cluster's ARN ends in an id that SageMaker chooses.
-            resources=[f"arn:aws:sagemaker:{where}:cluster/*"],
+            sid="FindHyperPod",
+            actions=["sagemaker:DescribeCluster", "sagemaker:ListTags"],
+            resources=[_hyperpod_clusters(environment)],
         ),
     ]
-    if repository := environment.image.repository:
-        statements.append(
-            iam.PolicyStatement(
-                sid="ReadImage",
-                actions=["ecr:DescribeImages"],
-                resources=[f"arn:aws:ecr:{where}:repository/{repository}"],
-            )
+
+
+def wait(environment: Environment) -> list[iam.PolicyStatement]:
+    """Return the further rights of `ops wait`: the cluster's nodes and events, the image and its build's log."""
+    where = f"{environment.region}:{environment.account}"
+    nodes = ("DescribeClusterEvent", "ListClusterEvents", "ListClusterNodes")
+    statements = [
+        iam.PolicyStatement(
+            sid="ReadNodes",
+            actions=[f"sagemaker:{name}" for name in nodes],
+            resources=[_hyperpod_clusters(environment)],
         )
+    ]
+    if repository := environment.image.repository:
+        image = f"arn:aws:ecr:{where}:repository/{repository}"
+        logs = f"arn:aws:s3:::{naming.data_bucket(environment)}/{IMAGE_BUILD_LOGS}/*"
+        statements += [
+            iam.PolicyStatement(sid="ReadImage", actions=["ecr:DescribeImages"], resources=[image]),
+            iam.PolicyStatement(sid="ReadBuildLog", actions=["s3:GetObject"], resources=[logs]),
+        ]
     return statements
+
+
+def _hyperpod_clusters(environment: Environment) -> str:
+    # A cluster's ARN ends in an id that SageMaker chooses.
+    return f"arn:aws:sagemaker:{environment.region}:{environment.account}:cluster/*"
 
 
 def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:

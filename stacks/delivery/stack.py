@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from config import Environment
-from stacks.delivery.permissions import assume_bootstrap_roles, detect_drift, observe
+from stacks.delivery.permissions import assume_bootstrap_roles, detect_drift, find, wait
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.nag_suppressions import acknowledge
 
@@ -39,19 +39,18 @@ class DeliveryStack(EnvironmentStack):
             # CloudFormation would delete it with this stack, and the account's other environments need it.
             provider.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
             arn = provider.attr_arn
-        observing = observe(environment)
         self._role(
             "Deploy",
             arn,
             subject=f"repo:{repository}:environment:{environment.name}",
-            statements=[assume_bootstrap_roles(environment), *observing],
+            statements=[assume_bootstrap_roles(environment), *find(environment), *wait(environment)],
             session=_DEPLOYMENT,
         )
         self._role(
             "Read",
             arn,
             subject=f"repo:{repository}:environment:{environment.name}-read",
-            statements=[*observing, *detect_drift(environment)],
+            statements=[*find(environment), *detect_drift(environment)],
         )
 
     def _role(
