@@ -8,9 +8,20 @@ gc.disable()
 
 from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
-from ops.commands import destroy, files, image, isolation, job, review, running  # noqa: E402
+from ops.commands import cost, destroy, files, image, isolation, job, review, running  # noqa: E402
 
-__all__ = ["app", "destroy", "files", "image", "isolation", "job", "main", "review", "running"]
+__all__ = [
+    "app",
+    "cost",
+    "destroy",
+    "files",
+    "image",
+    "isolation",
+    "job",
+    "main",
+    "review",
+    "running",
+]
 
 
 def main() -> None:
