@@ -8,7 +8,7 @@ gc.disable()
 
 from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
-from ops.commands import cost, destroy, files, image, isolation, job, review, running  # noqa: E402
+from ops.commands import cost, destroy, files, image, isolation, job, pause, review, running  # noqa: E402
 
 __all__ = [
     "app",
@@ -19,6 +19,7 @@ __all__ = [
     "isolation",
     "job",
     "main",
+    "pause",
     "review",
     "running",
 ]
