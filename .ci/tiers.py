@@ -94,7 +94,7 @@ TIERS: Final = (
         cores=0,
     ),
     _rehearsal("dev", budget=10),
-    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals", budget=20, cores=1),
+    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals pause", budget=20, cores=1),
     Tier(
         "rehearse-job",
         "make rehearse-job",

@@ -16,3 +16,6 @@ DEEP_HEALTH_PASSED: Final = "Passed"
 
 # On a Ray pod, a label: the template that the pod was made from. On a RayCluster, an annotation: all its templates.
 TEMPLATE_LABEL: Final = "ray-on-hyperpod/template"
+
+# On a RayCluster and on a node, an annotation: `ops pause` suspended or cordoned it, and `ops resume` reverts that.
+PAUSED: Final = "ray-on-hyperpod/paused"

@@ -10,6 +10,7 @@ from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
 from ops.commands import (  # noqa: E402
     access,
+    cost,
     delivery,
     destroy,
     drift,
@@ -20,6 +21,7 @@ from ops.commands import (  # noqa: E402
     job,
     logs,
     node,
+    pause,
     preflight,
     review,
     running,
@@ -29,6 +31,7 @@ from ops.commands import (  # noqa: E402
 __all__ = [
     "access",
     "app",
+    "cost",
     "delivery",
     "destroy",
     "drift",
@@ -40,6 +43,7 @@ __all__ = [
     "logs",
     "main",
     "node",
+    "pause",
     "preflight",
     "review",
     "running",

@@ -1,6 +1,6 @@
 """Estimate an environment's costs per hour from the dated table `prices.yaml`. The result is no bill."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -10,14 +10,52 @@ from config.model import Environment
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
 HOURS_PER_MONTH: Final = 730
+SYSTEM_NODES: Final = "system nodes"
+"""The item of the nodes of the managed node group."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One line of the estimate. `usd_per_hour` is None if the table has no price."""
+    """One line of the estimate. `amount` is empty for the control plane; `usd_per_hour` is None without a price."""
 
-    what: str
+    item: str
+    amount: str
     usd_per_hour: float | None
+
+    @property
+    def what(self) -> str:
+        """Item and amount in one phrase."""
+        return f"{self.item}: {self.amount}" if self.amount else self.item
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of an instance group, or the system nodes."""
+
+    item: str
+    count: int
+    instance_type: str
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """A file system of FSx for Lustre (PERSISTENT_2, SSD)."""
+
+    gib: int
+    mbps_per_tib: int
+    for_claim: bool
+    """Whether the CSI driver makes it for a claim."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What an environment has at a standing price, planned or at a moment."""
+
+    groups: tuple[Nodes, ...]
+    system: Nodes
+    control_planes: int
+    nat_gateways: int
+    file_systems: tuple[FileSystem, ...]
 
 
 @cache
@@ -29,27 +67,61 @@ def prices() -> dict[str, Any]:
 def estimate(environment: Environment) -> list[Cost]:
     """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system.
 
-    Neither traffic nor interface endpoints are in it, nor what exists without the environment.
+    What `unpriced` names is not in it, nor what exists without the environment.
     """
+    return priced(planned(environment))
+
+
+def planned(environment: Environment) -> Inventory:
+    """Return what the environment's file asks for."""
+    system, fsx = environment.eks.system_nodes, environment.fsx
+    made = () if fsx.existing else (FileSystem(fsx.capacity_gib, fsx.throughput_mbps_per_tib, fsx.dynamic),)
+    return Inventory(
+        groups=tuple(Nodes(g.name, g.count, g.instance_type) for g in environment.hyperpod.instance_groups),
+        system=Nodes(SYSTEM_NODES, system.count, system.instance_type),
+        control_planes=0 if environment.eks.existing else 1,
+        nat_gateways=_nat_gateways(environment),
+        file_systems=made,
+    )
+
+
+def paused(environment: Environment) -> Inventory:
+    """Return what costs while the environment has no HyperPod node."""
+    return replace(planned(environment), groups=())
+
+
+def priced(inventory: Inventory) -> list[Cost]:
+    """Return a line for each item, in the order of the inventory."""
     table = prices()
-    instances: dict[str, float] = table["instances"]
-    system = environment.eks.system_nodes
-    nodes = [
-        (f"{g.name}: {g.count} x {g.instance_type}", g.count, g.instance_type)
-        for g in environment.hyperpod.instance_groups
-    ]
-    nodes.append((f"system nodes: {system.count} x {system.instance_type}", system.count, system.instance_type))
-    lines = [Cost(what, instances[kind] * count if kind in instances else None) for what, count, kind in nodes]
-    if environment.eks.existing is None:
-        lines.append(Cost("EKS control plane", table["eks_cluster"]))
-    if gateways := _nat_gateways(environment):
-        lines.append(Cost(f"NAT gateways: {gateways}", table["nat_gateway"] * gateways))
-    fsx = environment.fsx
-    if fsx.existing is None:
-        made = " for its claim" if fsx.dynamic else ""
-        month = table["fsx_gib_month"][str(fsx.throughput_mbps_per_tib)] * fsx.capacity_gib
-        lines.append(Cost(f"FSx for Lustre{made}: {fsx.capacity_gib:,} GiB", month / HOURS_PER_MONTH))
-    return lines
+    lines = [_nodes(nodes) for nodes in (*inventory.groups, inventory.system)]
+    if inventory.control_planes:
+        lines.append(Cost("EKS control plane", "", table["eks_cluster"]))
+    if gateways := inventory.nat_gateways:
+        lines.append(Cost("NAT gateways", str(gateways), table["nat_gateway"] * gateways))
+    return lines + [_file_system(each) for each in inventory.file_systems]
+
+
+def unpriced(environment: Environment) -> list[str]:
+    """Name what `estimate` leaves out although the environment pays for it."""
+    named = ["volumes of nodes"]
+    if _nat_gateways(environment):
+        named.append("public IPv4 addresses of NAT gateways")
+    if environment.network.closed:
+        named.append("interface endpoints")
+    return [*named, "KMS keys", "traffic", "logs", "images", "objects in buckets"]
+
+
+def _nodes(nodes: Nodes) -> Cost:
+    price = prices()["instances"].get(nodes.instance_type)
+    # Without nodes a missing price does not matter.
+    usd = price * nodes.count if price is not None else (None if nodes.count else 0.0)
+    return Cost(nodes.item, f"{nodes.count} x {nodes.instance_type}", usd)
+
+
+def _file_system(made: FileSystem) -> Cost:
+    price = prices()["fsx_gib_month"].get(str(made.mbps_per_tib))
+    item = "FSx for Lustre for its claim" if made.for_claim else "FSx for Lustre"
+    return Cost(item, f"{made.gib:,} GiB", None if price is None else price * made.gib / HOURS_PER_MONTH)
 
 
 def _nat_gateways(environment: Environment) -> int:

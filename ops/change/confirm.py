@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from functools import partial
 
 from config import Environment, file_of
+from config.estimates import costs
 from config.findings import shown
 from ops.change import kuberay_crds as crds
+from ops.change import pause as pauses
 from ops.change import rollout as rollouts
 from ops.change import scale as scaling
 from ops.change import update_software as software
@@ -17,6 +19,7 @@ from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
 from ops.errors import in_plain_words
 from ops.jobs.running import running
+from ops.max_unavailable import MaxUnavailable
 
 Print = Callable[[str], None]
 
@@ -80,6 +83,7 @@ def rollout(
     cluster: str | None,
     say: Print,
     *,
+    batches: MaxUnavailable | None,
     yes: bool,
     dry_run: bool,
     force: bool,
@@ -88,22 +92,84 @@ def rollout(
 ) -> None:
     """Replace pods with an old template within `timeout` seconds; `cluster` None means every RayCluster.
 
-    Raises RefusedError and UnreachableError.
+    `batches` None means all pods at once. Raises RefusedError and UnreachableError.
     """
     with _connected(environment) as clients:
-        plans = rollouts.look(environment, clients.kubernetes, cluster)
+        plans = rollouts.look(environment, clients.kubernetes, cluster, batches)
         _tell((line for made in plans for line in rollouts.describe(made)), say)
         needed = [made for made in plans if made.is_needed]
         if needed and not force:
             if any(made.outdated.old for made in needed):
                 rollouts.refuse_missing_image(environment, clients)
-            refuse_jobs({(made.namespace, made.name) for made in needed}, partial(running, clients.kubernetes))
+            for made in needed:
+                rollouts.refuse_other_image(made)
+            refuse_jobs(
+                {(made.live.namespace, made.live.name) for made in needed}, partial(running, clients.kubernetes)
+            )
         if needed and dry_run:
             say("dry run: nothing was changed")
         elif needed:
             _confirm("Continue?", yes)
             for made in needed:
-                rollouts.carry_out(made, clients.kubernetes, say, timeout=timeout, interval=interval)
+                rollouts.carry_out(made, say, timeout=timeout, interval=interval)
+
+
+def pause(
+    environment: Environment,
+    say: Print,
+    *,
+    yes: bool,
+    dry_run: bool,
+    force: bool,
+    timeout: float,
+    interval: float = 5,
+) -> None:
+    """Remove all HyperPod nodes within `timeout` seconds, and print what still costs.
+
+    Raises RefusedError and UnreachableError.
+    """
+    with _connected(environment) as clients:
+        made = pauses.look(environment, clients)
+        if made.is_needed:
+            _tell(pauses.describe(made), say)
+            if not force:
+                refuse_jobs(set(made.with_jobs), partial(running, clients.kubernetes))
+            if dry_run:
+                say("dry run: nothing was changed")
+            else:
+                _confirm("Continue?", yes)
+                pauses.carry_out(made, clients, say, timeout=timeout, interval=interval)
+        else:
+            say(f"{environment.name} is paused already")
+    _tell(still_costs(environment), say)
+
+
+def resume(environment: Environment, say: Print, *, yes: bool, dry_run: bool) -> None:
+    """Raise the instance groups to the file's counts and resume the RayClusters, without waiting for them.
+
+    Raises RefusedError and UnreachableError.
+    """
+    with _connected(environment) as clients:
+        made = pauses.look_at_resume(environment, clients)
+        _tell(pauses.describe_resume(made), say)
+        if not made.is_needed:
+            say(f"{environment.name} is not paused")
+        elif dry_run:
+            say("dry run: nothing was changed")
+        else:
+            _confirm("Continue?", yes)
+            pauses.carry_out_resume(made, clients, say)
+
+
+def still_costs(environment: Environment) -> Iterator[str]:
+    """Yield what a paused environment costs, one line per item, then the sum and what has no price."""
+    lines = costs.priced(costs.paused(environment))
+    yield "still costs, in US$ per hour:"
+    for line in lines:
+        yield f"  {line.what}: {'no price' if line.usd_per_hour is None else f'{line.usd_per_hour:,.2f}'}"
+    total = sum(line.usd_per_hour or 0 for line in lines)
+    yield f"  together: {total:,.2f} per hour, {total * costs.HOURS_PER_MONTH:,.0f} per month"
+    yield f"  not priced: {', '.join(costs.unpriced(environment))}"
 
 
 def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> list[Kind]:

@@ -27,6 +27,13 @@ def cordon(core: kubernetes.client.CoreV1Api, node: str, mark: str) -> None:
     _unless_gone(lambda: core.patch_node(node, change, _request_timeout=REQUEST_TIMEOUT, **merge))
 
 
+def uncordon(core: kubernetes.client.CoreV1Api, node: str, mark: str) -> None:
+    """Revert `cordon`; do nothing if the node no longer exists."""
+    change = {"metadata": {"annotations": {mark: None}}, "spec": {"unschedulable": None}}
+    merge = {"_content_type": "application/merge-patch+json"}
+    _unless_gone(lambda: core.patch_node(node, change, _request_timeout=REQUEST_TIMEOUT, **merge))
+
+
 def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: float, interval: float) -> None:
     """Evict the node's pods, except those of DaemonSets, and wait until they are gone.
 

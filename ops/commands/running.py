@@ -11,6 +11,8 @@ import typer
 from ops import completion
 from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say
 from ops.durations import Duration
+from ops.max_unavailable import MaxUnavailable
+from ops.max_unavailable import max_unavailable as parsed
 from ops.options import DryRun, Force, Interval, Timeout, Yes
 from ops.output import Format, Output, emit, teller
 from ops.readiness.item import Item, Require, State
@@ -126,7 +128,7 @@ def scale(
     from ops.change import confirm  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
     environment = load(env)
-    with _changing(f"rerun `ops scale {group} {count} --env {env}` to resume"):
+    with changing(f"rerun `ops scale {group} {count} --env {env}` to resume"):
         confirm.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout.seconds)
 
 
@@ -148,6 +150,15 @@ def rollout(
             "--force", help="Proceed even if a Ray job is running, its state is unknown, or the image is missing."
         ),
     ] = False,
+    max_unavailable: Annotated[
+        MaxUnavailable | None,
+        typer.Option(
+            parser=parsed,
+            metavar="N|P%",
+            help="Replace the workers of each group in batches of N, or P% of the group; the head last. "
+            "Default: all pods at once.",
+        ),
+    ] = None,
     timeout: Timeout = Duration(3600),
 ) -> None:
     """Replace pods with an old template, and delete pods of removed worker groups.
@@ -155,6 +166,13 @@ def rollout(
     KubeRay replaces no pod when its template changes. This command suspends
     and resumes such a RayCluster: its jobs end. Rerun the command to resume
     after an interruption.
+
+    With `--max-unavailable`, it deletes the old workers in batches, waits
+    until each batch is ready again, and replaces the head last. Jobs end all
+    the same: those that need every worker with the first batch, all others
+    with the head. Batches suit RayClusters whose tasks Ray retries. They are
+    refused if the image changes, because Ray accepts no worker with another
+    version of Ray or Python (override with `--force`).
 
     Exit codes:
     - 0: done
@@ -165,13 +183,24 @@ def rollout(
     Examples:
     - `ops rollout --env dev --dry-run`
     - `ops rollout rayml --env dev`
+    - `ops rollout rayml --env dev --max-unavailable 10%`
     """
     from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
+    batches = f" --max-unavailable {max_unavailable}" if max_unavailable else ""
     command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
-    with _changing(f"rerun `{command}` to resume"):
-        confirm.rollout(environment, cluster, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout.seconds)
+    with changing(f"rerun `{command}{batches}` to resume"):
+        confirm.rollout(
+            environment,
+            cluster,
+            say,
+            batches=max_unavailable,
+            yes=yes,
+            dry_run=dry_run,
+            force=force,
+            timeout=timeout.seconds,
+        )
 
 
 @app.command("update-software")
@@ -207,7 +236,7 @@ def update_software(
     from ops.change import confirm  # noqa: PLC0415
 
     environment = load(env)
-    with _changing("nothing more was started"):
+    with changing("nothing more was started"):
         confirm.update_software(environment, group or [], say, yes=yes, dry_run=dry_run, force=force)
 
 
@@ -249,7 +278,7 @@ def kuberay_crds(
 
     environment = load(env)
     try:
-        with _changing("nothing more was adopted"):
+        with changing("nothing more was adopted"):
             kinds = confirm.kuberay_crds(environment, teller(output), adopt=adopt, yes=yes)
     except ChartError as error:
         fail(str(error))
@@ -260,7 +289,7 @@ def kuberay_crds(
 
 
 @contextmanager
-def _changing(again: str) -> Iterator[None]:
+def changing(again: str) -> Iterator[None]:
     """Report why a change was refused or failed; after Ctrl-C print `again`."""
     from ops.change.scale import RefusedError  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415

@@ -1,7 +1,6 @@
 """Draw the output of `ops check`: what an environment will contain and cost, and its warnings."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group
@@ -47,7 +46,7 @@ def _plan_data(environment: Environment) -> dict[str, Any]:
             {"name": cluster.name, "workers": {group.name: group.replicas for group in cluster.workers}}
             for cluster in environment.ray.clusters
         ],
-        "cost": [asdict(line) for line in costs.estimate(environment)],
+        "cost": [{"what": line.what, "usd_per_hour": line.usd_per_hour} for line in costs.estimate(environment)],
     }
 
 

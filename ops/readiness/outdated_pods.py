@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from config.labels import TEMPLATE_LABEL
+from config.labels import PAUSED, TEMPLATE_LABEL
 from k8s_charts.ray.template_hash import template_of
 
 Json = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Outdated:
         if self.old:
             yield f"{counted(self.old)} with an old template"
         if self.orphans:
-            groups = ", ".join(sorted({_group(pod) for pod in self.orphans}))
+            groups = ", ".join(sorted({group_of(pod) for pod in self.orphans}))
             yield f"{counted(self.orphans)} of a removed group ({groups})"
 
 
@@ -39,10 +39,10 @@ def outdated(cluster: Json, pods: Sequence[Any]) -> Outdated:
     for pod in pods:
         if pod.metadata.deletion_timestamp:
             continue
-        if _is_worker(pod) and _group(pod) not in workers:
+        if is_worker(pod) and group_of(pod) not in workers:
             orphans.append(pod)
             continue
-        wanted = workers[_group(pod)] if _is_worker(pod) else head
+        wanted = workers[group_of(pod)] if is_worker(pod) else head
         if wanted is not None and _labels(pod).get(TEMPLATE_LABEL) != wanted:
             old.append(pod)
     return Outdated(tuple(old), tuple(orphans))
@@ -51,6 +51,11 @@ def outdated(cluster: Json, pods: Sequence[Any]) -> Outdated:
 def is_suspended(cluster: Json) -> bool:
     """Return whether the RayCluster is suspended. Its `status.state` still says so for a while after a resume."""
     return bool(cluster.get("spec", {}).get("suspend"))
+
+
+def is_paused(cluster: Json) -> bool:
+    """Return whether `ops pause` suspended the RayCluster: its nodes are gone, and only `ops resume` helps."""
+    return PAUSED in (cluster.get("metadata", {}).get("annotations") or {})
 
 
 def counted(pods: Sequence[Any]) -> str:
@@ -62,9 +67,11 @@ def _labels(pod: Any) -> Mapping[str, str]:
     return pod.metadata.labels or {}
 
 
-def _is_worker(pod: Any) -> bool:
+def is_worker(pod: Any) -> bool:
+    """Return whether the pod is a worker; else it is a head."""
     return _labels(pod).get("ray.io/node-type") == "worker"
 
 
-def _group(pod: Any) -> str:
+def group_of(pod: Any) -> str:
+    """Return the name of the pod's worker group."""
     return _labels(pod).get("ray.io/group", "")

@@ -13,7 +13,7 @@ from k8s_charts.shared.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
 from ops.readiness.item import Item, Require, State, spoken
-from ops.readiness.outdated_pods import is_suspended, outdated
+from ops.readiness.outdated_pods import is_paused, is_suspended, outdated
 
 
 def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
@@ -88,7 +88,8 @@ def _ray_cluster(
     mend = f"`ops rollout {wanted.name} --env {environment.name}`"
     old = [f"{', '.join(stale.said())}: {mend}"] if stale.old or stale.orphans else []
     if is_suspended(found):
-        detail = f"suspended, {available} of {replicas} workers; {mend} resumes it"
+        how, resumes = ("paused", f"`ops resume --env {environment.name}`") if is_paused(found) else ("suspended", mend)
+        detail = f"{how}, {available} of {replicas} workers; {resumes} resumes it"
         return Item("RayCluster", name, State.WAITING, detail)
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.

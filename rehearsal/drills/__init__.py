@@ -15,7 +15,7 @@ from rehearsal.drills import (
     worker_fails,
     workers_scaled,
 )
-from rehearsal.drills.account import capacity, create_fails, head_node_alone, removals, scale_down
+from rehearsal.drills.account import capacity, create_fails, head_node_alone, pause, removals, scale_down
 from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES
@@ -26,6 +26,7 @@ _ALL: Final[tuple[Drill[Any], ...]] = (
     scale_down.DRILL,
     head_node_alone.DRILL,
     removals.DRILL,
+    pause.DRILL,
     node_dies.DRILL,
     head_node_dies.DRILL,
     node_replaced.DRILL,

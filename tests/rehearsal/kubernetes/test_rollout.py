@@ -17,9 +17,11 @@ from embedded_account.testing.cluster import Kubectl, Object
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import rollout as rollouts
+from ops.change.drain import Say
 from ops.change.rollout import Rollout
 from ops.change.scale import RefusedError, refuse_jobs
 from ops.jobs.running import running
+from ops.max_unavailable import MaxUnavailable, max_unavailable
 from ops.readiness.item import Item, Require, State
 from ops.readiness.workloads import ray_clusters
 from tests.charts.support.facts import RAY_FACTS
@@ -96,14 +98,20 @@ class Ray:
         [item] = ray_clusters(self._environment, self.api, Require.ALL)
         return item
 
-    def plan(self) -> Rollout:
-        [made] = rollouts.look(self._environment, self.api, "rayml")
+    def plan(self, batches: MaxUnavailable | None = None) -> Rollout:
+        [made] = rollouts.look(self._environment, self.api, "rayml", batches)
         return made
 
-    def roll_out(self) -> Said:
+    def roll_out(self, batches: MaxUnavailable | None = None, say: Say | None = None) -> Said:
         """Carry out what is needed, and return what was said."""
         said: Said = []
-        rollouts.carry_out(self.plan(), self.api, said.append, timeout=PATIENCE, interval=0.2)
+
+        def both(line: str) -> None:
+            said.append(line)
+            if say:
+                say(line)
+
+        rollouts.carry_out(self.plan(batches), both, timeout=PATIENCE, interval=0.2)
         return said
 
     def service(self) -> str:
@@ -116,12 +124,13 @@ def _label(item: Object, key: str) -> str:
 
 
 def _nodes(wanted: Environment) -> Iterator[NodeSpec]:
+    """Yield twice the nodes of the file: batches are tried with two workers in each group."""
     for group in wanted.hyperpod.instance_groups:
         room = allocatable(group.type, group.threads_per_core)
         amounts = {"cpu": f"{room.cpu_millis}m", "memory": f"{room.memory_mib}Mi", "pods": str(room.pods)}
         amounts |= {name: str(count) for name, count in room.devices.items()}
         own = {labels.INSTANCE_GROUP_LABEL: group.name, labels.NODE_HEALTH_LABEL: labels.NODE_SCHEDULABLE}
-        for number in range(group.count):
+        for number in range(2 * group.count):
             yield NodeSpec(
                 name=f"rollout-{group.name}-{number}",
                 labels={"group": "rollout", **own},
@@ -217,7 +226,7 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rollouts.carry_out(ray.plan(), ray.api, interrupt, timeout=PATIENCE, interval=0.2)
+        rollouts.carry_out(ray.plan(), interrupt, timeout=PATIENCE, interval=0.2)
     assert "may still be suspended" in said[-1]
     wait_until(lambda: not ray.pods(), "end of all pods")
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="INFO"))
@@ -226,6 +235,36 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
     ray.roll_out()
     assert ray.groups() == {"headgroup": 1, "first": 1, "second": 1}
     assert ray.templates() == ray.wanted_templates()
+
+
+def test_batches_keep_the_other_workers_take_the_head_last_and_resume(ray: Ray) -> None:
+    one = max_unavailable("50%")
+    ray.deploy(environment(*GROUPS, replicas=2))
+    wait_until(lambda: ray.groups() == {"headgroup": 1, "first": 2, "second": 2}, "four workers")
+    ray.deploy(environment(*GROUPS, replicas=2, NCCL_DEBUG="WARN"))
+    before = ray.pods()
+    looks: list[tuple[Counter[str], Counter[str]]] = []
+
+    def interrupt(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ray.roll_out(one, interrupt)
+
+    def look(line: str) -> None:
+        pods = ray.pods()
+        old = Counter(_label(pods[name], "ray.io/group") for name in pods.keys() & before.keys())
+        looks.append((old, ray.groups()))
+
+    said = ray.roll_out(one, look)
+    assert said[-1] == "RayCluster rollout/rayml: every pod is ready and has the current template"
+    assert not ray.pods().keys() & before.keys()
+    assert ray.templates() == ray.wanted_templates()
+    begun = [line for line in said if "with an old template terminating" in line]
+    assert len(begun) == 3, "one of four batches was begun before the interruption"
+    assert all(ready[group] >= 1 for _, ready in looks for group in GROUPS), "at most one worker of a group is gone"
+    assert all(old["headgroup"] == 1 for old, _ in looks if any(old[group] for group in GROUPS)), "the head is last"
+    assert all(old["second"] == 2 for old, _ in looks if old["first"]), "one group after the other"
 
 
 def test_a_rollout_is_refused_while_the_head_does_not_say_what_runs(ray: Ray) -> None:

@@ -46,6 +46,7 @@ NOT_TYPED: Final = {
     "ops scale worker-group-1 2 --env dev": "the drill scale-down does it",
     "ops update-software --env dev --group worker-group-1": "the unit tests of `ops update-software` do it",
     "ops rollout rayml --env dev": "tests/rehearsal/kubernetes/test_rollout.py does it with the real operator",
+    "ops rollout rayml --env dev --max-unavailable 10%": "the same file does it, in two halves",
     "ops isolation-check --env dev": "a rehearsal enforces no policies; test_isolation_check lets the pods connect",
     "ops job submit fsdp_finetune --env dev -- --epochs 3": "`make rehearse-job` submits a job so, to real Ray",
     "ops job list --env dev": "tests/rehearsal/kubernetes/test_submitters.py does it on a real control plane",

@@ -10,6 +10,7 @@ from config.labels import TEMPLATE_LABEL
 from ops.__main__ import app
 from ops.change import rollout as rollouts
 from ops.clients import Clients
+from ops.max_unavailable import max_unavailable
 from ops.readiness.item import Item, Require, State
 from ops.readiness.observe import observe
 from tests.unit.support.fake_apis import Apis
@@ -317,3 +318,80 @@ def test_a_resumed_ray_cluster_is_starting_until_its_pods_are_ready(apis: Apis, 
 def test_terminating_pods_are_neither_outdated_nor_orphans(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": [*NEW, *ENDING]}}
     assert rayml(clients).detail == "ready, 4 of 4 workers"
+
+
+@pytest.fixture
+def batched(apis: Apis) -> Apis:
+    """Serve `dev` after a deployment, whose pods are replaced as soon as they are deleted."""
+    apis.kubernetes[RAY_JOBS] = {"items": []}
+    apis.kubernetes[RAY_CLUSTER] = ray_cluster()
+    half = [pod("head", "head1", "headgroup"), *(pod(f"new-{n}", "worker2") for n in range(2)), *OLD[3:]]
+    workers = [pod("head", "head1", "headgroup"), *pods("worker2")[1:]]
+    # The plan, jobs, the head; then for each batch: what is unfinished, what is old; then the head, and all.
+    apis.kubernetes[PODS] = listed(OLD, NO_HEAD, OLD, OLD, OLD, half, half, workers, workers, workers, NEW)
+    return apis
+
+
+def deleted(apis: Apis) -> list[str]:
+    return [what.rpartition("/")[2] for what, _ in apis.changes if what.startswith("DELETE")]
+
+
+def test_batches_take_the_workers_first_and_the_head_last(batched: Apis) -> None:
+    result = run("rayml", "--yes", "--max-unavailable", "50%")
+    assert result.exit_code == 0, result.output
+    assert deleted(batched) == ["worker-0", "worker-1", "worker-2", "worker-3", "head"]
+    assert "delete 4 pods of gpu-group, at most 2 at once; wait for new ones" in result.stdout
+    assert "delete the head last; its jobs end" in result.stdout
+    assert [what for what, _ in batched.changes if what == PATCH] == []
+
+
+def test_a_batch_that_is_not_ready_stops_all_others(batched: Apis) -> None:
+    unready = [pod("head", "head1", "headgroup"), pod("new", "worker2", ready=False), *OLD[2:]]
+    batched.kubernetes[PODS] = listed(OLD, NO_HEAD, OLD, OLD, OLD, unready)
+    result = run("rayml", "--yes", "--max-unavailable", "1", "--timeout", "0s")
+    assert result.exit_code == 1
+    assert deleted(batched) == ["worker-0"]
+    assert "gpu-group is not ready, so no other pod is replaced" in result.stderr
+    assert "Last seen: gpu-group: 3 of 4 workers are in place" in result.stderr
+
+
+def test_old_workers_that_are_not_ready_delay_nothing_and_go_first(batched: Apis) -> None:
+    broken = [*OLD[:4], pod("worker-3", "worker1", ready=False)]
+    batched.kubernetes[PODS] = listed(broken, NO_HEAD, broken, broken, broken, [*OLD[:4], *ENDING])
+    result = run("rayml", "--yes", "--max-unavailable", "1", "--timeout", "0s")
+    assert deleted(batched) == ["worker-3"]
+    assert "Last seen: gpu-group: 1 pod still terminating" in result.stderr
+
+
+def test_batches_without_a_ready_head_are_refused(batched: Apis) -> None:
+    batched.kubernetes[PODS] = listed(OLD, NO_HEAD, pods("worker1", "head1", ready=False))
+    result = run("rayml", "--yes", "--max-unavailable", "1")
+    assert result.exit_code == 1
+    assert "has no ready head, and new workers could not join" in result.stderr
+    assert batched.changes == []
+
+
+def test_batches_are_refused_if_new_workers_have_another_image_than_the_running_head(batched: Apis) -> None:
+    running = [{**each, "spec": {"containers": [{"name": "ray", "image": "ray:1"}]}} for each in OLD]
+    changing = ray_cluster()
+    changing["spec"]["workerGroupSpecs"][0]["template"]["spec"] = {"containers": [{"name": "ray", "image": "ray:2"}]}
+    batched.kubernetes |= {RAY_CLUSTER: changing, PODS: listed(running, NO_HEAD)}
+    result = run("rayml", "--yes", "--max-unavailable", "1")
+    assert result.exit_code == 1
+    assert "its new workers have another image than the running head" in result.stderr
+    assert batched.changes == []
+
+
+@pytest.mark.parametrize(
+    ("given", "of_ten", "of_three"), [("1", 1, 1), ("4", 4, 4), ("25%", 2, 1), ("1%", 1, 1), ("100%", 10, 3)]
+)
+def test_the_size_of_a_batch_is_rounded_down_and_at_least_one(given: str, of_ten: int, of_three: int) -> None:
+    limit = max_unavailable(given)
+    assert (limit.of(10), limit.of(3), str(limit)) == (of_ten, of_three, given)
+
+
+@pytest.mark.parametrize("given", ["0", "0%", "101%", "-1", "half", "1.5"])
+def test_a_batch_of_no_pods_is_refused_with_the_fix(apis: Apis, given: str) -> None:
+    result = run("rayml", f"--max-unavailable={given}")
+    assert result.exit_code == 2
+    assert "Allowed: 1 or more, or 1% to 100%. Fix: give 2 or 10%" in " ".join(result.stderr.replace("│", " ").split())

@@ -1,0 +1,1 @@
+"""What an environment costs: the estimate of its file beside what exists."""

@@ -1,0 +1,79 @@
+"""Count what an environment has at a standing price now: what its stacks own, and how many nodes there are."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from config import Environment, naming
+from config.estimates.costs import SYSTEM_NODES, FileSystem, Inventory, Nodes
+from ops.clients import Account
+from ops.destroy import stacks
+from ops.errors import in_plain_words
+
+
+def live(environment: Environment) -> Inventory:
+    """Return what exists; what is not deployed counts as nothing. Raises UnreachableError."""
+    account = Account(environment)
+    with in_plain_words():
+        owned = _owned(environment, account.client("cloudformation"))
+        return Inventory(
+            groups=_groups(environment, account.client("sagemaker")),
+            system=_system(environment, account.client("eks"), owned.get("AWS::EKS::Nodegroup", [])),
+            control_planes=len(owned.get("AWS::EKS::Cluster", [])),
+            nat_gateways=len(owned.get("AWS::EC2::NatGateway", [])),
+            file_systems=tuple(
+                _file_systems(environment, account.client("fsx"), owned.get("AWS::FSx::FileSystem", []))
+            ),
+        )
+
+
+def _owned(environment: Environment, cloudformation: Any) -> Mapping[str, list[str]]:
+    """Return the physical ids of the resources of the environment's stacks, by type."""
+    found: dict[str, list[str]] = {}
+    for stack in stacks.existing(cloudformation, environment):
+        for each in stacks.resources(cloudformation, stack):
+            if id := each.get("PhysicalResourceId"):
+                found.setdefault(each["ResourceType"], []).append(id)
+    return found
+
+
+def _groups(environment: Environment, sagemaker: Any) -> tuple[Nodes, ...]:
+    try:
+        cluster = sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFound":
+            raise
+        return ()
+    return tuple(
+        Nodes(group["InstanceGroupName"], group["CurrentCount"], _type(group)) for group in cluster["InstanceGroups"]
+    )
+
+
+def _type(group: Mapping[str, Any]) -> str:
+    """Return the group's instance type. Which of several types its nodes have is not known, so they have no price."""
+    several = group.get("InstanceRequirements", {}).get("CurrentInstanceTypes", [])
+    return str(group.get("InstanceType") or " or ".join(several))
+
+
+def _system(environment: Environment, eks: Any, ids: list[str]) -> Nodes:
+    count, kind = 0, environment.eks.system_nodes.instance_type
+    for id in ids:
+        # The physical id of a node group is <cluster>/<node group>.
+        group = eks.describe_nodegroup(
+            clusterName=naming.eks_cluster(environment), nodegroupName=id.rpartition("/")[2]
+        )["nodegroup"]
+        count += group["scalingConfig"]["desiredSize"]
+        [kind] = group["instanceTypes"]
+    return Nodes(SYSTEM_NODES, count, kind)
+
+
+def _file_systems(environment: Environment, fsx: Any, ids: list[str]) -> Iterator[FileSystem]:
+    """Yield the file systems of the stacks, and those that the CSI driver made for the environment's claims."""
+    tag = {"Key": naming.ENVIRONMENT_TAG, "Value": naming.environment_tag(environment)}
+    for page in fsx.get_paginator("describe_file_systems").paginate():
+        for each in page["FileSystems"]:
+            is_claimed = tag in each.get("Tags", [])
+            if (is_claimed or each["FileSystemId"] in ids) and each["Lifecycle"] != "DELETING":
+                throughput = each["LustreConfiguration"]["PerUnitStorageThroughput"]
+                yield FileSystem(each["StorageCapacity"], throughput, is_claimed)
