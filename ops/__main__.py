@@ -10,12 +10,9 @@ from ops import guard  # noqa: E402
 from ops.cli import app  # noqa: E402
 from ops.commands import (  # noqa: E402
     access,
-    cost,
     delivery,
     destroy,
-    drift,
     files,
-    gate,
     image,
     isolation,
     job,
@@ -31,12 +28,9 @@ from ops.commands import (  # noqa: E402
 __all__ = [
     "access",
     "app",
-    "cost",
     "delivery",
     "destroy",
-    "drift",
     "files",
-    "gate",
     "image",
     "isolation",
     "job",

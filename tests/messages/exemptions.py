@@ -33,7 +33,6 @@ _CALLER: Final = "the calling code is wrong, no input"
 MESSAGES: Final = {
     ("k8s_charts/storage/own_directory.py", "{}: root must be able"): "a line of a pod's log",
     ("ops/commands/destroy.py", "interrupted"): _CTRL_C,
-    ("ops/commands/drift.py", "interrupted"): _CTRL_C,
     ("ops/commands/image.py", "detached"): _CTRL_C,
     ("ops/commands/isolation.py", "interrupted"): _CTRL_C,
     ("ops/commands/job.py", "detached"): _CTRL_C,
