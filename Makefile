@@ -47,7 +47,7 @@ setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache),
 
 .PHONY: rehearse
 rehearse: setup ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running)
-	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep) $(if $(KILLS),--kill-destroy $(KILLS))
+	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(KILLS), --kill-destroy $(KILLS))
 
 .PHONY: picture
 picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev

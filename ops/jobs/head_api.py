@@ -9,9 +9,9 @@ from typing import Any, Final
 import kubernetes
 import websocket
 from kubernetes.client import ApiException
-from kubernetes.stream import portforward
 
 from ops.clients import REQUEST_TIMEOUT
+from ops.port_forward import open_port_forward
 from ops.readiness.simulated import said_of
 
 _DASHBOARD: Final = 8265
@@ -128,8 +128,7 @@ class Head:
         """Yield a connection to the head's dashboard. Raises HeadUnreachableError, with `what` in its message."""
         forward: Any = None
         try:
-            connect = self._core.connect_get_namespaced_pod_portforward
-            forward = portforward(connect, self._pod, self._namespace, ports=str(_DASHBOARD))
+            forward = open_port_forward(self._core, self._namespace, self._pod, _DASHBOARD)
             yield forward.socket(_DASHBOARD)
         except (ApiException, OSError, failure) as error:
             # The kubelet sends its error on a separate channel before the connection ends.

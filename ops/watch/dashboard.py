@@ -9,11 +9,11 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Final, Self
 
 import kubernetes
-from kubernetes.stream import portforward
 
 from k8s_charts.shared.names import DASHBOARD_PORT
 from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
+from ops.port_forward import open_port_forward
 from ops.readiness.simulated import said_of
 from ops.watch.logs import Say
 
@@ -96,8 +96,7 @@ class Dashboard:
             found = heads(self._core, self._namespace, self._cluster)
             if not found:
                 raise LookupError(f"RayCluster {self._cluster} has no running head. Fix: see `ops status`")
-            connect = self._core.connect_get_namespaced_pod_portforward
-            forward: Any = portforward(connect, found[0], self._namespace, ports=str(DASHBOARD_PORT))
+            forward = open_port_forward(self._core, self._namespace, found[0], DASHBOARD_PORT)
             if found[0] != self._pod:
                 self._pod = found[0]
                 self._say(f"connected to head {self._namespace}/{self._pod}")
