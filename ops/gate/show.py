@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ops.gate.decision import Decision, Stop
+from ops.review.report.approvals import entries, file
 
 
 def lines(decision: Decision) -> Iterator[str]:
@@ -49,9 +50,5 @@ def document(decision: Decision) -> dict[str, Any]:
 
 def _entry(stop: Stop) -> Iterator[str]:
     """Yield what a reviewer would write into the approvals file, if he accepts the change."""
-    yield f"to accept it, add to environments/approvals/{stop.environment}.yaml under `approvals:`"
-    for danger in stop.dangers:
-        yield f"  - resource: {stop.change.resource}"
-        yield f"    change: {danger.value}"
-        yield "    reason: WHY"
-        yield '    expires: "YYYY-MM-DD"'
+    yield f"to accept it, add to {file(stop.environment)} under `approvals:`"
+    yield from entries(stop.change.resource, stop.dangers)

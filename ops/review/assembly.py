@@ -24,6 +24,10 @@ class Stack:
     template: Mapping[str, Any]
     settings: Mapping[str, Any]
     """The stack's properties in manifest.json: `terminationProtection`, `tags`, …"""
+    artifact: str = ""
+    """Its key in manifest.json."""
+    dependencies: frozenset[str] = frozenset()
+    """Keys of the artifacts that are deployed before it."""
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
@@ -59,6 +63,13 @@ class Assembly:
                 )
         return found
 
+    def dependents(self, part: str) -> tuple[str, ...]:
+        """Return the parts of the stacks that are deployed only after this one, in the order of manifest.json."""
+        behind = {self.stacks[part].artifact}
+        while more := {each.artifact for each in self.stacks.values() if each.dependencies & behind} - behind:
+            behind |= more
+        return tuple(each.part for each in self.stacks.values() if each.artifact in behind and each.part != part)
+
     def asset(self, digest: str) -> Path | None:
         """Return the folder or file of an asset by its hash; None if the assembly lacks it."""
         return next((path for path in sorted(self.directory.glob(f"asset.{digest}*"))), None)
@@ -69,7 +80,7 @@ class Assembly:
         if not isinstance(artifacts, Mapping):
             missing = f"{self.directory / 'manifest.json'} has no artifacts"
             raise ReviewError(f"{missing}. Fix: synthesise the checkout again")
-        for artifact in artifacts.values():
+        for key, artifact in artifacts.items():
             if artifact.get("type") == "cdk:cloud-assembly":
                 nested = f"{self.directory / 'manifest.json'} has a nested assembly (a Stage), which is not judged"
                 raise ReviewError(f"{nested}. Allowed: stacks of the app itself. Fix: move its stacks to the app")
@@ -77,7 +88,8 @@ class Assembly:
                 settings = artifact.get("properties", {})
                 name = str(settings.get("stackName") or settings["templateFile"].removesuffix(_SUFFIX))
                 template = _document(self.directory / settings["templateFile"])
-                yield Stack(name, name.rpartition("-")[2], template, settings)
+                needs = frozenset(map(str, artifact.get("dependencies", ())))
+                yield Stack(name, name.rpartition("-")[2], template, settings, str(key), needs)
 
 
 @dataclass(frozen=True)

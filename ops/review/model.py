@@ -1,5 +1,6 @@
 """What a review finds: changes with their effects, and the dangers that `ops gate` stops."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -16,7 +17,7 @@ class Effect(StrEnum):
     """A new one is created and the old one deleted. It holds no data."""
     UNKNOWN = "unknown: read the diff"
     """Neither this project nor CloudFormation's schema says what the change does."""
-    REFUSED = "refused"
+    REFUSED = "deployment fails"
     """The deployment fails before it changes the thing."""
     ENDS_JOBS = "ends jobs"
     """Pods are deleted on which training may run."""
@@ -91,10 +92,12 @@ class Change:
     reason: str = ""
     """Why it has this effect; a sentence."""
     action: str = ""
-    """What somebody must do, before or after the deployment; a sentence or a command. Empty: nothing."""
+    """What somebody must do, a step on each line, as `ops.review.steps` writes it. Empty: nothing."""
     dangers: frozenset[Danger] = frozenset()
     confirmed_by: str = ""
     """The key of the environment that confirms it already (`protect`, `hyperpod.confirm_group_removal`)."""
+    fails_unless: str = ""
+    """What must be true, or the deployment fails; a clause. Empty for Effect.REFUSED, which fails in any case."""
 
     @property
     def gated(self) -> frozenset[Danger]:
@@ -150,6 +153,8 @@ class EnvironmentVerdict:
     """Kubernetes objects, Helm values, templates: what is folded away."""
     synthesised: bool = True
     """False: no input differs, so nothing was compared."""
+    dependents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The stacks that are deployed only after each stack, by their parts."""
 
     @property
     def effect(self) -> Effect:

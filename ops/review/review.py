@@ -19,6 +19,7 @@ from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, Sides, synthesised, worker_threads
 from ops.review.kubernetes.differences import notes as chart_notes
 from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
+from ops.review.steps import operator_before
 from ops.review.verdict import judge
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -89,7 +90,7 @@ def _judged(sides: Iterator[Sides], progress: ReviewProgress, notes: list[str]) 
 def _removed(name: str) -> EnvironmentVerdict:
     """Return the verdict on an environment whose file is removed: no deployment of `head` knows its stacks."""
     reason = "Its stacks stay until somebody destroys them."
-    action = f"First `ops destroy --env {name}`, from a checkout that has its file."
+    action = operator_before(f"run `ops destroy --env {name}` from a checkout that has its file")
     change = Change(
         "",
         f"Environment {name}",

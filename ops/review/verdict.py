@@ -32,6 +32,7 @@ def judge(pair: Pair) -> EnvironmentVerdict:
         ray_clusters=ray_clusters(pair),
         permissions=(*aws_permissions(pair), *kubernetes_permissions(pair)),
         differences=tuple(differences(pair)),
+        dependents={part: pair.head.dependents(part) for part in pair.head.stacks},
     )
 
 

@@ -1,17 +1,19 @@
 """Decide what a deployment does to a resource: updated, replaced, deleted, kept."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ops.review.assembly import ResourceChange
-from ops.review.cloudformation.kinds import KINDS, Holds, Kind
+from ops.review.cloudformation.kinds import KINDS, Holds, Kind, title
 from ops.review.cloudformation.protection import RETAINED
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, Sides, referred
-from ops.review.cloudformation.values import Leaf, leaves, listed, same, short, stable
+from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short, stable
 from ops.review.model import Danger, Effect
+from ops.review.steps import operator_before, steps
 
 _LOSS: Final = {Holds.DATA: Danger.DATA_LOSS, Holds.CLUSTER: Danger.CLUSTER_LOSS, Holds.GUARD: Danger.LOWER_PROTECTION}
 _ATTRIBUTES: Final = ("DeletionPolicy", "UpdateReplacePolicy", "CreationPolicy", "UpdatePolicy")
@@ -35,6 +37,7 @@ _ROLLS_NODES: Final = {
 _OPAQUE: Final = frozenset(
     {"AWS::CloudFormation::Stack", "AWS::CloudFormation::Macro", "AWS::CloudFormation::StackSet"}
 )
+_CONTENT_HASH: Final = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{16})(?![0-9a-f])")
 _FROM_OUTSIDE: Final = ('"Fn::Transform"', '"Fn::ForEach')
 
 
@@ -47,6 +50,7 @@ class Outcome:
     reason: str = ""
     action: str = ""
     dangers: frozenset[Danger] = frozenset()
+    fails_unless: str = ""
 
 
 _UNKNOWN: Final = frozenset({Danger.UNKNOWN})
@@ -105,6 +109,8 @@ def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
         None,
     )
     note = f"{stable(successor[1])} in stack {successor[0]} is new and empty." if successor else ""
+    if change.type == "AWS::FSx::FileSystem":
+        note = f"{note} {mirrored(key, sides)}".strip()
     return removal(before, "removed", note, continues=successor is not None)
 
 
@@ -147,7 +153,7 @@ def _lost(
     snapshot = "CloudFormation makes a snapshot first." if policy == "Snapshot" else ""
     text = " ".join(each for each in (reason, kind.lost, snapshot) if each)
     if kind.holds is Holds.DATA:
-        action = "Save the data first." if type_name != "AWS::KMS::Key" else ""
+        action = operator_before("save the data") if type_name != "AWS::KMS::Key" else ""
         return Outcome(what, Effect.DATA_LOST, text, action, _loss(kind))
     if kind.holds is Holds.NODES:
         replaced = continues or gone is Effect.REPLACED
@@ -167,21 +173,49 @@ def replacement(key: Key, sides: Sides, why: str) -> Outcome:
     changed = list(leaves(sides.base.properties(key), sides.head.properties(key)))
     what = listed([_leaf(each) for each in changed]) or "replaced"
     importers = _importers(key, sides)
-    reason = f"{why} The new one is empty." if kind and kind.holds is Holds.DATA else why
-    action = ""
+    is_data = bool(kind and kind.holds is Holds.DATA)
+    reason = f"{why} CloudFormation creates a new, empty one and deletes the old one." if is_data else why
+    action, unless = "", ""
     if importers:
-        reason += f" CloudFormation refuses this while its exports are in use: stack {', '.join(importers)}."
+        names = ", ".join(importers)
+        unless = f"stack {names} is destroyed first, because it uses {title(type_name, stable(key[1]))}"
+        reason += f" CloudFormation refuses this while stack {names} exists, because it uses the {_word(kind)}."
     if type_name == "AWS::FSx::FileSystem":
-        action = "Save the data, destroy the ray stack, then deploy."
+        reason += f" {mirrored(key, sides)}"
+        action = steps(*_to_replace_a_file_system(importers, sides))
     policies = [str(each.get("UpdateReplacePolicy", "Delete")) for each in (before, after)]
     if all(each == "Retain" for each in policies):
         reason = f"UpdateReplacePolicy Retain: the old one stays in the account. {reason}"
         return Outcome(
-            what, Effect.KEPT, reason, action, _loss(kind) if kind is None or _is_held(kind) else frozenset()
+            what, Effect.KEPT, reason, action, _loss(kind) if kind is None or _is_held(kind) else frozenset(), unless
         )
     policy = "Snapshot" if all(each != "Delete" for each in policies) else "Delete"
     lost = _lost(kind, type_name, what, reason, policy, gone=Effect.REPLACED, continues=True)
-    return Outcome(lost.what, lost.effect, lost.reason, action or lost.action, lost.dangers)
+    return Outcome(lost.what, lost.effect, lost.reason, action or lost.action, lost.dangers, unless)
+
+
+def _word(kind: Kind | None) -> str:
+    return kind.title if kind else "resource"
+
+
+def _to_replace_a_file_system(importers: list[str], sides: Sides) -> Iterator[str]:
+    yield operator_before("copy the files that are needed later")
+    stacks = sides.base.assembly.stacks if sides.base.assembly else {}
+    for part in importers:
+        command = f"`cdk destroy {stacks[part].name} -c environment={sides.environment}`"
+        yield operator_before(f"destroy stack {part}, which ends all jobs: {command}; the deployment creates it again")
+
+
+def mirrored(key: Key, sides: Sides) -> str:
+    """Return which paths of a file system are exported to a bucket, and that all other files are lost."""
+    paths = [
+        str(properties.get("FileSystemPath", "/"))
+        for _, properties in sides.base.of_type("AWS::FSx::DataRepositoryAssociation")
+        if key in referred(properties.get("FileSystemId")) and "AutoExportPolicy" in mapping(properties.get("S3"))
+    ]
+    if not paths:
+        return "No data repository association exports its files: all of them are lost."
+    return f"Files below {', '.join(sorted(paths))} are exported to a bucket; all others are lost."
 
 
 def _is_held(kind: Kind) -> bool:
@@ -244,7 +278,7 @@ def _refused(type_name: str, changed: list[Leaf], what: str) -> Outcome | None:
     for path, before, after in changed:
         reason = _CANNOT_CHANGE.get((type_name, path[-1]))
         if reason and not (before is None and str(after).lower() == "false"):
-            action = "Save the data, run `cdk destroy --all`, then deploy."
+            action = steps(operator_before("save the data"), operator_before("run `ops destroy`, then deploy"))
             return Outcome(what, Effect.REFUSED, reason, action)
         if (type_name, path) == ("AWS::FSx::FileSystem", ("StorageCapacity",)) and _smaller(before, after):
             return Outcome(what, Effect.REFUSED, "FSx cannot shrink a file system.")
@@ -252,6 +286,8 @@ def _refused(type_name: str, changed: list[Leaf], what: str) -> Outcome | None:
 
 
 def _in_place(type_name: str, changed: list[Leaf], what: str) -> Outcome:
+    if type_name.startswith("AWS::IAM::") and all(_follows_content(each) for each in changed):
+        return Outcome("rights follow the new content hashes, no wider than before", Effect.IN_PLACE)
     names = {path[0] for path, _, _ in changed}
     if type_name == "AWS::EKS::Nodegroup" and any(
         path[0] == "ScalingConfig" and path[-1] != "MinSize" and _smaller(before, after)
@@ -270,6 +306,14 @@ def _smaller(before: object, after: object) -> bool:
 
 def _update(type_name: str, path: tuple[str, ...], before: object, after: object) -> Update:
     return schema().update(type_name, path, (before, after))
+
+
+def _follows_content(leaf: Leaf) -> bool:
+    """Return whether both values are texts that differ only in hashes of contents."""
+    _, before, after = leaf
+    if not isinstance(before, str) or not isinstance(after, str):
+        return False
+    return _CONTENT_HASH.sub("HASH", before) == _CONTENT_HASH.sub("HASH", after)
 
 
 def _leaf(leaf: Leaf) -> str:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange
@@ -23,7 +24,7 @@ _FINDERS: Final = (wider_permissions, opened_ports, public_endpoints, lower_prot
 def compared(pair: Pair) -> Sides:
     """Return both sides of a pair, with the renames between them."""
     base, head = Side(pair.base), Side(pair.head)
-    return Sides(base, head, renames(base, head))
+    return Sides(base, head, renames(base, head), pair.environment)
 
 
 def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
@@ -56,9 +57,8 @@ def _of_resource(key: Key, kind: str, happens: Outcome, findings: Sequence[Risk]
     stack, name = key[0], stable(key[1])
     resource, words = f"{kind} {name}", title(kind, name)
     if happens.dangers or not findings or happens.effect.rank < Effect.CREATED.rank:
-        yield Change(
-            stack, resource, words, happens.what, happens.effect, happens.reason, happens.action, happens.dangers
-        )
+        change = Change(stack, resource, words, happens.what, happens.effect, happens.reason, happens.action)
+        yield replace(change, dangers=happens.dangers, fails_unless=happens.fails_unless)
     groups: dict[tuple[Danger, str], list[Risk]] = defaultdict(list)
     for each in findings:
         groups[each.danger, each.confirmed_by].append(each)

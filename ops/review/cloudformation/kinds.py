@@ -28,9 +28,7 @@ class Kind:
 
 
 KINDS: Final = {
-    "AWS::FSx::FileSystem": Kind(
-        "file system", Holds.DATA, "All files are lost that no data repository association mirrors."
-    ),
+    "AWS::FSx::FileSystem": Kind("file system", Holds.DATA),
     "AWS::S3::Bucket": Kind("bucket", Holds.DATA, "Its objects are lost."),
     "AWS::KMS::Key": Kind("encryption key", Holds.DATA, "Everything that it encrypted becomes unreadable."),
     "AWS::ECR::Repository": Kind("image repository", Holds.DATA, "Its images are lost; pods cannot pull them."),

@@ -153,6 +153,7 @@ class Sides:
     base: Side
     head: Side
     renames: Renames
+    environment: str = ""
 
     @cached_property
     def _origins(self) -> Renames:

@@ -9,6 +9,7 @@ from ops.review.cloudformation.protection import PROTECT, protect_lifted
 from ops.review.cloudformation.sides import Sides, renamed
 from ops.review.cloudformation.values import leaves, listed, same, short
 from ops.review.model import Change, Danger, Effect
+from ops.review.steps import operator_after, operator_before
 
 # Where the CDK CLI finds and uploads things; CloudFormation does not see them.
 _CLI_SETTINGS: Final = frozenset(
@@ -54,7 +55,7 @@ def _change(stack: Stack, what: str, effect: Effect, reason: str = "", danger: D
 def _gone(stack: Stack, environment: str) -> Change:
     reason = "A deployment does not delete the stack: it stays as it is, with its costs, and nothing updates it."
     command = f"cdk destroy {stack.name} -c environment={environment}"
-    action = f"To delete it, run `{command}` from a checkout that still has it."
+    action = operator_after(f"to delete it, run `{command}` from a checkout that still has it")
     dangers = frozenset({Danger.CLUSTER_LOSS})
     name = f"Stack {stack.part}"
     return Change(stack.part, name, name.lower(), "removed", Effect.KEPT, reason, action, dangers)
@@ -133,6 +134,7 @@ def _exports(sides: Sides, base: Mapping[str, Stack], head: Mapping[str, Stack])
             yield _change(head[part], what, Effect.REFUSED, imports)
         else:
             others = " ".join(head[each].name for each in users if each in head)
-            action = f"Deploy {others} with --exclusively first." if others else "Destroy the importing stack first."
+            first = f"deploy {others} with --exclusively" if others else "destroy the importing stack"
+            action = operator_before(first)
             title = f"Stack {part}"
             yield Change(part, title, title.lower(), what, Effect.IN_PLACE, "No stack imports it afterwards.", action)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from handlers.hyperpod_cluster.consequences import GROUPS, Kind, consequence
+from handlers.hyperpod_cluster.consequences import FIXED_IN_A_GROUP, GROUPS, Kind, consequence
 from ops.review.assembly import Pair, Properties
 from ops.review.cost import usd_per_hour_of_nodes
 from ops.review.hyperpod.placement import Taint, of_labels, of_taint, ray_pods
@@ -13,6 +13,7 @@ from ops.review.hyperpod.uploads import upload_of, uploads
 from ops.review.hyperpod.values import differing, has_intrinsic, number, same, sentence, shown
 from ops.review.model import Change, Danger, Effect
 from ops.review.scripts import dangerous_lines
+from ops.review.steps import author, operator_after, operator_before, steps
 
 CONFIRMATION: Final = "hyperpod.confirm_group_removal"
 _FOREIGN: Final = "This deployment does not upload the lifecycle scripts, and nothing here shows what they do."
@@ -76,22 +77,42 @@ def _but_for_the_name(one: Group, other: Group) -> bool:
 def _gone(groups: Groups, name: str, new: str | None) -> Change:
     """Return the change of a group that is removed, or renamed to `new`."""
     thing, old = _thing(groups, name), groups.before[name]
-    row = consequence(GROUPS, Kind.RENAMED if new else Kind.REMOVED)
     confirmed = name in groups.confirmed
-    drain = f"`ops scale {name} 0 --env {groups.pair.environment}`"
-    action = f"To drain its nodes, run {drain} before the deployment, if no RayCluster needs the group."
-    if not confirmed:
-        action = f"List {name} under {CONFIRMATION}, or the deployment is refused. {action}"
-    if new:
-        action += " Without capacity for both groups, remove the old one first, in a deployment of its own."
+    file = f"environments/{groups.pair.environment}.yaml"
+    confirm = author(
+        f"list {name} under `{CONFIRMATION}` in {file}; then the deployment does not fail, and no approval is needed"
+    )
+    capacity = author("without capacity for both groups, remove the old one first, in a deployment of its own")
+    drain = operator_before(f"run `ops scale {name} 0 --env {groups.pair.environment}`, which drains its nodes")
+    verb = "deletes" if new is None else f"creates group {new} and deletes"
     return thing.change(
         f"renamed to {new}, {size(old)}" if new else f"removed, {size(old)}",
         Effect.NODES_REPLACED if new else Effect.NODES_REMOVED,
-        f"{sentence(row.reason) if row else ''} HyperPod does not drain them.",
-        action,
+        f"HyperPod {verb} the {_nodes(old)} with everything that runs there, and does not drain. "
+        f"{_users(groups, name)}",
+        steps("" if confirmed else confirm, capacity if new else "", drain),
         dangers=frozenset({Danger.GROUP_REMOVED}),
         confirmed_by=CONFIRMATION if confirmed else "",
+        fails_unless="" if confirmed else f"`{CONFIRMATION}` lists {name}",
     )
+
+
+def _nodes(group: Group) -> str:
+    count = number(group.get("InstanceCount"))
+    return "nodes" if count is None else f"{count} node{'' if count == 1 else 's'}"
+
+
+def _users(groups: Groups, name: str) -> str:
+    """Return which pods of Ray select the group, in both checkouts."""
+    users = [
+        ", ".join(dict.fromkeys(pods.cluster for pods in ray_pods(side, name)))
+        for side in (groups.pair.base, groups.pair.head)
+    ]
+    if users[1]:
+        return f"RayCluster {users[1]} still selects the group: its pods find no node."
+    if users[0]:
+        return f"RayCluster {users[0]} runs on the group until the ray stack is deployed, which comes later."
+    return "No RayCluster selects the group."
 
 
 def _added(groups: Groups, name: str) -> Change:
@@ -118,7 +139,25 @@ def _changed(groups: Groups, name: str) -> Iterator[Change]:
         elif key == "LifeCycleConfig":
             yield _scripts(groups, thing, old or {}, new or {})
         else:
-            yield thing.by_table(f"{GROUPS}.{key}", old, new)
+            yield _by_table(groups, thing, key, old, new)
+
+
+def _by_table(groups: Groups, thing: Thing, key: str, old: Any, new: Any) -> Change:
+    found = thing.by_table(f"{GROUPS}.{key}", old, new)
+    if key not in FIXED_IN_A_GROUP:
+        return found
+    name = thing.title.rpartition(" ")[2]
+    action = author(
+        f"give the group another name; that adds a group and removes {name} with its nodes, so that it ends their "
+        f"jobs, needs {name} under `{CONFIRMATION}`, and needs capacity for both groups at once"
+    )
+    reason = f"SageMaker cannot change {key} in an existing group. The deployment leaves the group as it is."
+    return replace(found, reason=f"{reason} {_users_now(groups, name)}".strip(), action=action)
+
+
+def _users_now(groups: Groups, name: str) -> str:
+    users = ", ".join(dict.fromkeys(pods.cluster for pods in ray_pods(groups.pair.base, name)))
+    return f"RayCluster {users} runs on it." if users else ""
 
 
 def _count(groups: Groups, thing: Thing, before: Group, after: Group) -> Change:
@@ -132,12 +171,17 @@ def _count(groups: Groups, thing: Thing, before: Group, after: Group) -> Change:
         reason = f"{sentence(row.reason) if row else ''} {_price(after, new - old)} Nodes that run are not touched."
         return thing.change(what, Effect.IN_PLACE, reason)
     name = str(after["InstanceGroupName"])
+    gone = "1 node" if old - new == 1 else f"{old - new} nodes"
     reason = (
-        "In a plain deployment HyperPod chooses the nodes to delete, and does not drain them. If somebody raised the "
-        f"group above {old} nodes outside the stack, the deployment is refused."
+        f"{gone} removed. Without `ops scale` before the deployment, HyperPod chooses which, and ends what runs there "
+        f"without a drain. If somebody raised the group above {old} nodes by hand, the deployment fails."
     )
-    action = f"To drain them, run `ops scale {name} {new} --env {groups.pair.environment}` before the deployment."
-    return thing.change(what, Effect.NODES_REMOVED, reason, action)
+    environment = groups.pair.environment
+    scale = operator_before(
+        f"run `ops scale {name} {new} --env {environment}`, which drains {gone} and lowers Ray's replicas"
+    )
+    check = operator_before(f"check with `ops status --env {environment}` that the group has at most {old} nodes")
+    return thing.change(what, Effect.NODES_REMOVED, reason, steps(check, scale))
 
 
 def _price(group: Group, nodes: int | None) -> str:
@@ -164,9 +208,9 @@ def _kubernetes(groups: Groups, name: str, old: Mapping[str, Any], new: Mapping[
     effect, reason = min(found, key=lambda each: each[0].rank)
     action = ""
     if effect is Effect.NEEDS_ROLLOUT:
-        action = f"Run `ops rollout` in {groups.pair.environment} after the deployment."
+        action = operator_after(f"run `ops rollout CLUSTER --env {groups.pair.environment}`, which ends its jobs")
     elif effect is Effect.ENDS_JOBS:
-        action = "Wait until no job runs on the group, then deploy and roll out."
+        action = steps(operator_before("wait until no job runs on the group"), operator_after("run `ops rollout`"))
     return replace(base, effect=effect, reason=f"{base.reason} {reason}", action=action)
 
 

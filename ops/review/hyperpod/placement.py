@@ -19,7 +19,10 @@ _PREFERENCE: Final = "PreferNoSchedule"
 class RayPods:
     """The pods of one head or worker group, by the template."""
 
+    cluster: str
+    """The RayCluster, and its head or worker group: `rayml (gpu-group)`."""
     group: str
+    """The instance group that they select."""
     selector: Mapping[str, str]
     tolerations: Sequence[Mapping[str, Any]]
 
@@ -69,7 +72,8 @@ def _all(assembly: Assembly) -> Iterator[RayPods]:
             for part in [spec.get("headGroupSpec", {}), *spec.get("workerGroupSpecs", [])]:
                 pod = part.get("template", {}).get("spec", {})
                 selector = pod.get("nodeSelector", {})
-                yield RayPods(selector.get(INSTANCE_GROUP_LABEL, ""), selector, pod.get("tolerations", []))
+                name = f"{found['metadata']['name']} ({part.get('groupName', 'head')})"
+                yield RayPods(name, selector.get(INSTANCE_GROUP_LABEL, ""), selector, pod.get("tolerations", []))
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:

@@ -7,6 +7,7 @@ from handlers.hyperpod_cluster import consequences
 from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, Kind, consequence
 from ops.review.hyperpod.values import sentence, shown
 from ops.review.model import Change, Danger, Effect
+from ops.review.steps import author
 
 _EFFECTS: Final = {
     consequences.Effect.IN_PLACE: Effect.IN_PLACE,
@@ -37,9 +38,12 @@ class Thing:
         *,
         dangers: frozenset[Danger] = frozenset(),
         confirmed_by: str = "",
+        fails_unless: str = "",
     ) -> Change:
         """Return a change of this thing."""
-        return Change(self.stack, self.resource, self.title, what, effect, reason, action, dangers, confirmed_by)
+        return Change(
+            self.stack, self.resource, self.title, what, effect, reason, action, dangers, confirmed_by, fails_unless
+        )
 
     def unknown(self, what: str, *further: Danger) -> Change:
         """Return a change that no rule knows."""
@@ -59,4 +63,5 @@ class Thing:
         if row.effect is consequences.Effect.NEW_NODES:
             reason = f"For nodes created afterwards: {row.reason}."
         dangers = frozenset({Danger.UNKNOWN} if row.effect is consequences.Effect.UNKNOWN else set())
-        return self.change(what, _EFFECTS[row.effect], reason, sentence(row.action), dangers=dangers)
+        action = author(row.action) if row.action else ""
+        return self.change(what, _EFFECTS[row.effect], reason, action, dangers=dangers)

@@ -1,11 +1,12 @@
 """The differences of rendered Kubernetes objects and Helm values, as YAML."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
+from config.labels import TEMPLATE_LABEL
 from ops.review.assembly import Pair
 from ops.review.kubernetes.charts import Release
 from ops.review.kubernetes.sides import sides
@@ -35,9 +36,14 @@ def differences(pair: Pair) -> Iterator[Difference]:
     Raises ReviewError if an object cannot be read.
     """
     both = sides(pair)
+    jobs = both.replaced_jobs()
+    gone = {old.key for old in jobs.values()}
     for before, after in both.pairs():
+        if before and after is None and before.key in gone:
+            continue
         one = after or before
-        if one and (diff := _diff(before.body if before else None, after.body if after else None)):
+        earlier = jobs.get(after.key, before) if after else before
+        if one and (diff := _diff(*(_read(side.body) if side else None for side in (earlier, after)))):
             yield Difference(one.resource, diff)
     old, new = both.before.releases, both.after.releases
     for address in dict.fromkeys([*old, *new]):
@@ -58,6 +64,17 @@ def notes(pair: Pair) -> Iterator[str]:
         if release.objects is None:
             why = release.error or "Helm or the chart is missing"
             yield f"{pair.environment}: the chart of {release.source.name} was not rendered: {why}."
+
+
+def _read(value: Any) -> Any:
+    """Return an object without what only this project's programs and scanners read."""
+    if isinstance(value, Mapping):
+        return {key: _read(each) for key, each in value.items() if key != TEMPLATE_LABEL and not _is_scanned(key)}
+    return [_read(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_scanned(key: str) -> bool:
+    return key.startswith("checkov.io/")
 
 
 def _values(release: Release | None) -> Any:

@@ -1,9 +1,11 @@
 """Judge the changes of Kubernetes objects and Helm releases, one object at a time."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.review.assembly import Pair, ResourceChange
 from ops.review.kubernetes.consequences import Consequence, deltas, summary, unknown
 from ops.review.kubernetes.fates import Course, Fate, course
@@ -17,6 +19,8 @@ from ops.review.model import Change, Danger, Effect
 
 # Of a new environment nothing is looser than before: these hold for whatever is new.
 _ALWAYS: Final = frozenset({Danger.PUBLIC_ENDPOINT, Danger.UNKNOWN})
+# The end of a Job's name: the hash of what it does.
+_HASHES: Final = re.compile(r"(-[0-9a-f]{8,})+$")
 _METADATA: Final = frozenset({"labels", "annotations"})
 
 
@@ -28,7 +32,15 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     both = sides(pair)
     context = Context(pair.environment, both.before.all, both.after.all)
     told: set[tuple[str, str]] = set()
+    jobs = both.replaced_jobs()
+    gone = {old.key for old in jobs.values() if course(old, None, both).fate is Fate.DELETED}
     for before, after in both.pairs():
+        if before and before.key in gone and after is None:
+            continue
+        if after and after.key in jobs and jobs[after.key].key in gone:
+            told.add(after.source.address)
+            yield from _replaced_job(jobs[after.key], after, both, context)
+            continue
         for change in _of_object(before, after, both, context):
             told |= {each.source.address for each in (before, after) if each}
             yield change
@@ -56,6 +68,22 @@ def _of_object(
         yield _change(one.source.stack, one.resource, each, both)
 
 
+def _replaced_job(before: KubernetesObject, after: KubernetesObject, both: Sides, context: Context) -> Iterator[Change]:
+    """Yield one change for a Job that takes another's place: its name is a hash of what it does."""
+    name = _HASHES.sub("", after.name)
+    resource = f"Job {after.namespace}/{name}"
+    dangers: set[Danger] = set()
+    for each in _consequences(None, after, course(None, after, both), both, context):
+        if each.dangers or each.effect is not Effect.CREATED:
+            dangers |= each.dangers
+            yield _change(after.source.stack, resource, each, both)
+    if not dangers:
+        what = f"{before.name} → {after.name}"
+        work = "builds the image" if after.namespace == IMAGE_BUILD_NAMESPACE else "runs"
+        reason = f"The new Job {work}; the old Job is deleted, and its pods end if it still runs."
+        yield _change(after.source.stack, resource, Consequence(what, Effect.CREATED, reason), both)
+
+
 def _consequences(
     before: KubernetesObject | None, after: KubernetesObject | None, way: Course, both: Sides, context: Context
 ) -> Iterator[Consequence]:
@@ -71,7 +99,8 @@ def _consequences(
     if strange := strange_fields(before.body if before else None, after.body):
         yield unknown(", ".join(strange), "The Kubernetes API has no such field.")
     if before is None:
-        found = [_as_created(each) for each in rule(both.predecessor(after), after.body, context)]
+        earlier = both.predecessor(after)
+        found = [_as_created(each) for each in rule(earlier.body if earlier else None, after.body, context)]
         dangerous = [each for each in found if each.dangers & (_ALWAYS if both.new else each.dangers)]
         yield from dangerous or [Consequence("created", Effect.CREATED)]
         return

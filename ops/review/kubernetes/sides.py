@@ -7,7 +7,7 @@ from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange, resource_changes
 from ops.review.kubernetes.charts import Release, helm_program, release
-from ops.review.kubernetes.objects import MANIFEST, RELEASE, Body, Key, KubernetesObject, Source, applied, sources
+from ops.review.kubernetes.objects import MANIFEST, RELEASE, Key, KubernetesObject, Source, applied, sources
 
 TYPES: Final = frozenset({MANIFEST, RELEASE})
 Address = tuple[str, str]
@@ -41,14 +41,19 @@ class Sides:
         for key in dict.fromkeys([*self.before.objects, *self.after.objects]):
             yield self.before.objects.get(key), self.after.objects.get(key)
 
-    def predecessor(self, created: KubernetesObject) -> Body | None:
+    def replaced_jobs(self) -> Mapping[Key, KubernetesObject]:
+        """Map each new Job, by its key, to the Job that it replaces under another name."""
+        new = [each for key, each in self.after.objects.items() if key not in self.before.all and each.kind == "Job"]
+        return {each.key: old for each in new if (old := self.predecessor(each))}
+
+    def predecessor(self, created: KubernetesObject) -> KubernetesObject | None:
         """Return the object that `created` replaces under another name: the only removed one of its kind and place."""
         kind, place = created.key[:3], created.source.address
         gone = [each for key, each in self.before.objects.items() if key not in self.after.all]
         new = [each for key, each in self.after.objects.items() if key not in self.before.all]
         olds = [each for each in gone if each.key[:3] == kind and each.source.address == place]
         news = [each for each in new if each.key[:3] == kind and each.source.address == place]
-        return olds[0].body if len(olds) == len(news) == 1 else None
+        return olds[0] if len(olds) == len(news) == 1 else None
 
 
 @lru_cache(maxsize=32)

@@ -18,18 +18,30 @@ def of(environment: EnvironmentVerdict) -> tuple[str, ...]:
 
 def are_unchanged(environment: EnvironmentVerdict) -> bool:
     """Return whether the environment costs the same before and after, as far as prices are known."""
-    lines = of(environment)
-    return len(lines) == 1 and lines[0].startswith(UNCHANGED)
+    before, after = environment.before, environment.after
+    return of(environment)[0].startswith(UNCHANGED) and (
+        before is None or after is None or sorted(before.unpriced) == sorted(after.unpriced)
+    )
 
 
 def total(verdict: Verdict) -> str:
-    """Return the difference of all environments' standing costs; empty if none changes."""
+    """Return the difference of several environments' standing costs; empty if none changes."""
     pairs = [(each.before or _NOTHING, each.after) for each in verdict.environments if each.after]
     hour = sum(after.usd_per_hour - before.usd_per_hour for before, after in pairs)
     gpus = sum(after.gpus - before.gpus for before, after in pairs)
-    if abs(hour) < _CENT and not gpus:
+    if len(verdict.environments) < 2 or (abs(hour) < _CENT and not gpus):
         return ""
     return f"All environments: {_signed(hour)} per hour, {_signed(hour, month=True)} per month, {gpus:+} GPUs."
+
+
+def notes(verdict: Verdict) -> Iterator[str]:
+    """Yield what the figures are, and what they lack; nothing if no environment shows figures."""
+    bills = [bill for each in verdict.environments if each.changes for bill in (each.before, each.after) if bill]
+    if not bills:
+        return
+    yield f"Costs are on-demand list prices of what runs all the time; a month has {HOURS_PER_MONTH} hours."
+    if unpriced := sorted({each for bill in bills for each in bill.unpriced}):
+        yield f"Not in these figures, because the price table lacks them: {', '.join(unpriced)}."
 
 
 def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
@@ -42,16 +54,12 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
     if before and abs(hour) < _CENT and old.gpus == after.gpus:
         month = _price(after.usd_per_hour, month=True)
         yield f"{UNCHANGED}: {_price(after.usd_per_hour)} per hour, {month} per month, {after.gpus} GPUs"
-        if sorted(before.unpriced) == sorted(after.unpriced):
-            return
     else:
         yield f"{_signed(hour)} per hour ({_price(old.usd_per_hour)} → {_price(after.usd_per_hour)})"
         months = [_price(bill.usd_per_hour, month=True) for bill in (old, after)]
         yield f"{_signed(hour, month=True)} per month ({' → '.join(months)})"
         if after.gpus != old.gpus:
             yield f"{after.gpus - old.gpus:+} GPUs ({old.gpus} → {after.gpus})"
-    if unpriced := sorted({*after.unpriced, *old.unpriced}):
-        yield f"not included, without a price: {', '.join(unpriced)}"
 
 
 def _signed(usd_per_hour: float, *, month: bool = False) -> str:

@@ -1,12 +1,12 @@
 """Draw a verdict as Markdown: all of it, or what fits into a comment on GitHub."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ops.review.model import EnvironmentVerdict, Row, Verdict
-from ops.review.report import costs, summary, texts
+from ops.review.report import outcome, summary, texts
 from ops.review.report.summary import Words
 
 LIMIT: Final = 65_000
@@ -76,8 +76,10 @@ def _page(
     parts = ["## What this changes", f"**{texts.markdown(summary.headline(verdict))}**"]
     parts += [f"Full report: {full_report}"] if full_report else []
     parts += [f"> [!WARNING]\n> {texts.markdown(note)}" for note in verdict.notes] if words < Words.COUNTED else []
+    if said := [f"- **{subject}:** {texts.markdown(answer)}" for subject, answer in outcome.answers(verdict)]:
+        parts.append("\n".join(said))
     parts.append("\n".join(_table(verdict, words)))
-    parts += map(texts.markdown, filter(None, [costs.total(verdict), summary.not_listed(verdict)]))
+    parts += map(texts.markdown, summary.below(verdict))
     parts += _gate(verdict, words)
     parts += [section.text for section in sections]
     if left_out:
@@ -90,20 +92,28 @@ def _table(verdict: Verdict, words: Words) -> Iterator[str]:
     yield _cells(summary.HEADER)
     yield _cells(["---"] * len(summary.HEADER))
     for row in summary.rows(verdict, words):
-        title, what, effect, reason, action = (
-            texts.markdown(text, in_table=True) for text in (row.title, row.what, row.effect, row.reason, row.action)
+        environment, title, what = (
+            texts.markdown(text, in_table=True) for text in (row.environment, row.title, row.what)
         )
         change = f"**{title}**" + (f": {what}" if what else "")
-        happens = f"{'⛔ ' if row.stops else ''}**{effect}**" + (f"<br>{reason}" if reason else "")
-        cost = "<br>".join(texts.markdown(line, in_table=True) for line in row.cost)
-        yield _cells((texts.markdown(row.environment, in_table=True), change, happens, cost, action))
+        yield _cells((environment, change, _happens(row), _lines(summary.acts(row))))
+
+
+def _happens(row: summary.TableRow) -> str:
+    if row.effect is None:
+        return _lines(row.cost)
+    effect = f"{'⛔ ' if row.stops else ''}**{texts.markdown(row.effect)}**"
+    return f"{effect}<br>{_lines([row.reason])}" if row.reason else effect
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "<br>".join(texts.markdown(line, in_table=True) for line in lines)
 
 
 def _gate(verdict: Verdict, words: Words) -> Iterator[str]:
-    stopped = [summary.needs_approval(*each) for each in summary.stops(verdict)]
-    if stopped:
-        title = "**⛔ The gate stops** these changes until `environments/approvals/ENVIRONMENT.yaml` approves each:"
-        yield f"{title}\n\n{_list(stopped, words)}"
+    for file, lines in summary.approvals(verdict) if words < Words.GROUPED else ():
+        title = f"⛔ A reviewer who accepts what needs an approval adds to `{file}`, under `approvals:`"
+        yield f"{title}\n\n{texts.fenced(chr(10).join(lines), 'yaml')}"
     if confirmed := [summary.is_confirmed(*each) for each in summary.confirmed(verdict)]:
         yield f"Confirmed already:\n\n{_list(confirmed, words)}"
 
@@ -169,7 +179,7 @@ def _without_differences(sections: Sequence[_Section], surplus: int) -> None:
 
 def _link(full_report: str) -> str:
     if not full_report:
-        return "`ops review BASE`"
+        return "`ops review BASE`, where BASE is a checkout of the branch to merge into"
     if _ADDRESS.fullmatch(full_report):
         return f"[the full report]({full_report})"
     return texts.markdown(f"`{full_report.replace('`', chr(39))}`")

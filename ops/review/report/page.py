@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ops.review.model import Difference, EnvironmentVerdict, Row, Verdict
-from ops.review.report import costs, summary, texts
+from ops.review.report import outcome, summary, texts
 from ops.review.report.style import CSS
 
 _POLICY: Final = (
@@ -29,8 +29,12 @@ def _document(verdict: Verdict) -> Iterator[str]:
     yield f"<title>What this changes</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>"
     yield f"<h1>What this changes</h1>\n<p><strong>{texts.markup(summary.headline(verdict))}</strong></p>"
     yield from (f'<p class="note">{texts.markup(note)}</p>' for note in verdict.notes)
+    if said := [
+        f"<li><strong>{each}:</strong> {texts.markup(answer)}</li>" for each, answer in outcome.answers(verdict)
+    ]:
+        yield f"<ul>{''.join(said)}</ul>"
     yield from _table(verdict)
-    yield from (f"<p>{texts.markup(said)}</p>" for said in (costs.total(verdict), summary.not_listed(verdict)) if said)
+    yield from (f"<p>{texts.markup(said)}</p>" for said in summary.below(verdict))
     yield from _gate(verdict)
     for environment in verdict.environments:
         yield from _details(environment)
@@ -41,21 +45,30 @@ def _table(verdict: Verdict) -> Iterator[str]:
     yield from ('<div class="wide">', '<table class="verdict">', _header(summary.HEADER), "<tbody>")
     for row in summary.rows(verdict):
         change = f"<strong>{texts.markup(row.title)}</strong>" + (f": {texts.markup(row.what)}" if row.what else "")
-        mark = '<span class="badge stop">gate stops</span> ' if row.stops else ""
-        happens = f'{mark}<span class="badge {summary.severity(row.effect)}">{row.effect}</span>'
-        happens += f'<div class="reason">{texts.markup(row.reason)}</div>' if row.reason else ""
-        cost = "".join(f"<div>{texts.markup(line)}</div>" for line in row.cost)
-        cells = (f"<strong>{texts.markup(row.environment)}</strong>", change, happens, cost, texts.markup(row.action))
+        environment = f"<strong>{texts.markup(row.environment)}</strong>"
+        cells = (environment, change, _happens(row), _lines(summary.acts(row)))
         first = ' class="first"' if row.first else ""
         yield f"<tr{first}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     yield "</tbody></table></div>"
 
 
+def _happens(row: summary.TableRow) -> str:
+    if row.effect is None:
+        return _lines(row.cost)
+    mark = '<span class="badge stop">needs an approval</span> ' if row.stops else ""
+    reason = f'<div class="reason">{texts.markup(row.reason)}</div>' if row.reason else ""
+    return f'{mark}<span class="badge {summary.severity(row.effect)}">{row.effect}</span>{reason}'
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "".join(f"<div>{texts.markup(line)}</div>" for line in lines)
+
+
 def _gate(verdict: Verdict) -> Iterator[str]:
-    if stopped := [summary.needs_approval(*each) for each in summary.stops(verdict)]:
-        file = "<code>environments/approvals/ENVIRONMENT.yaml</code>"
-        yield f"<h2>The gate stops these changes</h2><p>Each needs an approval in {file}.</p>"
-        yield _list(stopped)
+    for file, lines in summary.approvals(verdict):
+        where = f"adds to <code>{html.escape(file)}</code>, under <code>approvals:</code>"
+        yield f"<h2>Approvals</h2><p>A reviewer who accepts what needs an approval {where}</p>"
+        yield f"<pre>{html.escape(texts.visible(chr(10).join(lines)))}</pre>"
     if confirmed := [summary.is_confirmed(*each) for each in summary.confirmed(verdict)]:
         yield f"<h2>Confirmed already</h2>{_list(confirmed)}"
 

@@ -26,7 +26,7 @@ th { background: var(--head); }
 table.verdict td { border-top-color: transparent; border-bottom-color: transparent; }
 table.verdict tr:last-child td { border-bottom-color: var(--line); }
 table.verdict tr.first td { border-top: 2px solid var(--line); }
-table.verdict td:nth-child(2), table.verdict td:nth-child(3), table.verdict td:nth-child(5) { min-width: 12rem; }
+table.verdict td:nth-child(2), table.verdict td:nth-child(3) { min-width: 12rem; }
 table.verdict td:nth-child(4) { min-width: 15rem; }
 td.changed { background: var(--yellow-back); font-weight: 600; }
 code, pre { font: .9em/1.45 ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; }

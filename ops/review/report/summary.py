@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from ops.review.model import Change, Effect, EnvironmentVerdict, Row, Verdict
-from ops.review.report import costs
+from ops.review import steps
+from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Row, Verdict
+from ops.review.report import costs, outcome
+from ops.review.report.approvals import entries, file
 
-HEADER: Final = ("environment", "change", "what happens", "cost", "who must act")
+HEADER: Final = ("environment", "change", "what happens", "who does what, when")
 NOBODY: Final = "nobody"
+_COST: Final = "cost of all changes together"
 # A new environment creates hundreds of things: one row names the first ones.
 _MOST_NEW: Final = 5
 _SEVERE: Final = Effect.NODES_REPLACED.rank
@@ -37,11 +40,13 @@ class TableRow:
     """The environment, or all with equal changes."""
     title: str
     what: str
-    effect: Effect
+    effect: Effect | None
+    """None: the row of the costs."""
     reason: str
     cost: tuple[str, ...]
-    """A line for each figure, in the first row of an environment."""
-    action: str
+    """A line for each figure, in the row of the costs."""
+    actions: tuple[str, ...]
+    """Who does what, when; empty: nobody has to act."""
     stops: bool
     """Whether the gate stops it until somebody approves it."""
     first: bool = False
@@ -67,27 +72,25 @@ class _Group:
 def rows(verdict: Verdict, words: Words = Words.ALL) -> Iterator[TableRow]:
     """Yield the rows of the table: the worst environment first, and its worst change first."""
     for group in _groups(verdict):
-        for number, row in enumerate(_rows(group, words)):
-            yield replace(row, environment=group.names, cost=group.cost if number == 0 else (), first=number == 0)
+        cost = [TableRow("", _COST, "", None, "", group.cost, (), stops=False)] if group.changes else []
+        for number, row in enumerate([*cost, *_rows(group, words)]):
+            yield replace(row, environment=group.names, first=number == 0)
+
+
+def acts(row: TableRow) -> tuple[str, ...]:
+    """Return who does what in a row, `nobody` for a change that needs no act."""
+    return row.actions or (() if row.effect is None else (NOBODY,))
 
 
 def headline(verdict: Verdict) -> str:
-    """Return the verdict in one sentence or two: the worst effect, and what the gate stops."""
-    effects = [each.effect for each in verdict.environments]
-    worst = min(effects, key=lambda each: each.rank, default=Effect.NOTHING)
-    if worst is Effect.NOTHING:
-        said = "Nothing that runs changes."
-    else:
-        names = ", ".join(each.name for each in verdict.environments if each.effect is worst)
-        said = f"Worst effect: {worst}, in {names}."
-    stopped = len(list(stops(verdict)))
-    return f"{said} {f'The gate stops {_number(stopped)}.' if stopped else 'The gate stops nothing.'}"
+    """Return the verdict in few sentences: whether it deploys, what it ends or loses, what needs an approval."""
+    return outcome.headline(verdict, len(list(stops(verdict))))
 
 
 def stops(verdict: Verdict) -> Iterator[tuple[str, Change]]:
     """Yield the environment and the change of all that needs an approval."""
     for environment in verdict.environments:
-        yield from ((environment.name, change) for change in environment.changes if _stops(change))
+        yield from ((environment.name, change) for change in _listed(environment) if _stops(change))
 
 
 def confirmed(verdict: Verdict) -> Iterator[tuple[str, Change]]:
@@ -98,10 +101,13 @@ def confirmed(verdict: Verdict) -> Iterator[tuple[str, Change]]:
                 yield environment.name, change
 
 
-def needs_approval(name: str, change: Change) -> str:
-    """Return the line that says which approval the gate asks for."""
-    dangers = ", ".join(f"`{danger}`" for danger in sorted(change.gated))
-    return f"{name}: `{_code(change.resource)}`: {dangers}. {_capital(change.title)}: {change.what}."
+def approvals(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
+    """Yield each environment's approvals file, and the lines that a reviewer adds to accept what the gate stops."""
+    wanted: dict[str, dict[tuple[str, Danger], None]] = {}
+    for name, change in stops(verdict):
+        wanted.setdefault(name, {}).update(dict.fromkeys((change.resource, each) for each in sorted(change.gated)))
+    for name, each in wanted.items():
+        yield file(name), [line for resource, danger in each for line in entries(resource, [danger])]
 
 
 def is_confirmed(name: str, change: Change) -> str:
@@ -110,10 +116,19 @@ def is_confirmed(name: str, change: Change) -> str:
     return f"{name}: `{change.confirmed_by}` confirms {dangers} of {change.title}: {change.what}."
 
 
+def below(verdict: Verdict) -> list[str]:
+    """Return the sentences below the table."""
+    return [*filter(None, [costs.total(verdict)]), *costs.notes(verdict), *filter(None, [not_listed(verdict)])]
+
+
 def not_listed(verdict: Verdict) -> str:
     """Return how many changes the table leaves out; empty if none."""
     number = sum(not _is_listed(change) for each in verdict.environments for change in each.changes)
-    return f"Not listed: {_number(number)} of texts that nothing reads at run time." if number else ""
+    return (
+        f"{_number(number)} without effect (descriptions, comments) {'is' if number == 1 else 'are'} not listed."
+        if number
+        else ""
+    )
 
 
 def columns(table: Sequence[Row]) -> list[str]:
@@ -163,7 +178,12 @@ def _groups(verdict: Verdict) -> list[_Group]:
 
 
 def _listed(environment: EnvironmentVerdict) -> tuple[Change, ...]:
-    return tuple(change for change in environment.changes if _is_listed(change))
+    """Return the changes of the table; equal ones of one thing are joined, such as of a head and its workers."""
+    joined: dict[Change, dict[str, None]] = {}
+    for change in environment.changes:
+        if _is_listed(change):
+            joined.setdefault(replace(change, what=""), {})[change.what] = None
+    return tuple(replace(change, what="; ".join(filter(None, said))) for change, said in joined.items())
 
 
 def _any_environment(change: Change, name: str) -> Change:
@@ -175,7 +195,7 @@ def _rows(group: _Group, words: Words) -> Iterator[TableRow]:
     if not group.changes:
         synthesised = group.environments[0].synthesised
         title = "nothing that runs" if synthesised else "nothing: no input of the synthesis differs"
-        yield TableRow("", title, "", Effect.NOTHING, "", (), NOBODY, stops=False)
+        yield TableRow("", title, "", Effect.NOTHING, "Costs are unchanged.", (), (), stops=False)
     elif words < Words.GROUPED:
         new = [change for change in group.changes if _is_plainly_new(change)]
         together = len(new) > _MOST_NEW
@@ -194,34 +214,35 @@ def _is_plainly_new(change: Change) -> bool:
 
 
 def _row(change: Change, words: Words) -> TableRow:
-    title, what, reason = change.title, change.what, change.reason
-    action = _actions([change])
+    title, what, reason = change.title, "" if change.what == change.effect else change.what, change.reason
+    actions = _actions([change])
     if words is Words.SHORT:
-        title, what, reason, action = _cut(title, 60), _cut(what, 80), "", _cut(action, 160)
-    return TableRow("", title, what, change.effect, reason, (), action, _stops(change))
+        title, what, reason = _cut(title, 60), _cut(what, 80), ""
+        actions = tuple(_cut(each, 160) for each in actions)
+    return TableRow("", title, what, change.effect, reason, (), actions, _stops(change))
 
 
 def _together(changes: list[Change], effect: Effect, words: Words, *, stops: bool) -> TableRow:
     titles = ", ".join(dict.fromkeys(change.title for change in changes))
     title = _number(len(changes))
     if words is Words.GROUPED:
-        return TableRow("", title, _cut(titles, 120), effect, "", (), _cut(_actions(changes), 160), stops)
-    action = "see the full report" if any(change.action or _stops(change) for change in changes) else NOBODY
-    return TableRow("", title, "", effect, "", (), action, stops)
+        actions = tuple(filter(None, [_cut(" ".join(_actions(changes)), 160)]))
+        return TableRow("", title, _cut(titles, 120), effect, "", (), actions, stops)
+    acts = any(change.action or _stops(change) for change in changes)
+    return TableRow("", title, "", effect, "", (), ("see the full report",) if acts else (), stops)
 
 
-def _actions(changes: Iterable[Change]) -> str:
-    """Return what somebody must do: an approval first."""
+def _actions(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Return who does what, when: an approval first."""
     said: dict[str, None] = {}
     for change in changes:
         if _stops(change):
             dangers = ", ".join(f"`{danger}`" for danger in sorted(change.gated))
-            said[f"a reviewer: approve {dangers}, or drop the change."] = None
-        if change.action:
-            said[change.action] = None
+            said[f"{steps.REVIEWER}approve {dangers}, or reject the change."] = None
+        said |= dict.fromkeys(filter(None, change.action.split("\n")))
         if change.gated and change.confirmed_by:
-            said[f"`{_code(change.confirmed_by)}` confirms it."] = None
-    return " ".join(action if action.endswith((".", "!")) else f"{action}." for action in said) or NOBODY
+            said[f"`{_code(change.confirmed_by)}` confirms it: no approval is needed."] = None
+    return tuple(said)
 
 
 def _number(count: int) -> str:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ops.review.model import Change, EnvironmentVerdict, Row, Verdict
-from ops.review.report import costs, summary, texts
+from ops.review.report import outcome, summary, texts
 
 _STYLES: Final = {"severe": "bold red", "attention": "bold yellow", "mild": "green", "nothing": "dim"}
 
@@ -21,23 +21,18 @@ def draw(verdict: Verdict) -> Group:
 def _parts(verdict: Verdict) -> Iterator[RenderableType]:
     yield Text(texts.line(summary.headline(verdict)), style="bold")
     yield from (Text(f"warning: {texts.line(note)}", style="yellow") for note in verdict.notes)
+    yield from (Text(f"{subject}: {texts.line(answer)}") for subject, answer in outcome.answers(verdict))
     yield ""
     yield _table(verdict)
-    for said in filter(None, (costs.total(verdict), summary.not_listed(verdict))):
-        yield Text(said, style="dim")
-    yield from _gate(
-        "The gate stops these until environments/approvals/ENVIRONMENT.yaml approves each:", _stopped(verdict)
-    )
+    yield from (Text(texts.line(said), style="dim") for said in summary.below(verdict))
+    for file, lines in summary.approvals(verdict):
+        yield from _gate(f"A reviewer who accepts what needs an approval adds to {file}, under approvals:", lines)
     yield from _gate("Confirmed already:", _lines(summary.confirmed(verdict), summary.is_confirmed))
     for environment in verdict.environments:
         yield from _details(environment)
     if number := sum(len(each.differences) for each in verdict.environments):
         yield ""
         yield Text(f"{number} differences: show them with --format markdown, or --out review.html", style="dim")
-
-
-def _stopped(verdict: Verdict) -> list[str]:
-    return _lines(summary.stops(verdict), summary.needs_approval)
 
 
 def _lines(changes: Iterable[tuple[str, Change]], say: Callable[[str, Change], str]) -> list[str]:
@@ -48,7 +43,7 @@ def _gate(title: str, lines: Sequence[str]) -> Iterator[RenderableType]:
     if lines:
         yield ""
         yield Text(title, style="bold")
-        yield from (Text(f"  {line}") for line in lines)
+        yield from (Text(f"  {texts.visible(line)}") for line in lines)
 
 
 def _table(verdict: Verdict) -> Table:
@@ -59,18 +54,21 @@ def _table(verdict: Verdict) -> Table:
         if row.first and drawn.row_count:
             drawn.add_row()
         change = f"{texts.line(row.title)}: {texts.line(row.what)}" if row.what else texts.line(row.title)
-        happens = Text(f"{'STOPS: ' if row.stops else ''}{row.effect}", style=_STYLES[summary.severity(row.effect)])
-        if row.reason:
-            happens.append(f"\n{texts.line(row.reason)}", style="not bold default")
-        cost = Text("\n".join(map(texts.line, row.cost)))
         drawn.add_row(
             Text(row.environment if row.first else "", style="bold"),
             Text(change),
-            happens,
-            cost,
-            Text(texts.line(row.action)),
+            _happens(row),
+            Text("\n".join(map(texts.line, summary.acts(row)))),
         )
     return drawn
+
+
+def _happens(row: summary.TableRow) -> Text:
+    if row.effect is None:
+        return Text("\n".join(map(texts.line, row.cost)))
+    mark = "NEEDS AN APPROVAL: " if row.stops else ""
+    happens = Text(f"{mark}{row.effect}", style=_STYLES[summary.severity(row.effect)])
+    return happens.append(f"\n{texts.line(row.reason)}", style="not bold default") if row.reason else happens
 
 
 def _details(environment: EnvironmentVerdict) -> Iterator[RenderableType]:

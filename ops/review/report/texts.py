@@ -45,11 +45,11 @@ def summary(text: str) -> str:
     return _without_references(html.escape(line(text)))
 
 
-def fenced(diff: str) -> str:
+def fenced(diff: str, language: str = "diff") -> str:
     """Return a block of code in Markdown; its fence is longer than any in the text."""
     shown = visible(diff.replace("\r\n", "\n")).strip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
-    return f"{fence}diff\n{shown}\n{fence}"
+    return f"{fence}{language}\n{shown}\n{fence}"
 
 
 def _shown(character: str) -> str:

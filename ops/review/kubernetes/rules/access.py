@@ -8,6 +8,7 @@ from ops.review.kubernetes.consequences import Consequence, at, deltas, endanger
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
+from ops.review.steps import author
 
 ROLE_ANNOTATION: Final = "eks.amazonaws.com/role-arn"
 _AGGREGATED: Final = "rbac.authorization.k8s.io/aggregate-to-"
@@ -47,7 +48,7 @@ def judge_binding(before: Body | None, after: Body | None, _context: Context) ->
     moved = before is not None and before.get("roleRef") != after.get("roleRef")
     if moved and same_name:
         was = f"{at(before, 'roleRef', 'kind')} {at(before, 'roleRef', 'name')}"
-        yield refused(f"roleRef {was} → {role}", "The roleRef of a binding is immutable.", "Rename the binding.")
+        yield refused(f"roleRef {was} → {role}", "The roleRef of a binding is immutable.", author("rename the binding"))
     subjects = new_subjects(before if not moved else None, after)
     if subjects:
         yield endangers(Danger.WIDER_PERMISSIONS, f"{', '.join(subjects)} may now act with {role}")

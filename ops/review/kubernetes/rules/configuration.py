@@ -9,6 +9,7 @@ from ops.review.kubernetes.objects import Body, is_placeholder
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
+from ops.review.steps import author
 
 _DATA: Final = ("data", "binaryData")
 
@@ -26,7 +27,7 @@ def judge_config_map(before: Body | None, after: Body | None, _context: Context)
     if before is None:
         return
     if before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):
-        yield refused(summary(names), "The ConfigMap is immutable.", "Rename the ConfigMap.")
+        yield refused(summary(names), "The ConfigMap is immutable.", author("rename the ConfigMap"))
     elif names:
         counts = [f"{name} {_lines(str(old.get(name, '')), str(new.get(name, '')))}" for name in names]
         yield Consequence(
@@ -55,7 +56,7 @@ def judge_secret(before: Body | None, after: Body | None, _context: Context) -> 
                     f"{key}.{each.path[-1] if each.path else ''} changed", Effect.IN_PLACE, "It holds for new pods."
                 )
     if before is not None and before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):
-        yield refused("data", "The Secret is immutable.", "Rename the Secret.")
+        yield refused("data", "The Secret is immutable.", author("rename the Secret"))
 
 
 def _lines(before: str, after: str) -> str:

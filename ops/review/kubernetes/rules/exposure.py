@@ -7,6 +7,7 @@ from ops.review.kubernetes.consequences import Consequence, at, deltas, endanger
 from ops.review.kubernetes.objects import Body, is_placeholder
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
+from ops.review.steps import author
 
 _TYPES: Final = ("ClusterIP", "ExternalName")
 _BALANCER: Final = ("service.beta.kubernetes.io/", "alb.ingress.kubernetes.io/", "external-dns")
@@ -36,7 +37,7 @@ def judge_service(before: Body | None, after: Body | None, _context: Context) ->
     if before is None:
         return
     if old.get("clusterIP") != new.get("clusterIP") and before["metadata"]["name"] == after["metadata"]["name"]:
-        yield refused("clusterIP", "The clusterIP of a Service is immutable.", "Rename the Service.")
+        yield refused("clusterIP", "The clusterIP of a Service is immutable.", author("rename the Service"))
     judged = {"type", "externalIPs", "loadBalancerSourceRanges", "clusterIP"}
     if rest := [each for each in deltas(old, new) if each.path[0] not in judged]:
         yield Consequence(summary(rest), Effect.IN_PLACE)

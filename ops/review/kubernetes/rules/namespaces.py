@@ -9,6 +9,7 @@ from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods import selector_keys
 from ops.review.model import Danger, Effect
+from ops.review.steps import author
 
 _LEVELS: Final = ("restricted", "baseline", "privileged")
 _POD_SECURITY: Final = "pod-security.kubernetes.io/"
@@ -123,7 +124,7 @@ def judge_priority_class(before: Body | None, after: Body | None, _context: Cont
             yield refused(
                 str(Delta((key,), before.get(key), after.get(key))),
                 f"A PriorityClass' {key} is immutable.",
-                "Rename it.",
+                author("rename it"),
             )
 
 

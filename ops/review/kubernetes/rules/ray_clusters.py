@@ -4,15 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config.labels import TEMPLATE_LABEL
+from config.labels import INSTANCE_GROUP_LABEL, TEMPLATE_LABEL
 from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.pod_words import in_words
 from ops.review.kubernetes.rules.pods import judge_pod
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
+from ops.review.steps import operator_after, operator_before, steps
 
-_NO_ROLL: Final = "KubeRay uses a changed template for new pods only."
+_NO_ROLL: Final = "Running pods keep the old template until the rollout; KubeRay uses the new one for new pods only."
 _NUMBERS: Final = ("replicas", "minReplicas", "maxReplicas")
 # What the CRD fills in.
 _NO_MAXIMUM: Final = 2147483647
@@ -50,7 +52,7 @@ def judge_ray_cluster(before: Body | None, after: Body | None, context: Context)
     name = str(after["metadata"]["name"])
     if before is not None and before["metadata"]["name"] != name:
         before = None
-    rollout = f"After the deployment, run `ops rollout {name} --env {context.environment}`, which ends its jobs."
+    rollout = operator_after(f"run `ops rollout {name} --env {context.environment}`, which ends its jobs")
     cluster = _Cluster(str(after["metadata"].get("namespace", "")), rollout, context)
     yield from _exposure(before, after)
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
@@ -90,13 +92,29 @@ def _numbers(
     wanted = [_wanted(group) for group in (before, after)]
     most = [group.get("maxReplicas", _NO_MAXIMUM) for group in (before, after)]
     if None in wanted or wanted[1] < wanted[0] or (autoscaled and most[1] < most[0]):
-        why = "KubeRay deletes the surplus pods, and chooses them at random."
-        yield Consequence(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, why, "Wait until no job runs, then deploy.")
+        action = operator_before(_before_fewer(before))
+        yield Consequence(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, _fewer(wanted, autoscaled), action)
     elif changed:
         yield Consequence(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
     for key in ("numOfHosts", "scaleStrategy"):
         if before.get(key) != after.get(key):
             yield Consequence(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
+
+
+def _fewer(wanted: list[Any], autoscaled: bool) -> str:
+    """Return what fewer replicas do to the running pods."""
+    known = not autoscaled and None not in wanted
+    number = f"{wanted[0] - wanted[1]} of {wanted[0]} worker pods" if known else "the surplus worker pods"
+    return (
+        f"KubeRay deletes {number}, chosen at random. A job with a worker there loses it, and resumes from its last "
+        "checkpoint if it saves any."
+    )
+
+
+def _before_fewer(group: Mapping[str, Any]) -> str:
+    nodes = at(group, "template", "spec", "nodeSelector", INSTANCE_GROUP_LABEL)
+    wait = "wait until no job runs on these workers"
+    return f"{wait}, or drain nodes of {nodes} with `ops scale`, which lowers the replicas too" if nodes else wait
 
 
 def _wanted(group: Mapping[str, Any]) -> Any:
@@ -126,7 +144,10 @@ def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Co
     if changed:
         images = [f"image tag {tag_of(old)} → {tag_of(new)}"] if tag_of(old) != tag_of(new) else []
         rest = [each for each in changed if not (images and each.path[-1] == "image")]
-        yield Consequence(f"{name}: {summary([*images, *rest])}", Effect.NEEDS_ROLLOUT, _NO_ROLL, cluster.rollout)
+        what = f"{name}: {summary([*images, *in_words(rest)])}"
+        ready = operator_after(f"run `ops wait --env {cluster.context.environment}` until the image exists")
+        action = steps(ready if images else "", cluster.rollout)
+        yield Consequence(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, action)
     known = _HEAD_FIELDS if name == "head" else _GROUP_FIELDS
     strange = [each for each in deltas(before, after) if each.path[0] not in known]
     if strange:

@@ -8,9 +8,10 @@ from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.namespaces import quantity
 from ops.review.model import Danger, Effect
+from ops.review.steps import operator_before
 
 _SOURCES: Final = ("csi", "nfs", "hostPath", "local", "awsElasticBlockStore", "fc", "iscsi")
-_RENAME = "Save the data, delete the claim and its volume, then deploy."
+_RENAME: Final = operator_before("save the data, then delete the claim and its volume")
 _VOLUME_FIELDS: Final = frozenset(
     {
         "accessModes",

@@ -8,6 +8,7 @@ from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods import judge_pod
 from ops.review.model import Danger, Effect
+from ops.review.steps import author
 
 CODE_ANNOTATION: Final = "ray-on-hyperpod/code"
 """A pod template's hash of the controller code in its ConfigMap (ADR 42)."""
@@ -31,9 +32,9 @@ def judge_workload(before: Body | None, after: Body | None, context: Context) ->
     if before is None or before["metadata"]["name"] != after["metadata"]["name"]:
         return
     if kind in _SELECTED and at(before, "spec", "selector") != at(after, "spec", "selector"):
-        yield refused("selector", f"The selector of a {kind} is immutable.", "Rename the object.")
+        yield refused("selector", f"The selector of a {kind} is immutable.", author("rename the object"))
     if kind == "Job" and _fixed_part(before) != _fixed_part(after):
-        yield refused("pod template", "The template of a Job is immutable.", "Rename the Job.")
+        yield refused("pod template", "The template of a Job is immutable.", author("rename the Job"))
         return
     yield from _in_place(before, after, kind)
 

@@ -134,7 +134,9 @@ def test_added_and_removed_environments_are_judged(base: Checkout, head: Checkou
     assert changes(found["new"]) == ["AWS::X::Y of network: created: in place"]
     [removed] = found["old"]["changes"]
     assert removed["effect"] == "kept, but no longer managed"
-    assert removed["action"] == "First `ops destroy --env old`, from a checkout that has its file."
+    assert removed["action"] == (
+        "Operator, before the deployment: run `ops destroy --env old` from a checkout that has its file."
+    )
 
 
 def test_env_limits_the_review(base: Checkout, head: Checkout) -> None:
@@ -206,10 +208,9 @@ def test_an_environment_without_a_changed_input_is_not_synthesised(base: Checkou
     head.write("environments/prod.yaml", "# another")
     result = run(base)
     assert base.synthesised().keys() == head.synthesised().keys() == {"prod"}
-    assert "| prod | **nothing that runs** | **nothing** | unchanged | nobody |" in result.stdout
-    assert (
-        "| dev | **nothing: no input of the synthesis differs** | **nothing** | unchanged | nobody |" in result.stdout
-    )
+    unchanged = "**nothing**<br>Costs are unchanged. | nobody |"
+    assert f"| prod | **nothing that runs** | {unchanged}" in result.stdout
+    assert f"| dev | **nothing: no input of the synthesis differs** | {unchanged}" in result.stdout
 
 
 def test_both_sides_are_synthesised_at_once(base: Checkout, head: Checkout) -> None:
@@ -318,7 +319,7 @@ def test_one_run_writes_each_format(base: Checkout, head: Checkout, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("format_", "start"), [("markdown", "## What"), ("html", "<!doctype"), ("json", "{"), ("terminal", "Worst effect")]
+    ("format_", "start"), [("markdown", "## What"), ("html", "<!doctype"), ("json", "{"), ("terminal", "No change")]
 )
 def test_format_chooses_the_output(base: Checkout, head: Checkout, format_: str, start: str) -> None:
     differing(base, head)

@@ -26,8 +26,60 @@ def test_a_property_that_replaces_the_file_system_loses_its_data(pairs: Pairs) -
     assert (change.effect, set(change.dangers)) == (Effect.DATA_LOST, {Danger.DATA_LOSS})
     assert change.resource == "AWS::FSx::FileSystem Thing"
     assert change.what == "LustreConfiguration.PerUnitStorageThroughput 250 → 500"
-    assert "replaces it. The new one is empty." in change.reason
-    assert "destroy the ray stack" in change.action
+    assert "replaces it. CloudFormation creates a new, empty one and deletes the old one." in change.reason
+    assert "No data repository association exports its files: all of them are lost." in change.reason
+    assert (change.action, change.fails_unless) == (
+        "Operator, before the deployment: copy the files that are needed later.",
+        "",
+    )
+
+
+def test_a_file_system_in_use_is_replaced_only_without_the_stacks_that_use_it(pairs: Pairs) -> None:
+    outputs = {"Id": {"Value": {"Ref": "FileSystem0123ABCD"}, "Export": {"Name": "storage:id"}}}
+    mirror = of(
+        "AWS::FSx::DataRepositoryAssociation",
+        FileSystemId={"Ref": "FileSystem0123ABCD"},
+        FileSystemPath="/checkpoints",
+        S3={"AutoExportPolicy": {"Events": ["NEW"]}},
+    )
+    ray = {"Resources": {"Volume": of("AWS::SSM::Parameter", Value={"Fn::ImportValue": "storage:id"})}}
+    before, after = (
+        {
+            "storage": {
+                "Outputs": outputs,
+                "Resources": {
+                    "FileSystem0123ABCD": {**FILE_SYSTEM, "Properties": {**FILE_SYSTEM["Properties"], **more}},
+                    "Mirror": mirror,
+                },
+            },
+            "ray": ray,
+        }
+        for more in (
+            {},
+            {"StorageType": "HDD", "SubnetIds": ["subnet-9"]},
+        )
+    )
+    after["storage"]["Resources"]["FileSystem0123ABCD"]["Properties"]["StorageType"] = "SSD"
+    [change] = [each for each in changes(pairs.pair(before, after)) if each.effect is Effect.DATA_LOST]
+    assert change.fails_unless == "stack ray is destroyed first, because it uses file system FileSystem"
+    assert "Files below /checkpoints are exported to a bucket; all others are lost." in change.reason
+    assert "`cdk destroy rayhp-dev-ray -c environment=dev`" in change.action
+
+
+@pytest.mark.parametrize(
+    ("after", "follows"),
+    [("b" * 64, True), ("b" * 63, False), ("*", False), (f"{'b' * 64}/*", False)],
+)
+def test_rights_that_follow_a_hash_are_told_as_such(pairs: Pairs, after: str, follows: bool) -> None:
+    def role(digest: str) -> dict[str, Any]:
+        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::assets/{digest}"}
+        return {
+            **ROLE,
+            "Properties": {**ROLE["Properties"], "Policies": [{"PolicyDocument": {"Statement": [statement]}}]},
+        }
+
+    found = pairs.judged({"Role": role("a" * 64)}, {"Role": role(after)})
+    assert ("rights follow the new content hashes, no wider than before" in {each.what for each in found}) is follows
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Stacks, their settings, exports, and the other sections of a template."""
 
+import json
 from typing import Any
 
 import pytest
@@ -105,3 +106,18 @@ def test_an_export_that_a_stack_imports(
 def test_an_export_without_importers_may_go(pairs: Pairs) -> None:
     found = changes(pairs.pair({"network": exporting("id")}, {"network": exporting(None)}))
     assert [each.effect for each in found] == [Effect.NOTHING]
+
+
+def test_stacks_behind_another_depend_on_it_directly_or_through_others(pairs: Pairs) -> None:
+    assembly = pairs.assembly({part: {} for part in ("network", "storage", "ray", "platform")})
+    file = assembly.directory / "manifest.json"
+    manifest = json.loads(file.read_text())
+    for part, needs in (("storage", "network"), ("ray", "storage")):
+        manifest["artifacts"][f"rayhp-dev-{part}"]["dependencies"] = [f"rayhp-dev-{needs}", f"{part}.assets"]
+    file.write_text(json.dumps(manifest))
+    assert {part: assembly.dependents(part) for part in assembly.stacks} == {
+        "network": ("storage", "ray"),
+        "storage": ("ray",),
+        "ray": (),
+        "platform": (),
+    }

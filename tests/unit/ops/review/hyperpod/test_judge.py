@@ -63,9 +63,12 @@ def test_a_raised_count_is_in_place_and_has_its_price(tmp_path: Path) -> None:
 def test_a_lowered_count_removes_nodes_and_names_the_drain(tmp_path: Path) -> None:
     change = one(tmp_path, cluster(HEAD, WORKERS), with_fields(InstanceCount=3))
     assert (change.what, change.effect, set(change.dangers)) == ("count 4 → 3", Effect.NODES_REMOVED, set())
-    assert "does not drain them" in change.reason
-    assert "above 4 nodes outside the stack, the deployment is refused" in change.reason
-    assert "`ops scale worker-group-1 3 --env dev` before the deployment" in change.action
+    assert "1 node removed." in change.reason
+    assert "without a drain" in change.reason
+    assert "above 4 nodes by hand, the deployment fails" in change.reason
+    check, scale = change.action.splitlines()
+    assert check.startswith("Operator, before the deployment: check with `ops status --env dev`")
+    assert scale.startswith("Operator, before the deployment: run `ops scale worker-group-1 3 --env dev`")
 
 
 def test_a_count_of_the_same_value_in_another_spelling_is_nothing(tmp_path: Path) -> None:
@@ -94,15 +97,36 @@ def test_a_removed_group_is_stopped_until_it_is_confirmed(tmp_path: Path) -> Non
     change = one(tmp_path, cluster(HEAD, WORKERS), cluster(HEAD))
     assert (change.what, change.effect) == ("removed, 4 x ml.p5.48xlarge", Effect.NODES_REMOVED)
     assert (set(change.dangers), change.confirmed_by) == ({Danger.GROUP_REMOVED}, "")
-    assert "List worker-group-1 under hyperpod.confirm_group_removal, or the deployment is refused." in change.action
-    assert "`ops scale worker-group-1 0 --env dev`" in change.action
+    assert change.fails_unless == "`hyperpod.confirm_group_removal` lists worker-group-1"
+    assert "deletes the 4 nodes with everything that runs there, and does not drain." in change.reason
+    assert change.reason.endswith("No RayCluster selects the group.")
+    confirm, drain = change.action.splitlines()
+    assert confirm.startswith("Author: list worker-group-1 under `hyperpod.confirm_group_removal` in environments/dev")
+    assert "`ops scale worker-group-1 0 --env dev`" in drain
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("worker-group-1", "worker-group-1", "RayCluster rayml (head) still selects the group: its pods find no node."),
+        ("worker-group-1", "head-group", "RayCluster rayml (head) runs on the group until the ray stack is deployed"),
+    ],
+)
+def test_a_removed_group_names_the_ray_clusters_that_use_it(tmp_path: Path, before: str, after: str, said: str) -> None:
+    base = {"C": cluster(HEAD, WORKERS), "Ray": ray_cluster(before)}
+    change = next(
+        each
+        for each in judged(pair(tmp_path, base, {"C": cluster(HEAD), "Ray": ray_cluster(after)}))
+        if each.resource == "InstanceGroup worker-group-1"
+    )
+    assert said in change.reason
 
 
 def test_a_confirmed_removal_names_its_confirmation(tmp_path: Path) -> None:
     after = cluster(HEAD, ConfirmGroupRemoval=["worker-group-1"])
     removed, confirmation = of(tmp_path, cluster(HEAD, WORKERS), after)
     assert (set(removed.dangers), removed.confirmed_by) == ({Danger.GROUP_REMOVED}, "hyperpod.confirm_group_removal")
-    assert "refused" not in removed.action
+    assert (removed.fails_unless, "Author" in removed.action) == ("", False)
     assert (confirmation.resource, confirmation.effect) == ("HyperPodCluster", Effect.NOTHING)
 
 
@@ -118,8 +142,8 @@ def test_a_renamed_group_replaces_its_nodes(tmp_path: Path) -> None:
         "renamed to workers, 4 x ml.p5.48xlarge",
     )
     assert (change.effect, set(change.dangers)) == (Effect.NODES_REPLACED, {Danger.GROUP_REMOVED})
-    assert "List worker-group-1 under" in change.action
-    assert "Without capacity for both groups" in change.action
+    assert "list worker-group-1 under" in change.action
+    assert "without capacity for both groups" in change.action
 
 
 def test_a_renamed_group_that_changes_too_is_removed_and_added(tmp_path: Path) -> None:
@@ -143,7 +167,7 @@ def test_a_field_of_a_group_has_the_effect_of_its_row(tmp_path: Path, field: str
     assert (change.resource, change.effect) == ("InstanceGroup worker-group-1", effect)
     assert set(change.dangers) == set()
     assert change.what.startswith(f"{field} ")
-    assert ("Give the group another name" in change.action) is (effect is Effect.REFUSED)
+    assert ("Author: give the group another name" in change.action) is (effect is Effect.REFUSED)
 
 
 def test_a_volume_is_told_to_concern_new_nodes_only(tmp_path: Path) -> None:
@@ -241,7 +265,9 @@ def test_a_taint_is_judged_by_what_rays_pods_tolerate(
 
 
 def test_a_taint_that_needs_a_rollout_names_it(tmp_path: Path) -> None:
-    assert tainted(tmp_path, TAINT, (), (TOLERATION,)).action == "Run `ops rollout` in dev after the deployment."
+    assert tainted(tmp_path, TAINT, (), (TOLERATION,)).action == (
+        "Operator, after the deployment: run `ops rollout CLUSTER --env dev`, which ends its jobs."
+    )
 
 
 @pytest.mark.parametrize(("selected", "effect"), [({"disk": "fast"}, Effect.ENDS_JOBS), ({}, Effect.IN_PLACE)])

@@ -163,8 +163,39 @@ def test_a_changed_template_needs_a_rollout_by_name(environment: Environment) ->
     (change,) = environment.of_object(
         a.RAY_CLUSTER, changed(a.RAY_CLUSTER, *_WORKER_POD, *_CONTAINER, "image", value=image)
     )
-    assert change.action == "After the deployment, run `ops rollout rayml --env dev`, which ends its jobs."
+    assert change.action.splitlines() == [
+        "Operator, after the deployment: run `ops wait --env dev` until the image exists.",
+        "Operator, after the deployment: run `ops rollout rayml --env dev`, which ends its jobs.",
+    ]
     assert "image tag aaaa → bbbb" in change.what
+
+
+def test_equal_limits_and_requests_are_told_once_and_in_words(environment: Environment) -> None:
+    def resources(efa: str, cpu: str) -> Body:
+        amounts = {"vpc.amazonaws.com/efa": efa}
+        value = {"limits": amounts, "requests": {**amounts, "cpu": cpu}}
+        return changed(a.RAY_CLUSTER, *_WORKER_POD, *_CONTAINER, "resources", value=value)
+
+    (change,) = environment.of_object(resources("16", "8"), resources("32", "9"))
+    assert change.what == ("worker group workers: EFA interfaces per pod 16 → 32; CPUs per pod 8 → 9 (requests only)")
+    assert change.action == "Operator, after the deployment: run `ops rollout rayml --env dev`, which ends its jobs."
+
+
+def test_fewer_replicas_say_how_many_pods_end_and_where_they_run(environment: Environment) -> None:
+    node = {"sagemaker.amazonaws.com/instance-group-name": "worker-group-1"}
+    before = changed(a.RAY_CLUSTER, *_WORKER_POD, "nodeSelector", value=node)
+    group = ("spec", "workerGroupSpecs", 0)
+    after = changed(changed(before, *group, "replicas", value=3), *group, "minReplicas", value=3)
+    (change,) = environment.of_object(before, after)
+    assert change.effect is Effect.ENDS_JOBS
+    assert change.reason.startswith("KubeRay deletes 1 of 4 worker pods, chosen at random. ")
+    assert "drain nodes of worker-group-1 with `ops scale`" in change.action
+
+
+def test_fewer_replicas_with_autoscaling_have_no_number(environment: Environment) -> None:
+    before = changed(a.RAY_CLUSTER, "spec", "enableInTreeAutoscaling", value=True)
+    (change,) = environment.of_object(before, changed(before, "spec", "workerGroupSpecs", 0, "maxReplicas", value=3))
+    assert "deletes the surplus worker pods, chosen at random" in change.reason
 
 
 def test_the_pods_of_a_removed_worker_group_stay_until_a_rollout(environment: Environment) -> None:

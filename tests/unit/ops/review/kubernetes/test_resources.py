@@ -11,7 +11,7 @@ from ops.review.kubernetes.differences import differences, notes
 from ops.review.kubernetes.judge import changes
 from ops.review.kubernetes.ray import ray_clusters
 from ops.review.kubernetes.words import permissions
-from ops.review.model import Change, Danger, Effect
+from ops.review.model import Change, Danger, Difference, Effect
 from tests.unit.ops.review.kubernetes import assemblies as a
 from tests.unit.ops.review.kubernetes.assemblies import (
     Body,
@@ -288,6 +288,47 @@ def test_permissions_are_sentences(environment: Environment) -> None:
     ]
 
 
+def test_a_job_that_replaces_another_is_one_change_without_a_hash_in_its_name(environment: Environment) -> None:
+    old, new = (changed(a.JOB, "metadata", "name", value=f"ray-image-{tag * 16}-{tag * 8}") for tag in ("a", "b"))
+    pair = environment.pair({"A": manifest(old)}, {"A": manifest(new)})
+    (change,) = changes(pair, list(resource_changes(pair)))
+    assert (change.resource, change.effect, set(change.dangers)) == (
+        "Job image-build/ray-image",
+        Effect.CREATED,
+        set(),
+    )
+    assert change.what == f"ray-image-{'a' * 16}-{'a' * 8} → ray-image-{'b' * 16}-{'b' * 8}"
+    assert change.reason.startswith("The new Job builds the image; the old Job is deleted")
+    (difference,) = differences(pair)
+    assert {line[:1] for line in difference.diff.splitlines()} == {"@", " ", "-", "+"}
+
+
+def test_the_dangers_of_a_job_that_replaces_another_stay(environment: Environment) -> None:
+    privileged = changed(a.JOB, "spec", "template", "spec", "hostNetwork", value=True)
+    found = environment.judged(
+        {"A": manifest(a.JOB)}, {"A": manifest(changed(privileged, "metadata", "name", value="ray-image-2"))}
+    )
+    assert dangers(found) == {Danger.LOOSER_ISOLATION}
+
+
+def test_a_job_that_its_manifest_does_not_prune_is_kept(environment: Environment) -> None:
+    renamed = changed(a.JOB, "metadata", "name", value="ray-image-2")
+    found = environment.judged({"A": manifest(a.JOB, PruneLabel=None)}, {"A": manifest(renamed, PruneLabel=None)})
+    assert effects(found) == {Effect.KEPT, Effect.CREATED}
+
+
+def test_differences_leave_out_hashes_of_templates_and_notes_for_scanners(environment: Environment) -> None:
+    noise = {"checkov.io/skip1": "why", "ray-on-hyperpod/template": "1"}
+    marked = changed(a.QUOTA, "metadata", "annotations", value=noise)
+    assert list(differences(environment.pair({"A": manifest(a.QUOTA)}, {"A": manifest(marked)}))) == [
+        Difference(
+            "ResourceQuota ray/project",
+            "@@ -1,6 +1,7 @@\n apiVersion: v1\n kind: ResourceQuota\n metadata:"
+            "\n+  annotations: {}\n   name: project\n   namespace: ray\n spec:",
+        )
+    ]
+
+
 def test_ray_clusters_are_rows_of_heads_and_groups(environment: Environment) -> None:
     more = changed(a.RAY_CLUSTER, "spec", "workerGroupSpecs", 0, "replicas", value=5)
     pair = environment.pair({"A": manifest(a.RAY_CLUSTER)}, {"A": manifest(more)})
@@ -298,6 +339,7 @@ def test_ray_clusters_are_rows_of_heads_and_groups(environment: Environment) -> 
         "replicas": "4",
         "min": "4",
         "max": "4",
+        "runs on": "",
         "cpu": "8",
         "memory": "32Gi",
         "accelerators": "8 nvidia.com/gpu",

@@ -53,10 +53,10 @@ def test_table_keeps_its_cells_whatever_a_value_holds(text: str) -> None:
     environment = EnvironmentVerdict("dev", (hostile,), groups=rows, ray_clusters=rows, permissions=(text,))
     drawn = markdown.report(verdict(environment, notes=(text,)))
     lines = [line for line in drawn.splitlines() if line.startswith("|")]
-    assert len(table(drawn)) == 1
+    assert len(table(drawn)) == 2
     # An escaped `|` ends no cell.
     counts = [line.replace(r"\\", "").replace(r"\|", "").count("|") for line in lines]
-    assert counts == [6] * 3 + [3] * 6
+    assert counts == [5] * 4 + [3] * 6
     drawn.encode()
 
 
@@ -102,7 +102,7 @@ def test_comment_of_six_environments_keeps_its_table_complete(lines: int) -> Non
     text = markdown.comment(six, "https://example.com/review.html")
     assert size(text) <= GITHUB
     assert table(text) == table(markdown.report(six))
-    assert len(table(text)) == 5 * len(SIX)
+    assert len(table(text)) == 6 * len(SIX)
     assert "https://example.com/review.html" in text
     assert [f"### {name}" in text for name in SIX] == [True] * 6
 
@@ -126,7 +126,7 @@ def test_comment_has_every_environment_and_effect_however_many_changes(times: in
     assert len(table(text)) >= 5 * len(SIX)
     for name in SIX:
         own = [row for row in table(text) if row.startswith(f"| {name} |")]
-        for effect in ("data lost", "nodes removed", "refused", "needs rollout", "in place"):
+        for effect in ("data lost", "nodes removed", "deployment fails", "needs rollout", "in place"):
             assert any(f"**{effect}**" in row for row in own), (name, effect)
         assert any("⛔" in row for row in own)
 

@@ -1,11 +1,12 @@
 """The table of a report: a reviewer who reads nothing else decides rightly."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ops.review.model import Bill, Danger, Effect, EnvironmentVerdict
-from ops.review.report import costs, markdown, summary
+from ops.review.report import costs, markdown, outcome, summary
 from ops.review.report.summary import Words
 from tests.unit.ops.review.report.verdicts import change, everything, five_changes, verdict
 
@@ -15,7 +16,7 @@ CODE = change("Deployment ray/reaper", "code", Effect.IN_PLACE)
 def table(text: str) -> list[str]:
     """Return the rows of the first table, without its header."""
     lines = text.splitlines()
-    first = lines.index("| environment | change | what happens | cost | who must act |")
+    first = lines.index("| environment | change | what happens | who does what, when |")
     rows = []
     for line in lines[first + 2 :]:
         if not line.startswith("|"):
@@ -26,39 +27,93 @@ def table(text: str) -> list[str]:
 
 def test_five_changes_say_what_happens_to_training_and_who_must_act() -> None:
     assert table(markdown.report(verdict(everything("prod")))) == [
+        "| prod | **cost of all changes together** "
+        "| +US$ 24.58 per hour (US$ 98.32 → US$ 122.90)<br>+US$ 17,943 per month (US$ 71,774 → US$ 89,717)"
+        "<br>+2 GPUs (8 → 10) |  |",
         "| prod | **file system**: throughput 250 → 500 MB/s per TiB "
         "| ⛔ **data lost**<br>A new file system is empty, and the old one is deleted. "
-        "| +US$ 24.58 per hour (US$ 98.32 → US$ 122.90)<br>+US$ 17,943 per month (US$ 71,774 → US$ 89,717)"
-        "<br>+2 GPUs (8 → 10) "
-        "| a reviewer: approve `data-loss`, or drop the change. Save the data before the deployment. |",
+        "| Reviewer: approve `data-loss`, or reject the change."
+        "<br>Operator, before the deployment: save the data. |",
         "| prod | **instance group worker-group-2**: removed with its 4 nodes "
-        "| **nodes removed**<br>HyperPod does not drain the nodes. |  "
-        "| Before the deployment: `ops scale worker-group-2 0 --env prod`. "
-        "`hyperpod.confirm_group_removal` confirms it. |",
+        "| **nodes removed**<br>HyperPod does not drain the nodes. "
+        "| Operator, before the deployment: run `ops scale worker-group-2 0 --env prod`."
+        "<br>`hyperpod.confirm_group_removal` confirms it: no approval is needed. |",
         "| prod | **instance group worker-group-3**: type ml.g5.8xlarge → ml.p5.48xlarge "
-        "| **refused**<br>HyperPod cannot change a group's type. |  | Give the group another name. |",
+        "| **deployment fails**<br>HyperPod cannot change a group's type. | Author: give the group another name. |",
         "| prod | **RayCluster ray/rayml**: image package torch 2.6.0 → 2.7.0 "
-        "| **needs rollout**<br>KubeRay keeps running pods. |  "
-        "| After the deployment: `ops rollout rayml --env prod`. |",
-        "| prod | **instance group worker-group-1**: count 4 → 5 "
-        "| **in place**<br>HyperPod adds one node. |  | nobody |",
+        "| **needs rollout**<br>KubeRay keeps running pods. "
+        "| Operator, after the deployment: run `ops rollout rayml --env prod`. |",
+        "| prod | **instance group worker-group-1**: count 4 → 5 | **in place**<br>HyperPod adds one node. | nobody |",
     ]
 
 
-def test_headline_names_the_worst_effect_and_what_the_gate_stops() -> None:
+def test_headline_says_what_fails_what_is_lost_and_what_needs_an_approval() -> None:
     both = verdict(everything("prod"), EnvironmentVerdict("dev", (CODE,)))
-    assert summary.headline(both) == "Worst effect: data lost, in prod. The gate stops 1 change."
-    assert summary.headline(verdict(EnvironmentVerdict("dev", (CODE,)))) == (
-        "Worst effect: in place, in dev. The gate stops nothing."
+    assert summary.headline(both) == (
+        "The deployment of prod fails as it stands. Data is lost. Jobs may end. 1 change needs an approval."
     )
-    assert summary.headline(verdict(EnvironmentVerdict("dev"))) == "Nothing that runs changes. The gate stops nothing."
+    assert summary.headline(verdict(EnvironmentVerdict("dev", (CODE,)))) == "No change needs an approval."
+    assert summary.headline(verdict(EnvironmentVerdict("dev"))) == (
+        "Nothing that runs changes. No change needs an approval."
+    )
+
+
+def test_answers_name_what_fails_ends_and_is_lost_and_count_the_steps() -> None:
+    prod = replace(everything("prod"), dependents={"hyperpod": ("platform", "ray")})
+    ray = replace(CODE, stack="ray")
+    assert dict(outcome.answers(verdict(replace(prod, changes=(*prod.changes, ray))))) == {
+        "Deployment": "prod fails on instance group worker-group-3. CloudFormation then rolls stack hyperpod back, "
+        "and the changes of stack ray are not deployed.",
+        "Running jobs": "may end or lose workers: file system, instance group worker-group-2 (prod). "
+        "end at the `ops rollout` after the deployment: RayCluster ray/rayml (prod).",
+        "Data": "lost: file system (prod).",
+        "Before and after": "1 step of the author, 2 steps before the deployment, 1 step after the "
+        "deployment: the last column says which.",
+    }
+
+
+def test_answers_say_so_where_nothing_applies() -> None:
+    assert list(outcome.answers(verdict(EnvironmentVerdict("dev", (CODE,))))) == [
+        ("Deployment", "this review finds nothing that makes it fail."),
+        ("Running jobs", "nothing ends them."),
+        ("Data", "nothing is lost."),
+        ("Before and after", "nothing to do."),
+    ]
+    assert list(outcome.answers(verdict(EnvironmentVerdict("dev")))) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "subject", "answer"),
+    [
+        ({"fails_unless": "stack ray is destroyed"}, "Deployment", "dev fails unless stack ray is destroyed."),
+        ({"effect": Effect.UNKNOWN}, "Running jobs", "unknown: Deployment ray/reaper (dev, prod)."),
+        ({"effect": Effect.UNKNOWN}, "Data", "unknown: Deployment ray/reaper (dev, prod)."),
+        ({"effect": Effect.KEPT, "dangers": frozenset({Danger.DATA_LOSS})}, "Data", "kept in the account"),
+        ({"dangers": frozenset({Danger.DATA_LOSS})}, "Data", "at risk: Deployment ray/reaper (dev, prod)."),
+    ],
+)
+def test_answer_to_a_change(more: dict[str, Any], subject: str, answer: str) -> None:
+    both = verdict(*(EnvironmentVerdict(name, (replace(CODE, **more),)) for name in ("dev", "prod")))
+    assert dict(outcome.answers(both))[subject].startswith(answer)
+
+
+def test_equal_changes_of_one_thing_share_a_row() -> None:
+    parts = [replace(CODE, what=what) for what in ("head: image", "workers: image")]
+    other = replace(CODE, what="command", effect=Effect.NEEDS_ROLLOUT)
+    rows = [row for row in summary.rows(verdict(EnvironmentVerdict("dev", (*parts, other)))) if row.effect]
+    assert [(row.what, row.effect) for row in rows] == [
+        ("head: image; workers: image", Effect.IN_PLACE),
+        ("command", Effect.NEEDS_ROLLOUT),
+    ]
 
 
 def test_gate_stops_what_is_dangerous_and_not_confirmed() -> None:
     text = markdown.report(verdict(everything("prod")))
     assert (
-        "**⛔ The gate stops** these changes until `environments/approvals/ENVIRONMENT.yaml` approves each:\n\n"
-        "- prod: `AWS::FSx::FileSystem FileSystem`: `data-loss`. File system: throughput 250 → 500 MB/s per TiB.\n\n"
+        "⛔ A reviewer who accepts what needs an approval adds to `environments/approvals/prod.yaml`, "
+        "under `approvals:`\n\n```yaml\n"
+        "  - resource: AWS::FSx::FileSystem FileSystem\n    change: data-loss\n    reason: WHY\n"
+        '    expires: "YYYY-MM-DD"\n```\n\n'
     ) in text
     assert (
         "Confirmed already:\n\n- prod: `hyperpod.confirm_group_removal` confirms `group-removed` of instance group "
@@ -67,36 +122,43 @@ def test_gate_stops_what_is_dangerous_and_not_confirmed() -> None:
 
 
 def test_unknown_effect_needs_an_approval_whatever_its_dangers() -> None:
-    [row] = summary.rows(verdict(EnvironmentVerdict("dev", (change("thing", "x", Effect.UNKNOWN),))))
+    [_, row] = summary.rows(verdict(EnvironmentVerdict("dev", (change("thing", "x", Effect.UNKNOWN),))))
     assert row.stops
-    assert row.action == "a reviewer: approve `unknown`, or drop the change."
+    assert row.actions == ("Reviewer: approve `unknown`, or reject the change.",)
 
 
 def test_changes_of_nothing_are_counted_and_not_listed() -> None:
     nothing = change("template", "description", Effect.NOTHING)
     only, mixed = EnvironmentVerdict("dev", (nothing, nothing)), EnvironmentVerdict("prod", (CODE, nothing))
     text = markdown.report(verdict(mixed, only))
-    assert [row.title for row in summary.rows(verdict(mixed, only))] == ["Deployment ray/reaper", "nothing that runs"]
-    assert "Not listed: 3 changes of texts that nothing reads at run time." in text
-    assert "description" not in text
+    assert [row.title for row in summary.rows(verdict(mixed, only))] == [
+        "cost of all changes together",
+        "Deployment ray/reaper",
+        "nothing that runs",
+    ]
+    assert "3 changes without effect (descriptions, comments) are not listed." in text
+    assert "template" not in text
 
 
 def test_change_of_nothing_with_a_danger_is_listed() -> None:
     odd = change("thing", "x", Effect.NOTHING, dangers=frozenset({Danger.RUNS_CODE}))
-    [row] = summary.rows(verdict(EnvironmentVerdict("dev", (odd,))))
+    [_, row] = summary.rows(verdict(EnvironmentVerdict("dev", (odd,))))
     assert (row.title, row.stops) == ("thing", True)
 
 
 def test_environments_with_equal_changes_and_unchanged_costs_share_their_rows() -> None:
     def rollout(name: str) -> EnvironmentVerdict:
-        action = f"`ops rollout rayml --env {name}`"
+        action = f"Operator, after the deployment: run `ops rollout rayml --env {name}`."
         return EnvironmentVerdict(name, (replace(CODE, action=action),), Bill(len(name), 0), Bill(len(name), 0))
 
     other = replace(rollout("small"), after=Bill(7, 0))
     rows = list(summary.rows(verdict(rollout("dev"), rollout("prod"), other)))
-    assert [(row.environment, row.action) for row in rows] == [
-        ("dev, prod", "`ops rollout rayml --env NAME`."),
-        ("small", "`ops rollout rayml --env small`."),
+    run = "Operator, after the deployment: run `ops rollout rayml --env"
+    assert [(row.environment, row.actions) for row in rows] == [
+        ("dev, prod", ()),
+        ("dev, prod", (f"{run} NAME`.",)),
+        ("small", ()),
+        ("small", (f"{run} small`.",)),
     ]
     assert rows[0].cost == ("unchanged",)
 
@@ -105,18 +167,32 @@ def test_many_created_things_share_a_row_unless_somebody_must_act() -> None:
     new = [change(f"thing {number}", "created", Effect.CREATED) for number in range(6)]
     opened = change("port", "created", Effect.CREATED, dangers=frozenset({Danger.OPENED_PORT}))
     many, few = EnvironmentVerdict("dev", (opened, *new, CODE)), EnvironmentVerdict("prod", tuple(new[:5]))
-    assert [(row.title, row.what) for row in summary.rows(verdict(many))] == [
-        ("port", "created"),
+    assert [(row.title, row.what) for row in summary.rows(verdict(many))][1:] == [
+        ("port", ""),
         ("Deployment ray/reaper", "code"),
         ("6 changes", "thing 0, thing 1, thing 2, thing 3, thing 4, thing 5"),
     ]
-    assert [row.title for row in summary.rows(verdict(few))] == [each.title for each in new[:5]]
+    assert [row.title for row in summary.rows(verdict(few))][1:] == [each.title for each in new[:5]]
 
 
 def test_equal_gaps_in_the_prices_are_no_change_of_costs() -> None:
     bill = Bill(1, 0, ("KMS key",))
     rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), bill, bill) for name in ("a", "b")))))
-    assert [(row.environment, row.cost) for row in rows] == [("a, b", ("unchanged",))]
+    assert [(row.environment, row.cost) for row in rows] == [("a, b", ("unchanged",)), ("a, b", ())]
+
+
+def test_costs_are_explained_once_below_the_table() -> None:
+    text = markdown.report(verdict(everything("prod"), everything("dev")))
+    assert text.count("Costs are on-demand list prices of what runs all the time; a month has 730 hours.") == 1
+    assert text.count("Not in these figures, because the price table lacks them: KMS key.") == 1
+    assert "price" not in markdown.report(verdict(EnvironmentVerdict("dev")))
+
+
+def test_gap_in_the_prices_that_changes_keeps_rows_apart() -> None:
+    names = ("a", "b")
+    bills = Bill(1, 0, ("ml.x",)), Bill(1, 0, ("ml.y",))
+    rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), *bills) for name in names))))
+    assert [row.environment for row in rows if row.first] == ["a", "b"]
 
 
 def test_environments_that_were_not_compared_share_a_row_of_their_own() -> None:
@@ -144,7 +220,7 @@ COSTS = {
     ),
     "without a price": (
         (Bill(1, 8, ("ml.x",)), Bill(1, 8, ("ml.y",))),
-        ["unchanged: US$ 1.00 per hour, US$ 730 per month, 8 GPUs", "not included, without a price: ml.x, ml.y"],
+        ["unchanged: US$ 1.00 per hour, US$ 730 per month, 8 GPUs"],
     ),
 }
 
@@ -157,21 +233,23 @@ def test_costs_show_before_after_and_the_difference(bills: tuple[Bill | None, Bi
 def test_total_adds_the_differences_of_all_environments() -> None:
     both = verdict(everything("prod"), EnvironmentVerdict("dev", (), None, Bill(1, 1)))
     assert costs.total(both) == "All environments: +US$ 25.58 per hour, +US$ 18,673 per month, +3 GPUs."
-    assert costs.total(verdict(EnvironmentVerdict("dev", (), Bill(1, 1), Bill(1, 1)))) == ""
+    unchanged = EnvironmentVerdict("dev", (), Bill(1, 1), Bill(1, 1))
+    assert costs.total(verdict(unchanged, unchanged)) == ""
+    assert costs.total(verdict(everything("prod"))) == ""
 
 
 @pytest.mark.parametrize("words", Words)
 def test_table_has_every_environment_and_effect_with_fewer_words(words: Words) -> None:
     both = verdict(everything("prod", times=30), everything("dev", times=30))
-    found = {(row.environment, row.effect, row.stops) for row in summary.rows(both, words)}
+    found = {(row.environment, row.effect, row.stops) for row in summary.rows(both, words) if row.effect}
     effects = {(each.effect, each.effect is Effect.DATA_LOST) for each in five_changes("prod")}
     assert found == {(name, *effect) for name in ("prod", "dev") for effect in effects}
 
 
 def test_grouped_rows_name_things_and_actions() -> None:
     grouped = list(summary.rows(verdict(everything("prod", times=2)), Words.GROUPED))
-    assert [(row.title, row.what) for row in grouped][:2] == [
-        ("2 changes", "file system"),
-        ("2 changes", "instance group worker-group-2"),
+    assert [(row.title, row.what) for row in grouped][1:3] == [
+        ("2 changes", "file system, file system 1"),
+        ("2 changes", "instance group worker-group-2, instance group worker-group-2 1"),
     ]
-    assert grouped[2].action == "Give the group another name."
+    assert grouped[3].actions == ("Author: give the group another name.",)

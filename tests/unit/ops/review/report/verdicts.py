@@ -1,5 +1,6 @@
 """Verdicts to draw, with the words that judges use."""
 
+from dataclasses import replace
 from typing import Any
 
 from ops.review.model import Bill, Change, Danger, Difference, Effect, EnvironmentVerdict, Row, Verdict
@@ -18,7 +19,7 @@ def five_changes(environment: str) -> tuple[Change, ...]:
             Effect.DATA_LOST,
             resource="AWS::FSx::FileSystem FileSystem",
             reason="A new file system is empty, and the old one is deleted.",
-            action="Save the data before the deployment.",
+            action="Operator, before the deployment: save the data.",
             dangers=frozenset({Danger.DATA_LOSS}),
         ),
         change(
@@ -27,7 +28,7 @@ def five_changes(environment: str) -> tuple[Change, ...]:
             Effect.NODES_REMOVED,
             resource="InstanceGroup worker-group-2",
             reason="HyperPod does not drain the nodes.",
-            action=f"Before the deployment: `ops scale worker-group-2 0 --env {environment}`",
+            action=f"Operator, before the deployment: run `ops scale worker-group-2 0 --env {environment}`.",
             dangers=frozenset({Danger.GROUP_REMOVED}),
             confirmed_by="hyperpod.confirm_group_removal",
         ),
@@ -36,14 +37,14 @@ def five_changes(environment: str) -> tuple[Change, ...]:
             "type ml.g5.8xlarge → ml.p5.48xlarge",
             Effect.REFUSED,
             reason="HyperPod cannot change a group's type.",
-            action="Give the group another name.",
+            action="Author: give the group another name.",
         ),
         change(
             "RayCluster ray/rayml",
             "image package torch 2.6.0 → 2.7.0",
             Effect.NEEDS_ROLLOUT,
             reason="KubeRay keeps running pods.",
-            action=f"After the deployment: `ops rollout rayml --env {environment}`",
+            action=f"Operator, after the deployment: run `ops rollout rayml --env {environment}`.",
         ),
         change("instance group worker-group-1", "count 4 → 5", Effect.IN_PLACE, reason="HyperPod adds one node."),
     )
@@ -53,9 +54,9 @@ def everything(name: str, *, times: int = 1, lines: int = 3) -> EnvironmentVerdi
     """Return an environment with changes in everything."""
     return EnvironmentVerdict(
         name,
-        five_changes(name) * times,
-        Bill(98.32, 8),
-        Bill(122.90, 10),
+        tuple(_numbered(each, number) for number in range(times) for each in five_changes(name)),
+        Bill(98.32, 8, ("KMS key",)),
+        Bill(122.90, 10, ("KMS key",)),
         (Row("worker-group-1", {"type": "ml.g5.8xlarge", "count": "4"}, {"type": "ml.g5.8xlarge", "count": "5"}),)
         * times,
         (Row("ray/rayml", {"replicas": "4"}, {"replicas": "5"}),) * times,
@@ -63,6 +64,10 @@ def everything(name: str, *, times: int = 1, lines: int = 3) -> EnvironmentVerdi
         (Difference("RayCluster ray/rayml", "\n".join(["@@ -1,3 +1,3 @@", *["-replicas: 4\n+replicas: 5"] * lines])),)
         * times,
     )
+
+
+def _numbered(each: Change, number: int) -> Change:
+    return replace(each, title=f"{each.title} {number}", resource=f"{each.resource} {number}") if number else each
 
 
 def verdict(*environments: EnvironmentVerdict, notes: tuple[str, ...] = ()) -> Verdict:
