@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange
-from ops.review.kubernetes.consequences import Consequence, deltas, summary, unknown
+from ops.review.kubernetes.consequences import Consequence, deltas, endangers, summary, unknown
 from ops.review.kubernetes.fates import Course, Fate, course
 from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.objects import KubernetesObject
@@ -17,6 +17,7 @@ from ops.review.model import Change, Danger, Effect
 
 # Of a new environment nothing is looser than before: these hold for whatever is new.
 _ALWAYS: Final = frozenset({Danger.PUBLIC_ENDPOINT, Danger.UNKNOWN})
+_POLICY: Final = "helm.sh/resource-policy"
 _METADATA: Final = frozenset({"labels", "annotations"})
 
 
@@ -28,6 +29,10 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     both = sides(pair)
     context = Context(pair.environment, both.before.all, both.after.all)
     told: set[tuple[str, str]] = set()
+    for key in sorted(both.after.twice - both.before.twice):
+        each = both.after.all[key]
+        found = unknown("stands at two places", "Which of the two texts is the live one depends on the order.")
+        yield _change(each.source.stack, each.resource, found, both)
     for before, after in both.pairs():
         for change in _of_object(before, after, both, context):
             told |= {each.source.address for each in (before, after) if each}
@@ -104,6 +109,9 @@ def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Con
     """Yield other labels and annotations, and fields of the metadata that no rule knows."""
     old, new = before.body["metadata"], after.body["metadata"]
     changed = [each for each in deltas(old, new, ("metadata",)) if len(each.path) > 1]
+    kept = [(side.get("annotations") or {}).get(_POLICY) == "keep" for side in (old, new)]
+    if kept == [True, False]:
+        yield endangers(Danger.LOWER_PROTECTION, f"{_POLICY} keep is removed", "Helm deletes it with its release.")
     strange = [each for each in changed if each.path[1] not in _METADATA]
     if strange:
         yield unknown(summary(strange), "No rule knows these fields of the metadata.")
