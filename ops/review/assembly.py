@@ -23,7 +23,7 @@ class Stack:
     """The last part of the name: `storage`."""
     template: Mapping[str, Any]
     settings: Mapping[str, Any]
-    """The stack's properties in manifest.json: `terminationProtection`, `tags`, …"""
+    """The stack's properties in manifest.json: `terminationProtection`, `tags`, …, and its `environment`."""
     artifact: str = ""
     """Its key in manifest.json."""
     dependencies: frozenset[str] = frozenset()
@@ -85,7 +85,8 @@ class Assembly:
                 nested = f"{self.directory / 'manifest.json'} has a nested assembly (a Stage), which is not judged"
                 raise ReviewError(f"{nested}. Allowed: stacks of the app itself. Fix: move its stacks to the app")
             if artifact.get("type") == "aws:cloudformation:stack":
-                settings = artifact.get("properties", {})
+                # Account and region stand beside the properties.
+                settings = {**artifact.get("properties", {}), "environment": artifact.get("environment")}
                 name = str(settings.get("stackName") or settings["templateFile"].removesuffix(_SUFFIX))
                 template = _document(self.directory / settings["templateFile"])
                 needs = frozenset(map(str, artifact.get("dependencies", ())))

@@ -38,6 +38,13 @@ _OPAQUE: Final = frozenset(
     {"AWS::CloudFormation::Stack", "AWS::CloudFormation::Macro", "AWS::CloudFormation::StackSet"}
 )
 _CONTENT_HASH: Final = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{16})(?![0-9a-f])")
+# Types without a row that run programs, act on other resources, give rights, or carry data to another place.
+_ACTING: Final = re.compile(
+    r"AWS::(SSM|Scheduler|SSO|RolesAnywhere|DLM|DataSync|Config|Code\w+|Batch|ECS|Pipes|Budgets|FIS|AutoScaling\w*|ImageBuilder"
+    r"|KinesisFirehose|LakeFormation|Glue|EMR\w*|Organizations|ServiceCatalog|Transfer|IAM|Lambda|CloudFormation|RAM)::\w+"
+    r"|AWS::(Logs::(?!LogGroup|LogStream|MetricFilter|QueryDefinition)\w+|S3::\w+|KMS::\w+|SecretsManager::\w+)"
+)
+_ACTS_WITH: Final = frozenset({"Role", "Policy", "ResourcePolicy", "Target", "Targets"})
 _FROM_OUTSIDE: Final = ('"Fn::Transform"', '"Fn::ForEach')
 
 
@@ -75,13 +82,22 @@ def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -
 
 
 def _created(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
-    known = change.type in KINDS or schema().knows(change.type)
+    # In a new environment there is nothing to act on.
+    acts = sides.base.assembly is not None and _acts(change.type, change.after)
+    known = change.type in KINDS or (schema().knows(change.type) and not acts)
     if not known or change.type in _OPAQUE or _unread(change.after):
-        return Outcome("new", Effect.UNKNOWN, f"No rule and no schema knows {change.type}.", dangers=_UNKNOWN)
+        return Outcome("new", Effect.UNKNOWN, f"No rule knows {change.type}.", dangers=_UNKNOWN)
     if "Condition" in (change.after or {}):
         return Outcome("new, under a condition", Effect.CREATED)
     old = sides.earlier(key)
     return Outcome(f"new, with the definition of {stable(old[1])} in stack {old[0]}" if old else "new", Effect.CREATED)
+
+
+def _acts(type_name: str, resource: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a type without a row, or a resource by its role or policy, may act on other resources."""
+    names = (resource or {}).get("Properties") or {}
+    by_name = any(name in _ACTS_WITH or str(name).lower().endswith("rolearn") for name in names)
+    return type_name not in KINDS and (by_name or bool(_ACTING.fullmatch(type_name)))
 
 
 def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
@@ -261,7 +277,7 @@ def _of_properties(type_name: str, changed: list[Leaf]) -> Outcome:
     if not changed:
         return Outcome("names of references", Effect.IN_PLACE)
     kind = KINDS.get(type_name)
-    if type_name in _OPAQUE or (type_name.startswith("Custom::") and kind is None):
+    if type_name in _OPAQUE or (type_name.startswith("Custom::") and kind is None) or _acts(type_name):
         return Outcome(what, Effect.UNKNOWN, f"No rule knows {type_name}.", dangers=_UNKNOWN)
     if type_name.startswith("Custom::"):
         return Outcome(what, Effect.IN_PLACE)

@@ -12,13 +12,13 @@ from ops.review.cloudformation.kinds import KINDS, Holds, title
 from ops.review.cloudformation.moves import renames, replacements
 from ops.review.cloudformation.network import opened_ports, public_endpoints
 from ops.review.cloudformation.policies import wider_permissions
+from ops.review.cloudformation.programs import other_programs, version_skips
 from ops.review.cloudformation.protection import lower_protection
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides
 from ops.review.cloudformation.values import listed, stable
-from ops.review.cloudformation.versions import version_skips
 from ops.review.model import Change, Danger, Effect
 
-_FINDERS: Final = (wider_permissions, opened_ports, public_endpoints, lower_protection, version_skips)
+_FINDERS: Final = (wider_permissions, opened_ports, public_endpoints, lower_protection, other_programs, version_skips)
 
 
 def compared(pair: Pair) -> Sides:

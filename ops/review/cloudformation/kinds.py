@@ -77,6 +77,7 @@ KINDS: Final = {
     "AWS::IAM::Policy": Kind("policy"),
     "AWS::IAM::Role": Kind("role"),
     "AWS::IAM::RolePolicy": Kind("policy"),
+    "AWS::IAM::User": Kind("user"),
     "AWS::KMS::Alias": Kind("alias of a key"),
     "AWS::CloudWatch::Alarm": Kind("alarm"),
     "AWS::CloudWatch::Dashboard": Kind("dashboard"),

@@ -156,10 +156,11 @@ def opened_ports(sides: Sides) -> Iterator[Risk]:
 
 
 def _outside(peer: str) -> bool:
+    """Return whether a peer may lie outside of the network: an address that nobody can read may."""
     try:
-        return not ipaddress.ip_network(peer, strict=False).is_private
+        return any(not ipaddress.ip_network(each, strict=False).is_private for each in peer.split(", "))
     except ValueError:
-        return peer.startswith("unknown")
+        return not re.fullmatch(r"\$\{[^}]*\}", peer)
 
 
 def _joined_groups(sides: Sides) -> Iterator[Risk]:

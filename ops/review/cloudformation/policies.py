@@ -12,10 +12,17 @@ from ops.review.cloudformation.sides import Key, Risk, Side, Sides, renamed
 from ops.review.cloudformation.values import REFERENCE, elements, listed, mapping, readable, same, short, text
 from ops.review.model import Danger
 
-_ATTACHED: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy", "AWS::IAM::UserPolicy")
+_ATTACHED: Final = (
+    "AWS::IAM::Policy",
+    "AWS::IAM::ManagedPolicy",
+    "AWS::IAM::RolePolicy",
+    "AWS::IAM::UserPolicy",
+    "AWS::IAM::GroupPolicy",
+)
 _OF_A_RESOURCE: Final = {
     # Type: the property with the policy, the property that names its owners ("" for the resource itself).
     "AWS::S3::BucketPolicy": ("PolicyDocument", "Bucket"),
+    "AWS::S3::AccessPoint": ("Policy", "Bucket"),
     "AWS::SNS::TopicPolicy": ("PolicyDocument", "Topics"),
     "AWS::SQS::QueuePolicy": ("PolicyDocument", "Queues"),
     "AWS::SecretsManager::ResourcePolicy": ("ResourcePolicy", "SecretId"),
@@ -34,6 +41,22 @@ _POWERFUL: Final = re.compile(r"Administrator|FullAccess|PowerUser|IAM|Organizat
 _EMPTIER: Final = "CustomS3AutoDeleteObjectsCustomResourceProviderRole"
 _EMPTYING: Final = ("s3:putbucketpolicy", "s3:getbucket*", "s3:list*", "s3:deleteobject*")
 _TLS: Final = "aws:SecureTransport"
+# Everyone, but only from one organization, account, network or resource.
+_LIMITED: Final = re.compile(
+    r"aws:(PrincipalOrg(ID|Paths)|PrincipalAccount|PrincipalArn|Source(Account|Arn|Vpc|Vpce|Org\w*))\b|kms:CallerAccount",
+    re.IGNORECASE,
+)
+# What deletes a thing that holds data or nodes, changes rights, or acts with those of another role.
+_REACHING: Final = re.compile(
+    r"(fsx|eks|ec2|ecr|kms|backup|sagemaker|cloudformation|dynamodb|elasticfilesystem|secretsmanager):"
+    r"(delete(?!network|tags)|batchdelete|terminate|schedulekeydeletion|disablekey|put\w*policy)"
+    r"|s3:(delete(bucket|objectversion)|putbucketpolicy|putlifecycle)|sts:assumerole$|iam:(?!get|list|passrole)"
+)
+# Who gets what: another value is another right.
+_SCOPES: Final = (
+    *("AccessPolicies", "KubernetesGroups", "Username", "Action"),
+    *("FunctionName", "FunctionUrlAuthType", "Namespace", "ServiceAccount", "TargetRoleArn"),
+)
 # New subjects or rights by their mere presence.
 _NEW_SUBJECTS: Final = {
     "AWS::EKS::AccessEntry": "PrincipalArn",
@@ -78,7 +101,7 @@ def _of_resource(kind: str, key: Key, properties: Mapping[str, Any]) -> Iterator
             yield ("trust of", itself), grant
     elif kind in _ATTACHED:
         owners = [each for name in ("Roles", "Users", "Groups") for each in elements(properties.get(name))]
-        owners += [each for name in ("RoleName", "UserName") for each in elements(properties.get(name))]
+        owners += [each for name in ("RoleName", "UserName", "GroupName") for each in elements(properties.get(name))]
         for owner in owners or [itself]:
             for grant in grants(properties.get("PolicyDocument")):
                 yield ("policy of", str(owner)), grant
@@ -147,7 +170,12 @@ def _wider(difference: Difference, sides: Sides) -> Iterator[Risk]:
     allowed = [each for each in difference.more if each.grant.allows]
     if not difference.existed:
         # A new role runs new code: what it may do is dangerous only if that is broad, or strangers may use it.
-        allowed = [each for each in allowed if _strange(each.grant, sides) or (about == "policy of" and _broad(each))]
+        allowed = [
+            each
+            for each in allowed
+            if _strange(each.grant, sides)
+            or (about == "policy of" and (_broad(each) or (sides.base.assembly is not None and _reaches(each.grant))))
+        ]
         if sides.head.type_of(name) == "AWS::EC2::VPCEndpoint":
             allowed = []
     who = f"{about} {short(name)}"
@@ -179,12 +207,20 @@ def _broad(each: Held) -> bool:
     return each.grant.broad and not each.grant.principal
 
 
+def _reaches(grant: Grant) -> bool:
+    """Return whether a role's action deletes more than objects, or acts as somebody else."""
+    return not grant.principal and bool(_REACHING.match(grant.action))
+
+
 def _strange(grant: Grant, sides: Sides) -> bool:
-    """Return whether a principal is everyone, or belongs to another account."""
+    """Return whether a principal is everyone, belongs to another account, or cannot be read."""
     if grant.principal == "*":
-        return grant.condition == "{}"
-    named = re.match(r"AWS:arn:aws[\w-]*:(?:iam|sts)::(\d{12}):", grant.principal)
-    return named is not None and named[1] not in _accounts(sides)
+        return not _LIMITED.search(grant.condition)
+    if named := re.match(r"AWS:arn:aws[\w-]*:(?:iam|sts)::(\d{12}):", grant.principal):
+        return named[1] not in _accounts(sides)
+    kind, _, who = grant.principal.partition(":")
+    # A service, an own resource, or the own account.
+    return kind in ("AWS", "Federated", "CanonicalUser") and "${" not in who
 
 
 def _accounts(sides: Sides) -> set[str]:
@@ -241,7 +277,7 @@ def _literal_cluster(properties: Mapping[str, Any]) -> bool:
 
 
 def _more_access(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
-    for name in ("AccessPolicies", "KubernetesGroups", "Username", "Action", "SourceArn", "SourceAccount"):
+    for name in (*_SCOPES, "SourceArn", "SourceAccount"):
         old, new = ([text(each) for each in elements(side.get(name))] for side in (before, after))
         dropped = name.startswith("Source") and old and not new
         if dropped or (set(new) - set(old) and (old or not name.startswith("Source"))):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.cloudformation.sides import Key, Risk, Sides, referred
-from ops.review.cloudformation.values import elements, leaves, mapping, nested, same, short, text
+from ops.review.cloudformation.values import elements, mapping, nested, same, short, text
 from ops.review.model import Danger
 
 Lowered = Callable[[object, object], bool]
@@ -13,6 +13,7 @@ RETAINED: Final = ("Retain", "RetainExceptOnCreate")
 _AUTO_DELETE: Final = "Custom::S3AutoDeleteObjects"
 _AUTO_DELETE_TAG: Final = "aws-cdk:auto-delete-objects"
 PROTECT: Final = "protect"
+_KEY_ID: Final = re.compile(r'"KMSMasterKeyID": ("[^"]*")')
 
 
 def _off(before: object, after: object) -> bool:
@@ -65,7 +66,26 @@ def _fewer(before: object, after: object) -> bool:
 
 
 def _weaker_encryption(before: object, after: object) -> bool:
-    return bool(before) and (not after or ("kms" in text(before) and "kms" not in text(after)))
+    """Return whether less is encrypted with the same KMS key: another key may belong to somebody else."""
+    if not before or not after:
+        return bool(before)
+    keys = [set(_KEY_ID.findall(text(side))) for side in (before, after)]
+    return ("kms" in text(before) and "kms" not in text(after)) or bool(keys[0] - keys[1])
+
+
+def _switched_off(before: object, after: object) -> bool:
+    """Return whether what is on by default is switched off."""
+    return str(after).lower() in ("false", "disabled") and not same(before, after)
+
+
+def _starts(before: object, after: object) -> bool:
+    """Return whether deletions are carried over that were not."""
+    return "DELETED" in text(after) and "DELETED" not in text(before)
+
+
+def _another_bucket(before: object, after: object) -> bool:
+    buckets = [str(each).removeprefix("s3://").partition("/")[0] for each in (before, after)]
+    return buckets[0] != buckets[1]
 
 
 _FOREVER: Final = float("inf")
@@ -76,7 +96,8 @@ _RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "BucketEncryption": _weaker_encryption,
         "ObjectLockEnabled": _off,
         "ObjectLockConfiguration": _removed,
-        "ReplicationConfiguration": _removed,
+        # A new copy elsewhere is no lower protection, but somebody else may read it.
+        "ReplicationConfiguration": lambda before, after: not same(before, after),
         "LoggingConfiguration": _removed,
         "OwnershipControls": _removed,
     },
@@ -96,7 +117,9 @@ _RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "KmsKeyId": _removed,
     },
     "AWS::FSx::DataRepositoryAssociation": {
-        "S3.AutoExportPolicy.Events": _fewer,
+        "S3.AutoExportPolicy.Events": lambda before, after: _fewer(before, after) or _starts(before, after),
+        "S3.AutoImportPolicy.Events": _starts,
+        "DataRepositoryPath": _another_bucket,
     },
     "AWS::ECR::Repository": {
         "ImageTagMutability": _off,
@@ -114,7 +137,9 @@ _RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
     "AWS::EC2::FlowLog": {"TrafficType": _off, "LogDestinationType": _removed, "MaxAggregationInterval": _higher(600)},
     "AWS::SNS::Topic": {"KmsMasterKeyId": _removed},
     "AWS::SSM::Parameter": {"Type": lambda before, _: before == "SecureString"},
-    "AWS::Lambda::Function": {"KmsKeyArn": _removed, "CodeSigningConfigArn": _removed},
+    "AWS::Lambda::Function": {"KmsKeyArn": _removed, "CodeSigningConfigArn": _removed, "VpcConfig": _removed},
+    "AWS::CloudWatch::Alarm": {"ActionsEnabled": _switched_off, "AlarmActions": _fewer},
+    "AWS::Events::Rule": {"State": _switched_off},
     "AWS::EC2::LaunchTemplate": {
         "LaunchTemplateData.MetadataOptions.HttpTokens": _off,
         "LaunchTemplateData.MetadataOptions.HttpPutResponseHopLimit": _higher(1),
@@ -148,7 +173,6 @@ def lower_protection(sides: Sides) -> Iterator[Risk]:
                 by = confirmed if path == "EmptyOnDelete" else ""
                 yield Risk(key, Danger.LOWER_PROTECTION, what, "A protection is lowered.", by)
         yield from _expiry(key, kind, before, after)
-        yield from _code(key, kind, before, after)
         yield from _isolation(key, kind, before, after)
     yield from _auto_delete(sides, confirmed)
 
@@ -227,16 +251,6 @@ def _image_rules(policy: object) -> dict[str, float]:
         kept = _number(selection.pop("countNumber", None), 0, unknown=0)
         found[f"images {', '.join(short(each) for _, each in sorted(selection.items()))}"] = kept
     return found
-
-
-def _code(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
-    """Yield start scripts of nodes: the project has none, so a new one is read by a person."""
-    if kind == "AWS::EC2::LaunchTemplate":
-        for path, _, new in leaves(before, after):
-            if path[-1] == "UserData" and new:
-                yield Risk(key, Danger.RUNS_CODE, f"UserData → {short(new)}", "Nodes run it as root.")
-            if path[-1] == "AssociatePublicIpAddress" and _is_on(new):
-                yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{path[-1]} on", "Nodes get public addresses.")
 
 
 def _isolation(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:

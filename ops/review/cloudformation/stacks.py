@@ -80,7 +80,7 @@ def _settings(before: Stack, after: Stack, confirmed: str) -> Iterator[Change]:
                 yield _change(after, what, Effect.IN_PLACE)
         elif name in ("tags", "notificationArns"):
             yield _change(after, what, Effect.IN_PLACE)
-        elif name == "assumeRoleArn":
+        elif name in ("assumeRoleArn", "environment"):
             reason = "The stack is deployed by another role, perhaps to another account or region."
             yield _change(after, what, Effect.UNKNOWN, reason, Danger.CLUSTER_LOSS)
         else:

@@ -79,11 +79,16 @@ def changes(pair: Pair, change: ResourceChange) -> Iterator[Change]:
     before, after = (side if side and side.get("Type") == UPLOAD else None for side in (change.before, change.after))
     if before is None and after is not None:
         yield _created(thing, pair, _upload(pair.head, after))
+        if pair.base is not None and _on(after.get("Properties", {}), "Prune"):
+            yield _pruning(thing, {}, after.get("Properties", {}))
     elif after is None and before is not None:
         yield _deleted(thing, before.get("Properties", {}))
     elif before is not None and after is not None and pair.base is not None:
         old, new = before.get("Properties", {}), after.get("Properties", {})
         keys = differing(old, new)
+        if "SourceBucketNames" in keys:
+            what = f"SourceBucketNames {shown(old.get('SourceBucketNames'))} → {shown(new.get('SourceBucketNames'))}"
+            yield thing.unknown(what, Danger.RUNS_CODE)
         if _CONTENT & set(keys):
             yield _content(thing, _upload(pair.base, before), _upload(pair.head, after), _users(pair, new))
         for key in keys:

@@ -25,7 +25,13 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _IN_LAYER: Final = "helm/helm"
 _TIMEOUT: Final = 120
 # The one template of stacks/shared/files_chart.py: Helm copies the files and renders nothing.
-_COPIES: Final = '{{- range $path, $content := .Files.Glob "files/*.yaml" }}'
+_COPIES: Final = """\
+{{- range $path, $content := .Files.Glob "files/*.yaml" }}
+---
+{{ $content | toString }}
+{{- end }}
+"""
+_OF_COPIES: Final = {"Chart.yaml", "files", "templates"}
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,9 @@ def _unpacked(chart: Path, scratch: Path) -> Path:
 def _copied(chart: Path) -> list[Path]:
     """Return the files of objects in a chart that only copies them; empty for any other chart."""
     templates = sorted((chart / "templates").glob("*")) if chart.is_dir() else []
-    copies = len(templates) == 1 and templates[0].read_text().startswith(_COPIES)
+    copies = len(templates) == 1 and templates[0].read_text() == _COPIES
+    # Helm also installs what lies in `crds` and in `charts`.
+    copies = copies and {each.name for each in chart.iterdir()} <= _OF_COPIES
     return sorted((chart / "files").glob("*.yaml")) if copies else []
 
 

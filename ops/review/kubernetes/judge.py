@@ -7,7 +7,7 @@ from typing import Final
 
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.review.assembly import Pair, ResourceChange
-from ops.review.kubernetes.consequences import Consequence, deltas, summary, unknown
+from ops.review.kubernetes.consequences import Consequence, deltas, endangers, summary, unknown
 from ops.review.kubernetes.fates import Course, Fate, course
 from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.objects import KubernetesObject
@@ -21,6 +21,7 @@ from ops.review.model import Change, Danger, Effect
 _ALWAYS: Final = frozenset({Danger.PUBLIC_ENDPOINT, Danger.UNKNOWN})
 # The end of a Job's name: the hash of what it does.
 _HASHES: Final = re.compile(r"(-[0-9a-f]{8,})+$")
+_POLICY: Final = "helm.sh/resource-policy"
 _METADATA: Final = frozenset({"labels", "annotations"})
 
 
@@ -34,6 +35,10 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     told: set[tuple[str, str]] = set()
     jobs = both.replaced_jobs()
     gone = {old.key for old in jobs.values() if course(old, None, both).fate is Fate.DELETED}
+    for key in sorted(both.after.twice - both.before.twice):
+        each = both.after.all[key]
+        twice = unknown("stands at two places", "Which of the two texts is the live one depends on the order.")
+        yield _change(each.source.stack, each.resource, twice, both)
     for before, after in both.pairs():
         if before and before.key in gone and after is None:
             continue
@@ -133,6 +138,9 @@ def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Con
     """Yield other labels and annotations, and fields of the metadata that no rule knows."""
     old, new = before.body["metadata"], after.body["metadata"]
     changed = [each for each in deltas(old, new, ("metadata",)) if len(each.path) > 1]
+    kept = [(side.get("annotations") or {}).get(_POLICY) == "keep" for side in (old, new)]
+    if kept == [True, False]:
+        yield endangers(Danger.LOWER_PROTECTION, f"{_POLICY} keep is removed", "Helm deletes it with its release.")
     strange = [each for each in changed if each.path[1] not in _METADATA]
     if strange:
         yield unknown(summary(strange), "No rule knows these fields of the metadata.")

@@ -105,6 +105,12 @@ def _exists(source: Source, others: Any) -> Source | None:
     )
 
 
+def _another_bucket(before: Source, after: Source) -> str:
+    """Return where a chart newly comes from; empty if it comes from the same bucket as before."""
+    old, new = (literal(each.properties.get("ChartAssetURL", "")).rpartition("/")[0] for each in (before, after))
+    return f"ChartAssetURL {old} → {new}" if old != new and old and new else ""
+
+
 def _name(source: Source) -> str:
     return literal(source.properties.get("Release", ""))
 
@@ -122,6 +128,8 @@ def judge_settings(before: Source, after: Source) -> Iterator[Consequence]:
         for each in deltas(dict(before.properties), dict(after.properties))
         if each.path and each.path[0] not in judged
     ]
+    if other := _another_bucket(before, after):
+        yield unknown(other, "The chart does not come from this assembly.")
     if plain := [each for each in changed if each.path[0] in harmless]:
         yield Consequence(summary(plain), Effect.IN_PLACE, "It holds for this and later deployments.")
     if strange := [each for each in changed if each.path[0] not in harmless]:

@@ -25,6 +25,8 @@ class Side:
     """Releases that differ."""
     sources: Mapping[Address, Source] = field(default_factory=dict)
     """All manifests and releases."""
+    twice: frozenset[Key] = frozenset()
+    """Objects that stand at two places: which text is the live one depends on the order of the deployment."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def _was_ours(change: ResourceChange) -> bool:
 def _side(own: Mapping[Address, Source], releases: Mapping[Address, Release], changed: set[Address]) -> Side:
     objects: dict[Key, KubernetesObject] = {}
     everything: dict[Key, KubernetesObject] = {}
+    twice: set[Key] = set()
     for address, source in own.items():
         if source.is_release:
             rendered = releases[address].objects if address in releases else None
@@ -96,13 +99,15 @@ def _side(own: Mapping[Address, Source], releases: Mapping[Address, Release], ch
         else:
             mine = list(applied(source))
         for each in mine:
+            if each.key in everything and everything[each.key].body != each.body:
+                twice.add(each.key)
             everything.setdefault(each.key, each)
             if address in changed:
                 objects.setdefault(each.key, each)
-    return Side(objects, everything, releases, own)
+    return Side(objects, everything, releases, own, frozenset(twice))
 
 
 def _is_hook(each: KubernetesObject) -> bool:
     """Return whether Helm only runs the object at an event, such as a test."""
     hook = str((each.body["metadata"].get("annotations") or {}).get("helm.sh/hook", ""))
-    return hook.startswith("test")
+    return bool(hook) and all(event.strip().startswith("test") for event in hook.split(","))

@@ -49,6 +49,8 @@ def judge_admission(before: Body | None, after: Body | None, _context: Context) 
     elif before is None:
         if kind.startswith("Mutating"):
             yield unknown("created", "It rewrites objects of the cluster.")
+        elif urls := [str(url) for each in after.get("webhooks") or [] if (url := at(each, "clientConfig", "url"))]:
+            yield unknown(f"created: {summary(urls)}", "It sends objects of the cluster to an address outside.")
     elif changed := list(deltas(_judged(before), _judged(after))):
         yield endangers(Danger.LOOSER_ISOLATION, summary(changed), "It may check less.")
 

@@ -40,7 +40,10 @@ def judge_service(before: Body | None, after: Body | None, _context: Context) ->
         yield refused("clusterIP", "The clusterIP of a Service is immutable.", author("rename the Service"))
     judged = {"type", "externalIPs", "loadBalancerSourceRanges", "clusterIP"}
     if rest := [each for each in deltas(old, new) if each.path[0] not in judged]:
-        yield Consequence(summary(rest), Effect.IN_PLACE)
+        if outside:
+            yield endangers(Danger.PUBLIC_ENDPOINT, summary(rest), "Other pods or ports are reachable from outside.")
+        else:
+            yield Consequence(summary(rest), Effect.IN_PLACE)
 
 
 def judge_ingress(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:

@@ -1,5 +1,6 @@
 """Judge what pods may do: privileges, accounts, images and the texts that they run."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -68,7 +69,9 @@ _CONTAINER_FIELDS: Final = frozenset(
     }
 )
 _BESIDE: Final = ("env", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_PRIVATE: Final = ".dkr.ecr."
+_PRIVATE: Final = re.compile(r"(\d+|<[^>]*>)\.dkr\.ecr\.([\w-]+|<[^>]*>)\.(amazonaws\.com(\.cn)?|<[^>]*>)")
+# Everybody may publish there: who owns an image is the first part of its path.
+_PUBLIC: Final = frozenset({"docker.io", "ghcr.io", "quay.io", "public.ecr.aws", "gcr.io", "registry.gitlab.com"})
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 _MOVING: Final = frozenset({"", "latest", "nightly", "master", "main", "stable", "edge"})
 
@@ -138,14 +141,16 @@ def unpinned(image: str) -> bool:
 
 
 def registry(image: str) -> str:
-    """Return the registry of an image; Docker's if it names none."""
-    host = image.partition("/")[0]
-    return host if "/" in image and ("." in host or ":" in host or host == "localhost") else "docker.io"
+    """Return the registry of an image with, in a public one, its owner; Docker's if it names none."""
+    host, _, path = image.partition("/")
+    if not path or not ("." in host or ":" in host or host == "localhost"):
+        host, path = "docker.io", image if path else f"library/{image}"
+    return f"{host}/{path.partition('/')[0]}" if host in _PUBLIC else host
 
 
 def foreign_registry(before: str, after: str) -> bool:
     """Return whether an image now comes from another registry that is no private one of ECR."""
-    return registry(before) != registry(after) and _PRIVATE not in registry(after)
+    return registry(before) != registry(after) and not _PRIVATE.fullmatch(registry(after))
 
 
 def _images(old: Any, new: Any) -> Iterator[Consequence]:
@@ -160,7 +165,7 @@ def _images(old: Any, new: Any) -> Iterator[Consequence]:
             yield endangers(
                 Danger.LOWER_PROTECTION, f"image {image} has no fixed tag", "Its content can change unseen."
             )
-        if known and registry(image) not in known and _PRIVATE not in registry(image):
+        if known and registry(image) not in known and not _PRIVATE.fullmatch(registry(image)):
             yield endangers(Danger.RUNS_CODE, f"image from another registry: {registry(image)}")
 
 

@@ -66,7 +66,12 @@ def _in_place(before: Body, after: Body, kind: str) -> Iterator[Consequence]:
     if rest := [each for each in changed if each not in code]:
         rolled = any("template" in each.path for each in rest)
         yield Consequence(summary(rest), Effect.IN_PLACE, _EFFECTS.get(kind, _ROLLED if rolled else ""))
-    if kind == "CronJob" and at(after, "spec", "suspend") != at(before, "spec", "suspend"):
+    replicas = [at(side, "spec", "replicas") for side in (before, after)]
+    if kind in _SELECTED and replicas[1] == 0 and replicas[0] != 0:
+        yield endangers(Danger.LOWER_PROTECTION, "no replicas", f"Nothing does the {kind}'s work any more.")
+    if kind == "CronJob" and at(after, "spec", "suspend") and not at(before, "spec", "suspend"):
+        yield endangers(Danger.LOWER_PROTECTION, "suspended", "Nothing does the CronJob's work any more.")
+    elif kind == "CronJob" and at(after, "spec", "suspend") != at(before, "spec", "suspend"):
         yield Consequence("suspend", Effect.IN_PLACE, "A CronJob that is not suspended starts Jobs.")
 
 

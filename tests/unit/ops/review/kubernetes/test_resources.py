@@ -24,7 +24,13 @@ from tests.unit.ops.review.kubernetes.assemblies import (
 )
 
 # The template of stacks/shared/files_chart.py, which copies files.
-_TEMPLATE = '{{- range $path, $content := .Files.Glob "files/*.yaml" }}\n'
+# As stacks/shared/files_chart.py writes it.
+_TEMPLATE = """\
+{{- range $path, $content := .Files.Glob "files/*.yaml" }}
+---
+{{ $content | toString }}
+{{- end }}
+"""
 
 
 def test_equal_sides_and_other_orders_of_keys_give_nothing(environment: Environment) -> None:

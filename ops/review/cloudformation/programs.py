@@ -1,0 +1,111 @@
+"""Find what nodes and functions newly run: other code, start scripts, machine images, versions that skip."""
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ops.review.assembly import Assembly
+from ops.review.cloudformation.sides import Key, Risk, Sides
+from ops.review.cloudformation.values import leaves, mapping, same, short, text
+from ops.review.model import Danger
+from ops.review.scripts import dangerous_lines
+
+_FUNCTION: Final = "AWS::Lambda::Function"
+_LAYER: Final = "AWS::Lambda::LayerVersion"
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_READ: Final = (".py", ".sh", ".js", ".mjs")
+# What decides which program a node runs, and as whom.
+_OF_NODES: Final = {
+    "UserData": (Danger.RUNS_CODE, "Nodes run it as root."),
+    "ImageId": (Danger.RUNS_CODE, "Nodes run another machine image."),
+    "KeyName": (Danger.WIDER_PERMISSIONS, "Who has the key may log in to the nodes."),
+    "IamInstanceProfile": (Danger.WIDER_PERMISSIONS, "The nodes act with another role."),
+}
+
+
+def other_programs(sides: Sides) -> Iterator[Risk]:
+    """Yield start scripts, images and remote access of nodes, and the code and the role of functions."""
+    if sides.base.assembly is None:
+        return
+    for key, after in sides.head.of_type("AWS::EC2::LaunchTemplate"):
+        before = sides.before(key)
+        for path, _, new in leaves(before, after):
+            found = next((each for each in path if each in _OF_NODES), "")
+            if found and new:
+                danger, reason = _OF_NODES[found]
+                yield Risk(key, danger, f"{'.'.join(path[1:])} → {short(new)}", reason)
+            elif path[-1] == "AssociatePublicIpAddress" and str(new).lower() != "false" and new is not None:
+                yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{path[-1]} on", "Nodes get public addresses.")
+    for key, after in sides.head.of_type("AWS::EKS::Nodegroup"):
+        before = sides.before(key)
+        if after.get("RemoteAccess") and not same(before.get("RemoteAccess"), after["RemoteAccess"]):
+            reason = "EKS opens SSH on its nodes, to everywhere without source security groups."
+            yield Risk(key, Danger.OPENED_PORT, "RemoteAccess", reason)
+    for key, after in sides.head.of_type(_FUNCTION, _LAYER):
+        yield from _function(key, after, sides)
+
+
+def _function(key: Key, after: Mapping[str, Any], sides: Sides) -> Iterator[Risk]:
+    before = sides.before(key)
+    if before and not same(before.get("Role"), after.get("Role")):
+        what = f"Role {short(before.get('Role'))} → {short(after.get('Role'))}"
+        yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The function acts with another role.")
+    name = "Content" if "Content" in after else "Code"
+    old, new = mapping(before.get(name)), mapping(after.get(name))
+    if same(old, new):
+        return
+    if before and not same(old.get("S3Bucket"), new.get("S3Bucket")):
+        what = f"{name}.S3Bucket {short(old.get('S3Bucket'))} → {short(new.get('S3Bucket'))}"
+        yield Risk(key, Danger.RUNS_CODE, what, "The code comes from another bucket than this assembly's.")
+    lines, unread = _lines(old, sides.base.assembly), []
+    if "S3Key" in new and not _asset(new, sides.head.assembly):
+        unread.append(short(new["S3Key"]))
+    if "ImageUri" in new:
+        unread.append(short(new["ImageUri"]))
+    if unread:
+        yield Risk(key, Danger.RUNS_CODE, f"code {unread[0]}", "Nothing here shows what it does.")
+    elif dangerous := dangerous_lines(lines, _lines(new, sides.head.assembly)):
+        what = f"{len(dangerous)} dangerous lines: {short(dangerous[0])}"
+        yield Risk(key, Danger.RUNS_CODE, what, "The function's code can delete, open or fetch more.")
+
+
+def _asset(code: Mapping[str, Any], assembly: Assembly | None) -> Path | None:
+    digest = _HASH.search(text(code.get("S3Key")))
+    return assembly.asset(digest[0]) if assembly and digest else None
+
+
+def _lines(code: Mapping[str, Any], assembly: Assembly | None) -> str:
+    """Return the code as one text."""
+    path = _asset(code, assembly)
+    if path is None:
+        return str(code.get("ZipFile", ""))
+    if path.is_dir():
+        files = [each for each in sorted(path.rglob("*")) if each.is_file() and each.suffix in _READ]
+        return "\n".join(each.read_text(errors="replace") for each in files)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names = [each for each in sorted(archive.namelist()) if each.endswith(_READ)]
+            return "\n".join(archive.read(each).decode(errors="replace") for each in names)
+    return path.read_text(errors="replace")
+
+
+def version_skips(sides: Sides) -> Iterator[Risk]:
+    """Yield EKS clusters and node groups whose version does not go up by one minor version."""
+    for key, after in sides.head.of_type("AWS::EKS::Cluster", "AWS::EKS::Nodegroup"):
+        if not sides.existed(key):
+            continue
+        before = sides.before(key).get("Version")
+        if before is None or same(before, after.get("Version")):
+            continue
+        old, new = _version(before), _version(after.get("Version"))
+        if old is None or new is None or old[0] != new[0] or new[1] - old[1] not in (0, 1):
+            what = f"Kubernetes {short(before)} → {short(after.get('Version'))}"
+            reason = "EKS upgrades a cluster by one minor version at a time, and never goes back."
+            yield Risk(key, Danger.VERSION_SKIP, what, reason)
+
+
+def _version(value: object) -> tuple[int, int] | None:
+    match = re.fullmatch(r"(\d+)\.(\d+)", str(value))
+    return (int(match[1]), int(match[2])) if match else None
