@@ -10,6 +10,10 @@ STAND_IN_IMAGE: Final = "application/vnd.ray-on-hyperpod.rehearsal.stand-in+json
 """Media type of the manifest that a rehearsal puts into ECR instead of an image: it builds no images."""
 
 
+PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+"""The stacks of an environment, in the order of a deployment."""
+
+
 def stack(environment: Environment, part: str) -> str:
     """Return the name of a CloudFormation stack: `<project>-<environment>-<part>`."""
     return f"{environment.project}-{environment.name}-{part}"

@@ -38,7 +38,7 @@ def carry_out(
 ) -> None:
     """Destroy the plan's stacks; print each change of a stack's state with the elapsed seconds.
 
-    A repeated run goes on where the last one ended: CloudFormation knows what is left. After Ctrl-C, CloudFormation
+    A repeated run resumes the last one: CloudFormation knows what is left. After Ctrl-C, CloudFormation
     still finishes the deletions that it has begun.
 
     Args:

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 
-PARTS: Final = ("ray", "platform", "hyperpod", "eks", "storage", "network")
+PARTS: Final = tuple(reversed(naming.PARTS))
 """The stacks in the order in which they are destroyed: each before those that it uses."""
 _GONE: Final = "DELETE_COMPLETE"
 

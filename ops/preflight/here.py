@@ -9,9 +9,6 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 
-PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
-"""The stacks of an environment, in the order of a deployment."""
-
 # A stack still lists what it deleted, or left behind when it was rolled back.
 _GIVEN_UP: Final = ("DELETE_COMPLETE", "DELETE_SKIPPED")
 
@@ -68,7 +65,7 @@ class Here:
     def _look(self) -> Deployed:
         states: dict[str, str] = {}
         resources: set[tuple[str, str]] = set()
-        for name in (naming.stack(self.environment, part) for part in PARTS):
+        for name in (naming.stack(self.environment, part) for part in naming.PARTS):
             try:
                 [stack] = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
             except ClientError as error:

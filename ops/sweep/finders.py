@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from config import naming
 from config.estimates.costs import prices
+from ops.destroy import stacks
 from ops.sweep.leftover import Finder, Leftover, Surface
 
 _GUARD_DUTY: Final = ".guardduty-data"
@@ -78,7 +79,7 @@ def log_groups(surface: Surface) -> Iterator[Leftover]:
     prefixes = {f"/aws/sagemaker/Clusters/{environment.hyperpod.cluster_name}/": "hyperpod"}
     if environment.eks.existing is None:
         prefixes[f"/aws/eks/{surface.eks_cluster}/"] = "eks"
-    for part in ("ray", "platform", "hyperpod", "eks", "storage", "network"):
+    for part in stacks.PARTS:
         prefixes[f"/aws/lambda/{naming.stack(environment, part)}-"] = part
     for prefix, part in prefixes.items():
         if part in surface.parts:

@@ -12,7 +12,6 @@ from config import Environment, naming
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
 from ops.errors import UnreachableError, in_plain_words
 from ops.readiness.events import failure
-from ops.watch.sections import PARTS
 
 _PAGE: Final = 100
 
@@ -109,7 +108,7 @@ def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iter
 
 def _cloudformation(environment: Environment, cloudformation: Any, since: datetime) -> Iterator[Event]:
     """Yield the failures of the environment's stacks; their events come newest first."""
-    for part in PARTS:
+    for part in naming.PARTS:
         stack = naming.stack(environment, part)
         pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack)
         try:

@@ -15,9 +15,6 @@ from ops.jobs.runs import Runs
 from ops.readiness.outdated_pods import is_suspended, outdated
 from ops.readiness.workloads import hindrance
 
-PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
-"""The stacks of an environment, in the order of a deployment."""
-
 _GIB: Final = 2**30
 # CloudWatch has FSx's figures every minute, a few minutes late (FSx for Lustre user guide, metrics).
 _METRIC_MINUTES: Final = 15
@@ -29,7 +26,7 @@ def stacks(environment: Environment, account: Account) -> list[dict[str, str]]:
     cloudformation = account.client("cloudformation")
     pages = cloudformation.get_paginator("describe_stacks").paginate()
     found = {stack["StackName"]: stack for page in pages for stack in page["Stacks"]}
-    names = [naming.stack(environment, part) for part in PARTS]
+    names = [naming.stack(environment, part) for part in naming.PARTS]
     return [
         {
             "name": name,

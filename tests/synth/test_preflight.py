@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from config import Environment, naming
+from config.naming import PARTS
 from ops.preflight.account import BOOTSTRAP_VERSION
-from ops.preflight.here import PARTS
 from tests.synth.support.synthesis import PARTS as SYNTHESISED
 from tests.synth.support.synthesis import Assemblies, Assembly
 from tests.synth.test_app import NAMES

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ops.watch.sections import PARTS
+from config.naming import PARTS
 from tests.unit.support.fake_apis import Apis
 
 JOBS = "/apis/batch/v1/namespaces/image-build/jobs"

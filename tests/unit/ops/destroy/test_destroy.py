@@ -1,4 +1,4 @@
-"""`ops destroy`: its plan, what it refuses, and how it goes on after an interruption; rehearsals run it whole."""
+"""`ops destroy`: its plan, what it refuses, and how it resumes after an interruption; rehearsals run it whole."""
 
 import sys
 from collections.abc import Callable, Sequence
