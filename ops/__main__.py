@@ -7,42 +7,9 @@ import sys
 gc.disable()
 
 from ops import guard  # noqa: E402
-from ops.cli import app  # noqa: E402
-from ops.commands import (  # noqa: E402
-    access,
-    delivery,
-    destroy,
-    files,
-    image,
-    isolation,
-    job,
-    logs,
-    node,
-    pause,
-    preflight,
-    review,
-    running,
-    status,
-)
+from ops.commands import app  # noqa: E402
 
-__all__ = [
-    "access",
-    "app",
-    "delivery",
-    "destroy",
-    "files",
-    "image",
-    "isolation",
-    "job",
-    "logs",
-    "main",
-    "node",
-    "pause",
-    "preflight",
-    "review",
-    "running",
-    "status",
-]
+__all__ = ["app", "main"]
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
@@ -18,16 +18,27 @@ from config import Environment
 from config.findings import Finding, Severity
 from ops import completion
 
+PANELS: Final = {
+    "environments": "Environment files",
+    "deploy": "Before, at and after a deployment",
+    "operate": "Every day",
+    "change": "Changes while it runs",
+}
+"""The panels of `ops --help`, in order: a folder of ops/commands and its title."""
 
-class _Sorted(TyperGroup):
-    """A group that lists its commands by name, in whatever order modules define them."""
+
+class _ByPanel(TyperGroup):
+    """A group that lists its commands by panel and name, in whatever order modules define them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx))
+        return sorted(super().list_commands(ctx), key=self._place)
+
+    def _place(self, name: str) -> tuple[int, str]:
+        return list(PANELS.values()).index(getattr(self.commands[name], "rich_help_panel")), name  # noqa: B009 (typer adds it)
 
 
 app = typer.Typer(
-    cls=_Sorted,
+    cls=_ByPanel,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from ops.__main__ import app
+from ops.cli import PANELS
 
 COLUMNS: Final = 80
 
@@ -117,3 +118,8 @@ def test_help_has_examples_that_the_command_accepts(words: str) -> None:
         assert missing == set(), example
         arguments = [name for name in required if not name.startswith("-")]
         assert len([word for word in given if not word.startswith("-")]) >= len(arguments), example
+
+
+def test_root_help_shows_the_commands_in_panels_in_the_order_of_use() -> None:
+    found = re.findall(r"^╭─ (.*?) ─+╮$", shown("ops"), re.MULTILINE)
+    assert found == ["Options", *PANELS.values()]

@@ -258,7 +258,7 @@ def test_a_simulated_build_is_reported_as_such_once(failed: Apis) -> None:
 
 def test_an_existing_image_is_bad_input(failed: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
     existing = DEV.image.model_copy(update={"repository": None, "uri": "example.invalid/ray:1"})
-    monkeypatch.setattr("ops.commands.image.load", lambda _: DEV.model_copy(update={"image": existing}))
+    monkeypatch.setattr("ops.commands.change.image.load", lambda _: DEV.model_copy(update={"image": existing}))
     done = build()
     assert (done.exit_code, failed.changes) == (2, [])
     assert "image.uri of dev is example.invalid/ray:1: there is nothing to build" in done.stderr

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ops.cli import EnvName, app, load, say
-from ops.commands.running import changing, wait
+from ops.commands.change.running import changing, wait
 from ops.durations import Duration
 from ops.options import DryRun, Force, Interval, Timeout, Yes
 

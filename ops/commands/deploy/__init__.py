@@ -1,0 +1,1 @@
+"""Commands around a deployment: check before, review, compare, destroy."""

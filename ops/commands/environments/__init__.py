@@ -1,0 +1,1 @@
+"""Commands on environment files: check, write, render."""
