@@ -94,7 +94,7 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 
 .PHONY: test-long
 test-long: setup setup-jobs ## run all cases that other runs only sample, and the wide explorations
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal/run
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 	@$(MAKE) rehearse KILLS=20
