@@ -85,8 +85,8 @@ check: setup ## check formatting, lint, types, import rules, error messages, she
 	@$(RUN) zizmor --offline --no-progress --quiet .github
 
 .PHONY: test
-test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need (ALL=1: all, TIER=unit: one tier, DURATIONS=1: show the slowest)
-	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)
+test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need (ALL=1: all, TIER=unit: one tier, DURATIONS=1: show the slowest, CPU=1: the dearest)
+	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)$(if $(CPU), --cpu)
 
 .PHONY: test-jobs
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
