@@ -85,8 +85,8 @@ check: setup ## check formatting, lint, types, import rules, error messages, she
 	@$(RUN) zizmor --offline --no-progress --quiet .github
 
 .PHONY: test
-test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need (ALL=1: all, TIER=unit: one tier, DURATIONS=1: show the slowest)
-	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)
+test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need (ALL=1: all, TIER=unit: one tier, DURATIONS=1: show the slowest, CPU=1: the dearest)
+	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)$(if $(CPU), --cpu)
 
 .PHONY: test-jobs
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
@@ -94,7 +94,7 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 
 .PHONY: test-long
 test-long: setup setup-jobs ## run all cases that other runs only sample, and the wide explorations
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal/run
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 	@$(MAKE) rehearse KILLS=20

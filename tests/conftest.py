@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from embedded_account.testing import scheduling
 from tests.support import users_files
 
 # Must run before any module reads an environment.
@@ -40,46 +41,42 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/handlers/test_faults.py",
     "tests/charts/test_checkov.py",
     "tests/handlers/test_rollback.py",
-    "tests/rehearsal/kubernetes/test_reaper.py",
+    # One worker runs all files of the shared control plane, about half of the rehearsal's time: these are the ones
+    # without KubeRay's operator, which the others install and leave there.
+    "tests/rehearsal/kubernetes/test_submitters.py",
+    "tests/rehearsal/kubernetes/test_drift.py",
+    "tests/rehearsal/kubernetes/test_isolation_check.py",
+    "tests/rehearsal/kubernetes/test_kubeflow.py",
+    "tests/rehearsal/kubernetes/test_limits.py",
+    "tests/rehearsal/kubernetes/test_simulated_pods.py",
+    "tests/rehearsal/account/test_every_day.py",
     "tests/rehearsal/run/test_endings.py",
     "tests/rehearsal/kubernetes/test_project_charts.py",
+    "tests/rehearsal/run/test_programs_end.py",
     "tests/rehearsal/drills/test_cluster_context.py",
     "tests/rehearsal/run/test_kept.py",
-    "tests/rehearsal/kubernetes/test_strict_dry_run.py",
     "tests/rehearsal/account/test_image_build_real_cluster.py",
-    "tests/rehearsal/kubernetes/test_submitters.py",
-    "tests/rehearsal/run/test_bad_input.py",
     "tests/rehearsal/kubernetes/test_kuberay_kinds.py",
+    "tests/rehearsal/kubernetes/test_strict_dry_run.py",
+    "tests/rehearsal/run/test_bad_input.py",
+    "tests/rehearsal/account/test_existing_cluster.py",
 )
 
-# Files whose tests need KubeRay's operator. One worker runs them all, so that the operator is installed once.
-WITH_OPERATOR: Final = frozenset(
-    {
-        "tests/rehearsal/kubernetes/test_image_pull.py",
-        "tests/rehearsal/kubernetes/test_kuberay.py",
-        "tests/rehearsal/kubernetes/test_ray_keys.py",
-        "tests/rehearsal/kubernetes/test_reaper.py",
-        "tests/rehearsal/kubernetes/test_rollout.py",
-    }
+# Files whose tests share a session's control plane. One worker runs them all, so that the control plane is started
+# once, and KubeRay's operator is installed once.
+WITH_CONTROL_PLANE: Final = frozenset(
+    f"tests/rehearsal/kubernetes/test_{name}.py"
+    for name in (
+        *("drift", "image_pull", "isolation_check", "kubeflow", "kuberay", "limits", "ray_keys", "reaper", "rollout"),
+        *("simulated_pods", "submitters"),
+    )
 )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return a scheduler that gives each worker whole files (`--dist loadfile`), and the operator's files to one."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    scheduler = LoadFileScheduling(config, log)
-    scheduler._split_scope = scope_of
-    return scheduler
-
-
-def scope_of(nodeid: str) -> str:
-    """Return the name of the group of tests that one worker runs together: its file, or `operator`."""
-    file = nodeid.partition("::")[0]
-    return "operator" if file in WITH_OPERATOR else file
+    """Return a scheduler that gives each worker whole files, and those of the control plane to one."""
+    return scheduling.by_file(config, log, WITH_CONTROL_PLANE)
 
 
 @pytest.hookimpl(trylast=True)

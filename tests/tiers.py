@@ -131,8 +131,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="every tier, whatever changed")
     parser.add_argument("--tier", choices=TIERS, help="one tier, whole")
     parser.add_argument("--durations", action="store_true", help="show the 30 slowest tests")
+    parser.add_argument("--cpu", action="store_true", help="show the 30 tests with the most CPU seconds")
     asked = parser.parse_args(arguments)
     options = ["--durations=30", "--durations-min=0"] if asked.durations else []
+    options += ["-p", "embedded_account.testing.cpu_seconds"] if asked.cpu else []
     started = time.monotonic()
     passed = _run_asked(asked, options)
     print(f"tests: {time.monotonic() - started:.0f} s", flush=True)

@@ -22,6 +22,7 @@ def rules() -> RulesCollection:
     return loaded
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", available())
 def test_template_is_valid_cloudformation(assembly: Assemblies, rules: RulesCollection, name: str, part: str) -> None:

@@ -45,6 +45,7 @@ def test_every_key_of_the_models_is_tried() -> None:
     assert len(tried) == len(CHANGES) + len(SHOWN) + len(FIXED)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_change_of_the_key_changes_the_assembly(key: str, tmp_path: Path) -> None:
     """A changed Kubernetes object is enough: test_manifests verifies that the assembly contains all objects."""

@@ -4,10 +4,11 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from embedded_account.testing import scheduling
 from embedded_account.testing.clients import NODE_MODULES
 
 pytest_plugins = ("embedded_account.testing.plugin",)
@@ -22,6 +23,17 @@ LONGEST: Final = (
     "tests/account/test_eks_real_cluster.py",
     "tests/kubernetes/test_sandbox.py",
 )
+
+# Files whose tests share a session's control plane.
+WITH_CONTROL_PLANE: Final = frozenset(
+    f"tests/kubernetes/test_{name}.py" for name in ("control_plane", "nodes", "podserver", "program_pods")
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return a scheduler that gives each worker whole files, and those of the control plane to one."""
+    return scheduling.by_file(config, log, WITH_CONTROL_PLANE)
 
 
 @pytest.hookimpl(trylast=True)

@@ -71,6 +71,7 @@ def cluster(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch)
     clients("eks").delete_cluster(name="c")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("service", NODE_SERVICES)
 def test_a_missing_endpoint_fails_the_deployment_of_nodes_and_is_named(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -393,9 +394,25 @@ def test_drained_node_loses_its_worker_to_the_other_one(every_day: EveryDay) -> 
     every_day.kubectl("uncordon", f"hyperpod-{node}")
 
 
+def remove_pods_of_lost(every_day: EveryDay, node: str) -> None:
+    """Do the reaper's work for a lost node: Kubernetes itself would remove its pods after a minute."""
+    wait_until(lambda: node not in _names(every_day.kubectl.get("nodes")), "the end of the node")
+    for pod in every_day.kubectl.get("-n", SMALL.ray.namespace, "pods")["items"]:
+        if pod["spec"].get("nodeName") == node:
+            name = pod["metadata"]["name"]
+            every_day.kubectl("-n", SMALL.ray.namespace, "delete", "pod", name, "--force", "--ignore-not-found")
+
+
+def _names(found: Object) -> set[str]:
+    return {item["metadata"]["name"] for item in found["items"]}
+
+
 def test_replacement_is_followed_until_another_node_has_the_worker(every_day: EveryDay) -> None:
     node = every_day.node_of("worker")
-    result = every_day.ops("node", "replace", f"hyperpod-{node}", "--yes")
+    with ThreadPoolExecutor() as pool:
+        reaper = pool.submit(remove_pods_of_lost, every_day, f"hyperpod-{node}")
+        result = every_day.ops("node", "replace", f"hyperpod-{node}", "--yes")
+        reaper.result()
     assert result.exit_code == 0, result.output
     assert f"the node in place of {node} and its Ray pods are back" in result.stdout
     assert node not in every_day.nodes()

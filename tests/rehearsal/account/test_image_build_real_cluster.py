@@ -1,13 +1,14 @@
 """The image build from its Job to what `ops wait` says, on a real control plane."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 import urllib3
+from typer.testing import CliRunner, Result
 
 from config import Environment, labels, load, naming
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
@@ -15,22 +16,26 @@ from embedded_account.context import Account
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.machine import isolation
+from embedded_account.server import AccountServer
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object
-from embedded_account.testing.eks_setup import set_up
+from embedded_account.testing.eks_setup import Eks, set_up
+from embedded_account.testing.plugin import discard_resources
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared.chart import ProjectChart
+from ops.__main__ import app
 from rehearsal import paths
 from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
-from tests.support.waiting import wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
-pytestmark = [pytest.mark.product, pytest.mark.usefixtures("builds_are_played")]
+pytestmark = pytest.mark.product
 
 DEV = load("dev")
 CLUSTER = naming.eks_cluster(DEV)
+REGISTRY = "aws-ray-custom"
 ADMIN = "PlatformAdmin"
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 SYSTEM_NODE = {"cpu": "4", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
@@ -79,6 +84,14 @@ class Builds:
         """Let the builds that follow do their work."""
         self._set_fault()
 
+    def forget(self) -> None:
+        """Remove every build, and every image from the registry; let the builds that follow do their work."""
+        self.let_succeed()
+        self._kubectl("-n", "image-build", "delete", "jobs", "--all", KUBECTL_PATIENCE)
+        ecr = self._clients("ecr")
+        if images := ecr.list_images(repositoryName=REGISTRY)["imageIds"]:
+            ecr.batch_delete_image(repositoryName=REGISTRY, imageIds=images)
+
     def _set_fault(self, **fault: str) -> None:
         route = f"{self._account.endpoint}/_rehearsal/image-build/fault"
         headers = self._account.keys.control_headers
@@ -93,12 +106,12 @@ class Builds:
         """Delete a build as a deployment does; return when the API server has taken it."""
         self._kubectl("-n", "image-build", "delete", "job", job)
 
-    def ops_wait(self) -> subprocess.CompletedProcess[str]:
+    def ops_wait(self) -> Result:
         """Run `ops wait` as the environment's admin; it looks once."""
         return self.ops("wait", "--timeout", "0s")
 
-    def ops(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of `ops` as the environment's admin."""
+    def ops(self, *words: str) -> Result:
+        """Run a command of `ops` in this process as the environment's admin."""
         session = {"RoleArn": f"arn:aws:iam::{self._account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
         keys = self._clients("sts").assume_role(**session)["Credentials"]
         names = {
@@ -114,8 +127,7 @@ class Builds:
             extra={f"AWS_{name}": keys[key] for key, name in names.items()}
             | {"COLUMNS": "200", DIRECTORY_VARIABLE: str(DIRECTORY)},
         )
-        command = [sys.executable, "-m", "ops", *words, "--env", "dev"]
-        return subprocess.run(command, env=env, cwd=paths.REPOSITORY, capture_output=True, text=True, check=False)
+        return CliRunner(env=env).invoke(app, [*words, "--env", "dev"])
 
 
 def give_role(clients: Clients, issuer: str) -> None:
@@ -137,40 +149,68 @@ def give_role(clients: Clients, issuer: str) -> None:
     iam.attach_role_policy(RoleName=ADMIN, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
 
 
-@pytest.fixture
-def builds(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Builds]:
-    """The environment's registry, buckets, cluster and namespace, and one system node."""
-    monkeypatch.setattr(account, "binaries", binaries.ensure(paths.BINARIES, print).directory)
-    monkeypatch.setattr(account, "clusters", ClusterHost(account))
+def give_access(eks: Eks) -> None:
+    """Make the admin's role an administrator of the cluster."""
+    principal = f"arn:aws:iam::{eks.account.account_id}:role/{ADMIN}"
+    eks.api.create_access_entry(clusterName=CLUSTER, principalArn=principal)
+    eks.api.associate_access_policy(
+        clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
+    )
+
+
+def make_registry(clients: Clients) -> None:
+    """Make the registry, and the buckets of a build with its context."""
     clients("ecr").create_repository(
-        repositoryName="aws-ray-custom",
+        repositoryName=REGISTRY,
         imageTagMutability="IMMUTABLE_WITH_EXCLUSION",
         imageTagMutabilityExclusionFilters=[{"filterType": "WILDCARD", "filter": "cache*"}],
     )
     for bucket in ("bucket", BUCKET):
         clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
     put_context(clients, "Dockerfile")
-    eks = set_up(account, clients)
-    try:
-        issuer = eks.create(name=CLUSTER)["identity"]["oidc"]["issuer"]
-        give_role(clients, issuer)
-        principal = f"arn:aws:iam::{account.account_id}:role/{ADMIN}"
-        eks.api.create_access_entry(clusterName=CLUSTER, principalArn=principal)
-        eks.api.associate_access_policy(
-            clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
-        )
-        own = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
-        account.clusters.get(CLUSTER).nodes.add("system-1", labels=own, capacity=SYSTEM_NODE, allocatable=SYSTEM_NODE)
-        builds = Builds(account, clients, tmp_path)
-        platform = platform_objects(DEV, PLATFORM_FACTS)
-        for chart in (platform.image_build_namespace, platform.image_build_policies):
-            assert chart
-            builds.apply(chart)
-        yield builds
-    finally:
-        route = f"{account.endpoint}/_rehearsal/image-build/fault"
-        urllib3.request("POST", route, json={}, headers=account.keys.control_headers)
-        clients("eks").delete_cluster(name=CLUSTER)
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    account_server: AccountServer, builds_are_played: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Builds]:
+    """The environment's registry, buckets, cluster and namespace, and one system node."""
+    account, keys = account_server.account, account_server.account.keys
+    session: Any = boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=DEV.region)
+
+    def clients(service: str) -> Any:
+        return session.client(service, endpoint_url=account.endpoint)
+
+    discard_resources(account)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(account, "binaries", binaries.ensure(paths.BINARIES, print).directory)
+        monkeypatch.setattr(account, "clusters", ClusterHost(account))
+        eks = set_up(account, clients)
+        try:
+            issuer = eks.create(name=CLUSTER)["identity"]["oidc"]["issuer"]
+            give_role(clients, issuer)
+            give_access(eks)
+            make_registry(clients)
+            node = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
+            nodes = account.clusters.get(CLUSTER).nodes
+            nodes.add("system-1", labels=node, capacity=SYSTEM_NODE, allocatable=SYSTEM_NODE)
+            builds = Builds(account, clients, tmp_path_factory.mktemp("builds"))
+            platform = platform_objects(DEV, PLATFORM_FACTS)
+            for chart in (platform.image_build_namespace, platform.image_build_policies):
+                assert chart
+                builds.apply(chart)
+            yield builds
+            builds.let_succeed()
+        finally:
+            clients("eks").delete_cluster(name=CLUSTER)
+            discard_resources(account)
+
+
+@pytest.fixture
+def builds(cluster: Builds) -> Builds:
+    """The cluster without a build and without an image."""
+    cluster.forget()
+    return cluster
 
 
 def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds: Builds) -> None:
@@ -178,16 +218,16 @@ def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds
     builds.wait_until("succeeded")
     waited = builds.ops_wait()
     tag = image_build(DEV, context="").tag
-    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited
+    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited.output
     # All else is not there.
-    assert waited.returncode == 1
+    assert waited.exit_code == 1
 
     builds.let_fail("#12 ERROR: failed to solve: process did not complete successfully: exit code: 1")
     another = DEV.model_copy(update={"image": DEV.image.model_copy(update={"pip": ("einops==0.8.1",)})})
     builds.start(another)
     builds.wait_until("failed")
     waited = builds.ops_wait()
-    assert waited.returncode == 3, waited
+    assert waited.exit_code == 3, waited.output
     said = waited.stderr + waited.stdout
     failure = "Ray image aws-ray-custom: Job has reached the specified backoff limit"
     assert f"dev failed, waiting will not help: {failure}" in said
@@ -204,19 +244,19 @@ def test_a_failed_build_is_repeated_without_a_destroy_and_goes_with_the_deployed
     name, tag = deployed["metadata"]["name"], image_build(DEV, context="").tag
 
     dry = builds.ops("image", "build", "--dry-run")
-    assert dry.returncode == 0, dry
+    assert dry.exit_code == 0, dry.output
     assert [job["metadata"]["name"] for job in builds.jobs()] == [name]
 
     builds.let_succeed()
     done = builds.ops("image", "build", "-o", "json")
-    assert done.returncode == 0, done
+    assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert (result["job"], result["tag"], result["state"]) == (f"{name}-2", tag, "ready")
     assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in builds.ops_wait().stdout
     assert _template(builds.jobs(), f"{name}-2") == _template(builds.jobs(), name)
 
     done = builds.ops("image", "build")
-    assert (done.returncode, len(builds.jobs())) == (0, 2)
+    assert (done.exit_code, len(builds.jobs())) == (0, 2)
     assert "the registry has the image" in done.stdout
 
     builds.delete(name)

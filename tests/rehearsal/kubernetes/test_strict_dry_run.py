@@ -98,6 +98,7 @@ def committed(request: pytest.FixtureRequest, api: Api) -> list[tuple[Path, Obje
     return found
 
 
+@pytest.mark.sampled(2)
 def test_objects_are_taken_strictly_and_without_a_warning(committed: list[tuple[Path, Object]], api: Api) -> None:
     there = [(item["kind"], item["metadata"]["name"]) for item in api.kubectl.get("namespaces,sa", "-A")["items"]]
     objects = [
@@ -107,6 +108,7 @@ def test_objects_are_taken_strictly_and_without_a_warning(committed: list[tuple[
     assert api.create(*objects) == []
 
 
+@pytest.mark.sampled(2)
 def test_what_helm_values_become_is_taken_strictly(committed: list[tuple[Path, Object]], api: Api) -> None:
     releases = [item for _, item in committed if "chart" in item and not item["only_crds"]]
     assert {release["chart"] for release in releases} == {"kuberay-operator", "aws-fsx-csi-driver"}

@@ -79,7 +79,7 @@ def started(directory: Path) -> Iterator[Run]:
         run.process.wait()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", FATAL)
 def test_a_run_ends_with_any_of_its_programs_and_says_which_one_and_where_its_log_is(run: Run, program: str) -> None:
     log = run.log_of(program)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiers
-from tests.conftest import LONGEST, WITH_OPERATOR
+from tests.conftest import LONGEST, WITH_CONTROL_PLANE
 from tests.tiers import APART, PRODUCT, REHEARSED, REPOSITORY, Scope, scope_of
 
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
@@ -171,14 +171,19 @@ def test_the_package_is_tested_from_its_own_folder(monkeypatch: pytest.MonkeyPat
     assert seen == [(Path(), "tests/unit"), (Path("packages/embedded-account"), "tests")]
 
 
-def test_one_worker_gets_exactly_the_files_with_the_operator() -> None:
-    found = {str(file.relative_to(REPOSITORY)) for file in REHEARSAL_TESTS if "operator" in fixtures_of(file)}
-    assert found - {"tests/rehearsal/kubernetes/conftest.py"} == WITH_OPERATOR
+def test_one_worker_gets_exactly_the_files_that_share_a_control_plane() -> None:
+    found = {str(file.relative_to(REPOSITORY)) for file in REHEARSAL_TESTS if shares_a_control_plane(file)}
+    assert found == WITH_CONTROL_PLANE
 
 
-def fixtures_of(file: Path) -> set[str]:
-    """Return the fixtures that a file's functions request, as arguments or by `usefixtures`."""
+def shares_a_control_plane(file: Path) -> bool:
+    """Return whether a file's tests or fixtures request the session's control plane, or what is installed there."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
-    arguments = {each.arg for node in nodes if isinstance(node, ast.FunctionDef) for each in node.args.args}
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    fixtures = [node for node in functions if any("fixture" in ast.unparse(each) for each in node.decorator_list)]
+    tests = [node for node in functions if node.name.startswith("test_")]
     used = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("usefixtures")]
-    return arguments | {str(ast.literal_eval(each)) for node in used for each in node.args}
+    requested = {each.arg for node in (*tests, *fixtures) for each in node.args.args}
+    requested |= {str(ast.literal_eval(each)) for node in used for each in node.args}
+    own = {node.name for node in fixtures}
+    return bool(tests) and "control_plane" not in own and bool({"control_plane", "kubectl", "nodes"} & requested)

@@ -7,6 +7,7 @@ its modules, only when a test requests it.
 import json
 import threading
 from collections.abc import Iterator
+from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,12 +58,17 @@ def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Accoun
 @pytest.fixture
 def account(account_server: "AccountServer") -> "Iterator[Account]":
     """Return the served account; discard its resources after each test."""
+    yield account_server.account
+    discard_resources(account_server.account)
+
+
+def discard_resources(account: "Account") -> None:
+    """Discard the account's resources, but not its clusters."""
     from moto.core.base_backend import BackendDict
     from moto.s3.models import s3_backends
 
-    yield account_server.account
-    account_server.account.stacks.clear()
-    account_server.account.existing.clear()
+    account.stacks.clear()
+    account.existing.clear()
     # moto's own reset creates every backend again only to drop it: nearly a second per test.
     for backends in BackendDict._instances:
         backends.clear()
@@ -83,10 +89,16 @@ def aws_session(account_server: "AccountServer") -> Any:  # boto3's stubs know c
     )
 
 
+@pytest.fixture(scope="session")
+def all_clients(account_server: "AccountServer", aws_session: Any) -> Clients:
+    """Return one boto3 client per service for all tests: to make one takes tens of milliseconds."""
+    return cache(partial(aws_session.client, endpoint_url=account_server.account.endpoint))
+
+
 @pytest.fixture
-def clients(account: "Account", aws_session: Any) -> Clients:
+def clients(account: "Account", all_clients: Clients) -> Clients:
     """Return boto3 clients of the account: `clients("s3")`."""
-    return lambda service: aws_session.client(service, endpoint_url=account.endpoint)
+    return all_clients
 
 
 @pytest.fixture

@@ -8,10 +8,15 @@ from typing import Final
 PATIENCE: Final = 180
 KUBECTL_PATIENCE: Final = f"--timeout={PATIENCE}s"
 
+# A short wait ends at once; a long one costs the core, and the server that is asked, two polls a second.
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.5
+
 
 def wait_until(is_true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Wait until `is_true()`; fail with `what` after `seconds`. Pass `seconds` only if the test is about the time."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
     while not is_true():
         assert time.monotonic() < deadline, f"timed out after {seconds:g} s: {what}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(1.3 * pause, _LONGEST_PAUSE)

@@ -7,10 +7,11 @@ with serve(".embedded-account", region="us-west-2") as account:
     def run(*command: str) -> None:
         subprocess.run(command, env=account.environment, check=True)
 
-    run("cdk", "bootstrap")
-    run("cdk", "deploy", "--require-approval", "never")
+    run("cdk", "synth", "--quiet")
+    run("cdk", "bootstrap", "--app", "cdk.out")
+    run("cdk", "deploy", "--app", "cdk.out", "--require-approval", "never")
     kubeconfig = f"--kubeconfig={account.admin_kubeconfig('greeter')}"
     run("kubectl", kubeconfig, "get", "deployments,configmaps", "--namespace=greetings", "--output=yaml")
-    run("cdk", "destroy", "--force")
+    run("cdk", "destroy", "--app", "cdk.out", "--force")
     for item in account.inventory():
         print("left:", item["owner"], item["type"], item["id"])

@@ -4,6 +4,11 @@ moto keeps the records of clusters and node groups. This package adds the contro
 access entries and policies, add-ons, pod identity associations, nodes that join, and the CloudFormation models.
 """
 
+from functools import cache
+
+import boto3
+import moto.eks.utils as moto_utils
+
 from embedded_account.context import Account
 from embedded_account.kubernetes.running import RunningCluster
 from embedded_account.services.eks import part_models
@@ -18,6 +23,8 @@ __all__ = ["ClusterHost", "RunningCluster", "install", "part_models"]
 
 def install(account: Account) -> None:
     """Install the account's cluster host, EKS's API routes, the CloudFormation models and the token webhook."""
+    # For each role of a cluster or node group moto makes a session, which reads five megabytes of endpoints.
+    moto_utils.Session = cache(boto3.Session)
     account.clusters = clusters = ClusterHost(account)
     account.at_end.callback(clusters.stop_all)
     service = EksService(account)
