@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+Address = tuple[str, str]
+"""A resource of an environment: its stack's part and its logical id."""
+
 
 class Effect(StrEnum):
     """What a deployment does to the thing that changes; the worst first."""
@@ -98,6 +101,9 @@ class Change:
     """The key of the environment that confirms it already (`protect`, `hyperpod.confirm_group_removal`)."""
     fails_unless: str = ""
     """What must be true, or the deployment fails; a clause. Empty for Effect.REFUSED, which fails in any case."""
+    # Neither counts when changes are compared: changes of several environments can be equal.
+    addresses: tuple[Address, ...] = field(default=(), compare=False)
+    """The resources that it is about. Empty: it is about a stack or an environment."""
 
     @property
     def gated(self) -> frozenset[Danger]:

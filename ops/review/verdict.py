@@ -48,11 +48,15 @@ def _changes(pair: Pair) -> Iterator[Change]:
         (cloudformation.changes, [each for each in differing if each.type not in own]),
     ):
         found = list(changes(pair, mine))
-        # A judge that says nothing of what differs has overlooked it, which must not pass as harmless.
-        yield from found or map(_unknown, mine)
+        yield from found
+        # What a judge overlooks must not pass as harmless.
+        judged = {address for change in found for address in change.addresses}
+        yield from (_unknown(each) for each in mine if each.address not in judged)
 
 
 def _unknown(each: ResourceChange) -> Change:
     name = f"{each.type} {each.logical_id}"
     what = ", ".join(each.changed_properties) or "it differs"
-    return Change(each.stack, name, name, what, Effect.UNKNOWN, dangers=frozenset({Danger.UNKNOWN}))
+    reason = "No rule judged it."
+    dangers = frozenset({Danger.UNKNOWN})
+    return Change(each.stack, name, name, what, Effect.UNKNOWN, reason, dangers=dangers, addresses=(each.address,))
