@@ -85,7 +85,7 @@ class Change:
     stack: str
     """Part of the stack's name: network, storage, eks, hyperpod, platform, ray."""
     resource: str
-    """The thing's stable name, for approvals: `AWS::FSx::FileSystem FileSystem`, `InstanceGroup worker-group-1`,
+    """The thing's stable name in its stack: `AWS::FSx::FileSystem FileSystem`, `InstanceGroup worker-group-1`,
     `RayCluster ray/rayml`. It holds no hash and no physical id."""
     title: str
     """The thing in a reader's words: `file system`, `instance group worker-group-1`."""
@@ -104,6 +104,8 @@ class Change:
     # Neither counts when changes are compared: changes of several environments can be equal.
     addresses: tuple[Address, ...] = field(default=(), compare=False)
     """The resources that it is about. Empty: it is about a stack or an environment."""
+    digest: str = field(default="", compare=False)
+    """Identifies the change, for approvals (`ops.review.digests`)."""
 
     @property
     def gated(self) -> frozenset[Danger]:

@@ -1,12 +1,13 @@
 """Judge what one environment's two assemblies differ in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange, resource_changes
 from ops.review.cloudformation import judge as cloudformation
 from ops.review.cloudformation.words import permissions as aws_permissions
 from ops.review.cost import bill
+from ops.review.digests import identified
 from ops.review.hyperpod import judge as hyperpod
 from ops.review.hyperpod.tables import groups
 from ops.review.kubernetes import judge as kubernetes
@@ -23,9 +24,11 @@ def judge(pair: Pair) -> EnvironmentVerdict:
 
     Raises ReviewError if an assembly cannot be read.
     """
+    differing = list(resource_changes(pair))
+    changes = identified(pair, differing, _changes(pair, differing))
     return EnvironmentVerdict(
         pair.environment,
-        tuple(sorted(_changes(pair), key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
+        tuple(sorted(changes, key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
         before=bill(pair.base) if pair.base else None,
         after=bill(pair.head),
         groups=groups(pair),
@@ -36,9 +39,8 @@ def judge(pair: Pair) -> EnvironmentVerdict:
     )
 
 
-def _changes(pair: Pair) -> Iterator[Change]:
+def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
     """Yield the changes that each judge finds among its own resources."""
-    differing = list(resource_changes(pair))
     # A deployment does not touch a stack that is gone, nor what is in it; CloudFormation's judge reports it.
     there = pair.head.stacks.keys()
     own = _KUBERNETES | hyperpod.TYPES

@@ -179,10 +179,10 @@ def gate(
 
     ```json
     {"opens": false,
-     "stopped": [{"environment": "dev", "resource": "InstanceGroup gpu",
-       "title": "instance group gpu", "what": "removed with 4 nodes",
-       "effect": "nodes removed", "reason": "…",
-       "dangers": ["group-removed"]}],
+     "stopped": [{"environment": "dev", "stack": "hyperpod",
+       "resource": "InstanceGroup gpu", "title": "instance group gpu",
+       "what": "removed with 4 nodes", "effect": "nodes removed",
+       "reason": "…", "dangers": ["group-removed"], "digest": "9f86…"}],
      "approved": [{"environment": "prod", "resource": "…", "by": ["…"]}],
      "errors": ["…"]}
     ```

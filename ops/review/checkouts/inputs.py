@@ -39,7 +39,7 @@ def changed(base: Path, head: Path) -> list[str]:
     names = available(head / ENVIRONMENTS)
     if _shared(base) != _shared(head):
         return names
-    return [name for name in names if _own(base, name) != _own(head, name)]
+    return [name for name in names if own(base, name) != own(head, name)]
 
 
 def _shared(checkout: Path) -> str:
@@ -51,7 +51,7 @@ def _shared(checkout: Path) -> str:
     return _hash(checkout, read)
 
 
-def _own(checkout: Path, name: str) -> str | None:
+def own(checkout: Path, name: str) -> str | None:
     """Return the hash of one environment's own inputs; None if the checkout lacks the environment."""
     file = checkout / ENVIRONMENTS / f"{name}.yaml"
     if not file.is_file():

@@ -20,11 +20,14 @@ LOST = Change(
     Effect.DATA_LOST,
     "The new one is empty.",
     dangers=frozenset({Danger.DATA_LOSS}),
+    digest="5d41" * 16,
 )
-APPROVAL = """\
+APPROVAL = f"""\
 approvals:
-  - resource: AWS::FSx::FileSystem FileSystem
+  - stack: storage
+    resource: AWS::FSx::FileSystem FileSystem
     change: data-loss
+    digest: {LOST.digest}
     reason: its data is in the bucket
     expires: "2999-12-31"
 """
@@ -61,7 +64,7 @@ def test_stopped_change_is_named_with_the_entry_that_would_approve_it(gate: Gate
     assert result.exit_code == 1
     assert "STOPPED   dev: file system: throughput 250 → 500: data lost" in result.stdout
     entry = "\n".join(line.removeprefix("          ") for line in result.stdout.splitlines() if "  " in line[:4])
-    written = entry[entry.index("  - resource") :].replace("WHY", "saved").replace("YYYY-MM-DD", "2999-12-31")
+    written = entry[entry.index("  - stack") :].replace("WHY", "saved").replace("YYYY-MM-DD", "2999-12-31")
     assert gate(LOST, approvals=f"approvals:\n{written}\n").exit_code == 0
 
 
@@ -98,12 +101,14 @@ def test_approvals_of_an_unknown_environment_close_the_gate(gate: Gate, tmp_path
 
 def test_removed_environment_needs_an_approval_in_a_file_of_its_name(gate: Gate, tmp_path: Path) -> None:
     review = tmp_path / "removed.json"
-    gone = Change("", "Environment old", "environment", "gone", Effect.KEPT, dangers=frozenset({Danger.CLUSTER_LOSS}))
+    lost = frozenset({Danger.CLUSTER_LOSS})
+    gone = Change("", "Environment old", "environment", "gone", Effect.KEPT, dangers=lost, digest=LOST.digest)
     review.write_text(to_json(Verdict((EnvironmentVerdict("old", (gone,), synthesised=False),))))
     gate()
     command = ["gate", "--review", str(review)]
     assert CliRunner().invoke(app, command).exit_code == 1
-    approval = APPROVAL.replace("data-loss", "cluster-loss").replace("AWS::FSx::FileSystem FileSystem", gone.resource)
+    approval = APPROVAL.replace("data-loss", "cluster-loss").replace(LOST.resource, gone.resource)
+    approval = approval.replace("stack: storage\n    ", "")
     (tmp_path / "environments" / "approvals" / "old.yaml").write_text(approval)
     assert CliRunner().invoke(app, command).exit_code == 0
 

@@ -137,6 +137,9 @@ def test_added_and_removed_environments_are_judged(base: Checkout, head: Checkou
     assert removed["action"] == (
         "Operator, before the deployment: run `ops destroy --env old` from a checkout that has its file."
     )
+    assert len(removed["digest"]) == 64
+    base.write("environments/old.yaml", "# another")
+    assert verdicts(base)["old"]["changes"][0]["digest"] != removed["digest"]
 
 
 def test_env_limits_the_review(base: Checkout, head: Checkout) -> None:
