@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 Address = tuple[str, str]
 """A resource of an environment: its stack's part and its logical id."""
@@ -171,9 +171,25 @@ class EnvironmentVerdict:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """What a review compared: its verdict holds for nothing else."""
+
+    base: str = ""
+    """The base's `ops.review.checkouts.inputs.fingerprint`."""
+    head: str = ""
+    context: Mapping[str, str] = field(default_factory=dict)
+    """CDK context of both syntheses."""
+    every_environment: bool = False
+    """Whether no environment of either checkout was left out."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The verdict on a pull request, worst environment first."""
 
     environments: tuple[EnvironmentVerdict, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What holds for the whole review: stale files in manifests/, charts that were not rendered."""
+    compared: Compared = field(default_factory=Compared)
+    format: Literal[1] = 1
+    """The version of this form; another one cannot be read."""

@@ -15,12 +15,12 @@ from config import available
 from ops.review.assembly import Assembly, Pair
 from ops.review.checkouts import manifests
 from ops.review.checkouts.cdk import ReviewError, cli
-from ops.review.checkouts.inputs import ENVIRONMENTS, changed, own
+from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, Sides, synthesised, worker_threads
 from ops.review.digests import digest
 from ops.review.kubernetes.differences import notes as chart_notes
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
+from ops.review.model import Change, Compared, Danger, Effect, EnvironmentVerdict, Verdict
 from ops.review.steps import operator_before
 from ops.review.verdict import judge
 
@@ -51,6 +51,8 @@ def review(
         _require_set_up(checkout)
     before, after = (set(available(checkout / ENVIRONMENTS)) for checkout in (base, head))
     wanted = _wanted(environments, before | after)
+    # Files may be edited during the syntheses: the verdict must not hold for the edited ones.
+    compared = Compared(fingerprint(base), fingerprint(head), context or {}, wanted == before | after)
     names = [name for name in changed(base, head) if name in wanted]
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -65,7 +67,7 @@ def review(
         found = [*_judged(sides, progress, notes), *(EnvironmentVerdict(name, synthesised=False) for name in unchanged)]
         notes += filter(None, [stale.result()])
     found += [_removed(base, name) for name in wanted & before - after]
-    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)))
+    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared)
 
 
 def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:

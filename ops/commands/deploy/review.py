@@ -157,7 +157,7 @@ def gate(
     ] = None,
     verdict_file: Annotated[
         Path | None,
-        typer.Option("--review", help="Decide on the output of `ops review --json` instead of comparing again."),
+        typer.Option("--review", help="Decide on the output of `ops review --json` on this checkout."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -192,10 +192,14 @@ def gate(
     from ops.gate.show import document, lines  # noqa: PLC0415
     from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
 
-    if (base is None) == (verdict_file is None):
-        fail("BASE or --review is missing, or both are given. Allowed: exactly one of them")
+    pairs, base = context_pairs(context or []), base and base.resolve()
     try:
-        decision = gates.gate(base and base.resolve(), verdict_file, context_pairs(context or []), console=errors)
+        if verdict_file:
+            decision = gates.of_file(verdict_file, base, pairs)
+        elif base:
+            decision = gates.of_checkouts(base, None, pairs, console=errors)
+        else:
+            fail("BASE is missing. Allowed: BASE, --review, or both")
     except ApprovalsError as error:
         report(error.findings)
         raise typer.Exit(2) from error

@@ -15,6 +15,7 @@ from ops.review import review
 from ops.review.assembly import Pair, resource_changes
 from ops.review.checkouts import syntheses
 from ops.review.checkouts.cdk import ReviewError
+from ops.review.checkouts.inputs import fingerprint
 from ops.review.data import from_file
 from ops.review.model import Change, Effect, EnvironmentVerdict
 from tests.support.waiting import PATIENCE
@@ -140,6 +141,20 @@ def test_added_and_removed_environments_are_judged(base: Checkout, head: Checkou
     assert len(removed["digest"]) == 64
     base.write("environments/old.yaml", "# another")
     assert verdicts(base)["old"]["changes"][0]["digest"] != removed["digest"]
+
+
+def test_verdict_names_what_was_compared(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={"a": checkout.root.name})
+        checkout.environment("prod", network={})
+    compared = json.loads(run(base, "--json", "-c", "charts=stand-in").stdout)["compared"]
+    assert compared == {
+        "base": fingerprint(base.root),
+        "head": fingerprint(head.root),
+        "context": {"charts": "stand-in"},
+        "every_environment": True,
+    }
+    assert json.loads(run(base, "--json", "--env", "dev").stdout)["compared"]["every_environment"] is False
 
 
 def test_env_limits_the_review(base: Checkout, head: Checkout) -> None:
