@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops import completion
-from ops.cli import app, console, errors, fail, report, say, show
+from ops.cli import app, aside, console, errors, fail, report, say, show
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
+    from ops.gate.decision import Decision
     from ops.review.model import Verdict
 
 
@@ -149,9 +150,13 @@ def _write(file: Path, text: str) -> None:
 def gate(
     base: Annotated[
         Path | None,
-        typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with."),
+        typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare with."),
     ] = None,
     *,
+    head: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", exists=True, file_okay=False, help="Checkout to judge. Default: this one."),
+    ] = None,
     context: Annotated[
         list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
     ] = None,
@@ -163,8 +168,12 @@ def gate(
 ) -> None:
     """Stop changes that lose data or clusters, widen access or lower protection, unless a reviewed file approves them.
 
-    Approvals are entries in environments/approvals/ENVIRONMENT.yaml. What is
-    unknown, unreadable, expired or unused stops as well.
+    Approvals are entries in environments/approvals/ENVIRONMENT.yaml, each for
+    one change, which its digest identifies. What is unknown, unreadable,
+    expired or unused stops as well.
+
+    A pull request may change `ops` itself: to judge it by the rules of its
+    base, run the base's `ops` with `--head`.
 
     Exit codes:
     - 0: nothing needs an approval, or everything has one
@@ -173,6 +182,7 @@ def gate(
 
     Examples:
     - `ops gate ../main`
+    - `ops gate . --head ../pull-request`
     - `ops gate --review review.json`
 
     With `-o json` or `-o yaml`:
@@ -187,24 +197,11 @@ def gate(
      "errors": ["…"]}
     ```
     """
-    from ops.gate import gate as gates  # noqa: PLC0415
-    from ops.gate.approvals import ApprovalsError  # noqa: PLC0415
     from ops.gate.show import document, lines  # noqa: PLC0415
-    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
 
-    pairs, base = context_pairs(context or []), base and base.resolve()
-    try:
-        if verdict_file:
-            decision = gates.of_file(verdict_file, base, pairs)
-        elif base:
-            decision = gates.of_checkouts(base, None, pairs, console=errors)
-        else:
-            fail("BASE is missing. Allowed: BASE, --review, or both")
-    except ApprovalsError as error:
-        report(error.findings)
-        raise typer.Exit(2) from error
-    except ReviewError as error:
-        fail(str(error))
+    if verdict_file and head:
+        fail("--head and --review exclude each other. Fix: give one of them")
+    decision = _decision(base, head, verdict_file, context_pairs(context or []))
     if output is Format.TABLE:
         for line in lines(decision):
             say(line)
@@ -213,3 +210,26 @@ def gate(
     report(decision.errors)
     if not decision.opens:
         raise typer.Exit(1)
+
+
+def _decision(base: Path | None, head: Path | None, verdict_file: Path | None, context: dict[str, str]) -> "Decision":
+    """Return the gate's decision; exit with 2 if there is none."""
+    from ops.gate import gate as gates  # noqa: PLC0415
+    from ops.gate.approvals import ApprovalsError  # noqa: PLC0415
+    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
+
+    closed = "The gate stays closed. If only newer rules can read the head, a maintainer decides" if head else ""
+    base, head = (side and side.resolve() for side in (base, head))
+    try:
+        if verdict_file:
+            return gates.of_file(verdict_file, base, context)
+        if base:
+            return gates.of_checkouts(base, head, context, console=errors)
+        fail("BASE is missing. Allowed: BASE, --review, or both")
+    except ApprovalsError as error:
+        report(error.findings)
+        if closed:
+            aside(closed)
+        raise typer.Exit(2) from error
+    except ReviewError as error:
+        fail(f"{error}\n{closed}".rstrip())

@@ -135,7 +135,7 @@ def test_approval_that_the_pull_request_removes_or_changes_does_not_hold(gate: G
     assert gate(approvals="approvals: []\n").exit_code == 0
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[Callable[[Compared], Compared], str]] = {
     "another head": (lambda made: replace(made, head="other"), "was made from another head"),
     "no head": (lambda made: replace(made, head=""), "was made from another head"),
     "another base": (lambda made: replace(made, base="other"), "was made from another base"),
