@@ -218,7 +218,6 @@ def _decision(base: Path | None, head: Path | None, verdict_file: Path | None, c
     from ops.gate.approvals import ApprovalsError  # noqa: PLC0415
     from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
 
-    closed = "The gate stays closed. If only newer rules can read the head, a maintainer decides" if head else ""
     base, head = (side and side.resolve() for side in (base, head))
     try:
         if verdict_file:
@@ -226,10 +225,10 @@ def _decision(base: Path | None, head: Path | None, verdict_file: Path | None, c
         if base:
             return gates.of_checkouts(base, head, context, console=errors)
         fail("BASE is missing. Allowed: BASE, --review, or both")
-    except ApprovalsError as error:
+    except (ApprovalsError, ReviewError) as error:
+        if head:
+            aside("The gate stays closed. If only newer rules can read the head, a maintainer decides.")
+        if isinstance(error, ReviewError):
+            fail(str(error))
         report(error.findings)
-        if closed:
-            aside(closed)
         raise typer.Exit(2) from error
-    except ReviewError as error:
-        fail(f"{error}\n{closed}".rstrip())
