@@ -55,7 +55,7 @@ picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsa
 
 .PHONY: pictures
 pictures: setup ## redraw docs/pictures/, the screens of `ops`, from real runs (NAME='check help': only these)
-	@$(RUN) $(VENV)/python docs/terminal.py $(NAMES)
+	@$(RUN) PYTHONPATH=. $(VENV)/python docs/screens.py $(NAMES)
 
 .PHONY: rehearse-job
 rehearse-job: setup setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it

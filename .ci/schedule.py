@@ -80,16 +80,17 @@ def run(
 ) -> None:
     """Run the tiers, and call `ended` at the end of each.
 
-    A tier starts when the tiers before it have started and enough cores are free. After a failure no tier starts, but
-    running tiers may finish. After `limit_seconds`, or if this process is interrupted, all tiers are stopped.
+    A tier starts when enough cores are free and the tiers before it have started. It may overtake them only if that
+    does not delay the first of them. After a failure no tier starts, but running tiers may finish. After
+    `limit_seconds`, or if this process is interrupted, all tiers are stopped.
     """
     logs.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + limit_seconds
     waiting, running, failed = list(tiers), list[Running](), False
     try:
         while running or (waiting and not failed):
-            while waiting and not failed and _fits(waiting[0], running):
-                tier = waiting.pop(0)
+            while not failed and (tier := _next(tiers, waiting, [each.tier for each in running])):
+                waiting.remove(tier)
                 running.append(Running(tier, logs / f"{tier.name}.log", env))
             for each in list(running):
                 if result := each.result():
@@ -107,6 +108,15 @@ def run(
             ended(each.wait(orderly))
 
 
-def _fits(tier: Tier, running: Sequence[Running]) -> bool:
-    busy = sum(each.tier.cores for each in running)
-    return busy + tier.cores <= CORES
+def _next(order: Sequence[Tier], waiting: Sequence[Tier], running: Sequence[Tier]) -> Tier | None:
+    """Return the tier that may start now, else None."""
+    for tier in waiting:
+        # What a tier before it will find taken: the tiers that overtook, this one included.
+        overtaking = [each for each in (*running, tier) if order.index(each) > order.index(waiting[0])]
+        if _fit((*running, tier)) and (tier is waiting[0] or _fit((*overtaking, waiting[0]))):
+            return tier
+    return None
+
+
+def _fit(tiers: Sequence[Tier]) -> bool:
+    return sum(each.cores for each in tiers) <= CORES

@@ -46,8 +46,8 @@ class Tier:
     command: str
     budget: int
     """Maximum share of the CPU time of all tiers, in per cent."""
-    cores: int
-    """Number of cores that the tier keeps busy; 0 if it mostly waits."""
+    cores: float
+    """Number of cores that the tier keeps busy, rounded to halves."""
     files: tuple[str, ...] = ("*",)
     """Patterns of the files that can change its outcome."""
     needs: tuple[str, ...] = ("setup-programs",)
@@ -61,45 +61,44 @@ class Tier:
 
 
 def _tests(tier: str, budget: int) -> Tier:
-    return Tier(tier, f"make test TIER={tier}", budget, cores=2, needs=("setup-policies", "setup-programs"))
+    return Tier(tier, f"make test TIER={tier}", budget, cores=1.5, needs=("setup-policies", "setup-programs"))
 
 
-def _rehearsal(environment: str, budget: int, *, sampled: bool = False) -> Tier:
+def _rehearsal(environment: str, budget: int, *, cores: float = 1, sampled: bool = False) -> Tier:
     command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment} KILLS=3"
-    return Tier(f"rehearse-{environment}", command, budget, cores=1, files=_REHEARSED, sampled=sampled)
+    return Tier(f"rehearse-{environment}", command, budget, cores, files=_REHEARSED, sampled=sampled)
 
 
-def _drills(name: str, drills: str, budget: int, cores: int) -> Tier:
+def _drills(name: str, drills: str, budget: int) -> Tier:
     # The drills' figures are for these environments, not for the user's.
     command = f"make drill NAME='{drills}' RAYHP_ENVIRONMENTS=tests/environments"
-    return Tier(name, command, budget, cores, files=(*_REHEARSED, "tests/environments/*"))
+    return Tier(name, command, budget, cores=0.5, files=(*_REHEARSED, "tests/environments/*"))
 
 
 TIERS: Final = (
     # Cheapest first, because no tier starts after a failure.
-    Tier("check", "make check", budget=8, cores=2),
+    Tier("check", "make check", budget=8, cores=1),
     _tests("unit", budget=10),
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
     _tests("rehearsal", budget=30),
     replace(_tests("embedded-account", budget=25), files=(*_FRAME, "packages/*", "tests/tiers.py")),
-    # From here on the longest first, so that both cores have work to the end.
-    Tier("jobs", "make test-jobs", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    # From here on tiers that mostly wait: they run beside those above, the longest first.
+    Tier("jobs", "make test-jobs", budget=20, cores=0.5, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(
         "drills-kubernetes",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
         "api-server-restarts",
         budget=15,
-        cores=0,
     ),
-    _rehearsal("dev", budget=10),
-    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals pause", budget=20, cores=1),
+    _rehearsal("dev", budget=10, cores=0.5),
+    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals pause", budget=20),
     Tier(
         "rehearse-job",
         "make rehearse-job",
         budget=15,
-        cores=1,
+        cores=0.5,
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),

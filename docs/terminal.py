@@ -1,13 +1,8 @@
-"""Draw the pictures of terminals in the documentation.
-
-`make pictures` runs the commands of SCREENS in a pseudo-terminal and draws each as docs/pictures/NAME.svg. To add a
-picture, add a line to SCREENS. A command that needs an account needs a kept rehearsal: `make rehearse KEEP=1`, then
-paste the lines that it prints into the shell.
+"""Show commands in a pseudo-terminal and draw their output as SVG: docs/screens.py uses it for docs/pictures/.
 
 `make picture` draws docs/rehearsal.svg, the end of a rehearsal, from its output.
 
-Usage: python docs/terminal.py [NAME]...
-       python docs/terminal.py --rehearsal < OUTPUT
+Usage: python docs/terminal.py --rehearsal < OUTPUT
 """
 
 import errno
@@ -20,8 +15,9 @@ import shlex
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,12 +29,6 @@ _DOCS: Final = Path(__file__).parent
 _ROOT: Final = _DOCS.resolve().parent
 REHEARSAL: Final = _DOCS / "rehearsal.svg"
 PICTURES: Final = _DOCS / "pictures"
-SCREENS: Final[Mapping[str, str]] = {
-    "help": "ops --help",
-    "check": "ops check --env dev",
-    "explain": "ops explain V55",
-}
-"""The command of each picture."""
 COLUMNS: Final = 100
 _NO_ACCESS: Final = 2
 _FIRST: Final = "✔ cdk destroy"
@@ -48,29 +38,36 @@ _FONT_FACES: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _REDRAWN: Final = re.compile(r"\x1b\[\d*(?:;\d*)*[A-HJKST]")
 
 
-def path(name: str) -> Path:
-    """Return the file of a picture of SCREENS."""
-    return PICTURES / f"{name}.svg"
+def shown(
+    argv: Sequence[str],
+    columns: int = COLUMNS,
+    *,
+    directory: Path = _ROOT,
+    variables: Mapping[str, str] = os.environ,
+) -> str:
+    """Run a command in a pseudo-terminal and return what it shows on standard output, with colours.
 
-
-def shown(command: str, columns: int = COLUMNS) -> str:
-    """Run a command in a pseudo-terminal and return what it shows, with colours.
+    Standard error, where progress is drawn, is no part of the picture.
 
     Raises ValueError if the command lacks access, or redraws what it has shown.
     """
     own = {"TERM": "xterm-256color", "NO_COLOR": ""}
     reading, writing = pty.openpty()
     fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    env = {key: value for key, value in os.environ.items() if key not in {"COLUMNS", "LINES", "OPS_ENV"}} | own
-    with subprocess.Popen(
-        shlex.split(command), cwd=_ROOT, env=env, stdin=writing, stdout=writing, stderr=writing
-    ) as running:
+    env = {key: value for key, value in variables.items() if key not in {"COLUMNS", "LINES", "OPS_ENV"}} | own
+    with (
+        tempfile.TemporaryFile("w+") as aside,
+        subprocess.Popen(argv, cwd=directory, env=env, stdin=writing, stdout=writing, stderr=aside) as running,
+    ):
         os.close(writing)
         output = _read(reading)
+        running.wait()
+        aside.seek(0)
+        said = aside.read().strip()
     if running.returncode == _NO_ACCESS:
-        raise ValueError(f"`{command}` has no access: {Text.from_ansi(output).plain.strip()}")
+        raise ValueError(f"`{shlex.join(argv)}` has no access: {said}")
     if _REDRAWN.search(output):
-        raise ValueError(f"`{command}` redraws its lines: no single screen shows its output")
+        raise ValueError(f"`{shlex.join(argv)}` redraws its lines: no single screen shows its output")
     return output
 
 
@@ -123,25 +120,7 @@ def draw_rehearsal(output: str) -> str:
     return draw("make rehearse", shortened, columns, "rehearsal")
 
 
-def main(names: list[str]) -> int:
-    """Draw these pictures, or all if `names` is empty; return 1 if one cannot be drawn."""
-    if unknown := set(names) - SCREENS.keys():
-        print(f"pictures {sorted(unknown)} are unknown. Allowed: {', '.join(SCREENS)}", file=sys.stderr)
-        return 1
-    PICTURES.mkdir(exist_ok=True)
-    failed = 0
-    for name in names or SCREENS:
-        try:
-            path(name).write_text(draw(SCREENS[name], shown(SCREENS[name]), COLUMNS, name))
-            print(f"{path(name)} written")
-        except ValueError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            failed = 1
-    return failed
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--rehearsal"]:
-        REHEARSAL.write_text(draw_rehearsal(sys.stdin.read()))
-    else:
-        sys.exit(main(sys.argv[1:]))
+    if sys.argv[1:] != ["--rehearsal"]:
+        sys.exit(f"{__doc__}")
+    REHEARSAL.write_text(draw_rehearsal(sys.stdin.read()))

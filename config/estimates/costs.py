@@ -101,6 +101,20 @@ def priced(inventory: Inventory) -> list[Cost]:
     return lines + [_file_system(each) for each in inventory.file_systems]
 
 
+def by_part(environment: Environment) -> dict[str, float]:
+    """Return the US$ per hour of what each stack has, by its part; what has no price is left out."""
+    made = planned(environment)
+    nothing = Inventory((), replace(made.system, count=0), 0, 0, ())
+    parts = {
+        "network": replace(nothing, nat_gateways=made.nat_gateways),
+        "storage": replace(nothing, file_systems=tuple(each for each in made.file_systems if not each.for_claim)),
+        "eks": replace(nothing, system=made.system, control_planes=made.control_planes),
+        "hyperpod": replace(nothing, groups=made.groups),
+        "ray": replace(nothing, file_systems=tuple(each for each in made.file_systems if each.for_claim)),
+    }
+    return {part: sum(line.usd_per_hour or 0.0 for line in priced(has)) for part, has in parts.items()}
+
+
 def unpriced(environment: Environment) -> list[str]:
     """Name what `estimate` leaves out although the environment pays for it."""
     named = ["volumes of nodes"]

@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 from config.estimates.costs import SYSTEM_NODES, FileSystem, Inventory, Nodes
+from ops import stacks
 from ops.clients import Account
-from ops.destroy import stacks
 from ops.errors import in_plain_words
 
 

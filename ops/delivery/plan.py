@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from config import Environment, naming
-from ops.destroy import stacks
+from ops import stacks
 from ops.errors import in_plain_words
 
 Template = Mapping[str, Any]

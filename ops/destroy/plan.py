@@ -5,18 +5,29 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config import Environment, naming
-from ops.destroy import stacks
-from ops.destroy.stacks import Stack
+from config.estimates import costs
+from ops import stacks
+from ops.stacks import Stack
 
 _KEEPS: Final = {"Retain", "RetainExceptOnCreate"}
+_NOTABLE: Final = {
+    "Custom::HyperPodCluster": "HyperPod cluster",
+    "AWS::EKS::Cluster": "EKS cluster",
+    "AWS::FSx::FileSystem": "file system",
+    "AWS::S3::Bucket": "bucket",
+    "AWS::ECR::Repository": "image repository",
+    "AWS::EC2::VPC": "VPC",
+}
+"""Types whose resources a person must know to go: they hold data, or all else stands on them."""
 
 
 @dataclass(frozen=True)
 class Going:
-    """A stack that is destroyed, and how many resources of each kind go with it, by title."""
+    """A stack that is destroyed, how many resources of each kind go with it, and which of them are notable."""
 
     stack: Stack
     kinds: Mapping[str, int]
+    notable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,8 @@ class Staying:
     title: str
     reason: str
     holds_data: bool = False
+    usd_per_hour: float = 0.0
+    """What it costs, if the file's estimate has a price for it."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +57,18 @@ def plan(cloudformation: Any, environment: Environment) -> Plan:
     """Look at the environment's stacks and plan its destroy; it changes nothing."""
     found = stacks.existing(cloudformation, environment)
     going, staying, kept = [], [], []
+    cost = costs.by_part(environment)
     for stack in found:
         template = stacks.template(cloudformation, stack)
         listed = stacks.resources(cloudformation, stack)
         if stack.protected:
             kept.append(template)
-            staying.append(Staying(f"stack {stack.name}", "it has termination protection (protect: true)", True))
+            reason = "it has termination protection (protect: true)"
+            staying.append(Staying(f"stack {stack.name}", reason, True, cost.get(stack.part, 0.0)))
             continue
         retained = _retained(template)
-        going.append(Going(stack, _counted(each for each in listed if each["LogicalResourceId"] not in retained)))
+        goes = [each for each in listed if each["LogicalResourceId"] not in retained]
+        going.append(Going(stack, _counted(goes), tuple(_notable(goes))))
         staying += _kept(stack, listed, retained)
     staying += _without_a_stack(environment, found)
     return Plan(tuple(going), tuple(staying), tuple(kept), tuple(each for each in found if each.is_busy))
@@ -71,7 +87,13 @@ def _kept(stack: Stack, listed: Sequence[Mapping[str, Any]], retained: set[str])
             yield Staying(name, f"stack {stack.name} says that it is kept", holds_data=True)
 
 
-def _counted(listed: Iterator[Mapping[str, Any]]) -> dict[str, int]:
+def _notable(listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for each in listed:
+        if title := _NOTABLE.get(each["ResourceType"]):
+            yield f"{title} {each.get('PhysicalResourceId', each['LogicalResourceId'])}"
+
+
+def _counted(listed: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for each in listed:
         name = _title(each)
@@ -91,7 +113,8 @@ def _without_a_stack(environment: Environment, found: Sequence[Stack]) -> Iterat
         and environment.fsx.dynamic
         and environment.fsx.reclaim_policy == "Retain"
     ):
-        yield Staying("the file system of the claim", "reclaim_policy is Retain: the first run stops at it", True)
+        reason = "reclaim_policy is Retain: the first run stops at it"
+        yield Staying("the file system of the claim", reason, True, costs.by_part(environment)["ray"])
     if found:
         yield Staying("log groups that AWS services made", f"`ops sweep --env {environment.name}` lists them")
         yield Staying("CDK's bootstrap stack", "other CDK apps of the account may use it")

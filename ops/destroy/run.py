@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import Environment
-from ops.destroy import stacks
+from ops import stacks
 from ops.destroy.plan import Plan
-from ops.destroy.stacks import Stack
+from ops.stacks import Stack
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _TAIL_LINES: Final = 25

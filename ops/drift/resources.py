@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ops.destroy.stacks import Stack
 from ops.drift.finding import Drift
 from ops.errors import UnreachableError
+from ops.stacks import Stack
 
 COMPARABLE: Final = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"}
 """The statuses in which CloudFormation detects drift (AWS docs, detect-drift-stack)."""

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from config import Environment, naming
+from ops import stacks
 from ops.clients import Clients, connect
-from ops.destroy import stacks
 from ops.drift.cluster import cluster_drifts
 from ops.drift.finding import Drift, Drifts
 from ops.drift.pods import pod_drifts

@@ -33,7 +33,8 @@ def credentials(here: Here) -> Iterator[Found]:
     AWS: sts GetCallerIdentity, which needs no permission. Source: STS API reference, GetCallerIdentity.
     """
     caller = here.client("sts").get_caller_identity()
-    yield passed(f"{caller['Arn']} in account {caller['Account']}")
+    # Without `arn:aws:sts::ACCOUNT:`, so that it fits beside the title.
+    yield passed(f"{caller['Arn'].split(':', 5)[-1]} of account {caller['Account']}")
 
 
 def region(here: Here) -> Iterator[Found]:

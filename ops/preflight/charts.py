@@ -1,6 +1,7 @@
 """Check the Helm charts in the cache of this machine: a synthesis unpacks them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from botocore.exceptions import ClientError
 
@@ -24,13 +25,17 @@ def charts(here: Here) -> Iterator[Found]:
         except ChartError:
             wrong.append(f"{chart.name} {chart.version}")
     if not wrong:
-        yield passed(f"all {len(locked)} charts are in {cached} and match the lock")
+        yield passed(f"all {len(locked)} charts are in {_short(cached)} and match the lock")
         return
-    text = f"missing or altered in {cached}: {', '.join(wrong)}"
+    text = f"missing or altered in {_short(cached)}: {', '.join(wrong)}"
     if _takes_stand_ins(here):
         yield warned(f"{text}; this account takes stand-ins", "ops charts fetch")
     else:
         yield failed(text, "ops charts fetch")
+
+
+def _short(directory: Path) -> str:
+    return f"~/{directory.relative_to(Path.home())}" if directory.is_relative_to(Path.home()) else str(directory)
 
 
 def _takes_stand_ins(here: Here) -> bool:

@@ -38,12 +38,18 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """One row of the table."""
+    """One row of the table. `about` names which of the check's subjects it is about, if there are several."""
 
-    check: str
+    title: str
+    about: str
     verdict: Verdict
     found: str
     fix: str
+
+    @property
+    def check(self) -> str:
+        """Title and subject in one phrase."""
+        return f"{self.title}: {self.about}" if self.about else self.title
 
 
 def passed(text: str, about: str = "") -> Found:

@@ -29,7 +29,7 @@ CHECKS: Final = (
     Check("Kubernetes API", existing_cluster.kubeflow),
     Check("HyperPod's EKS cluster", names.orchestrator),
     Check("name of the HyperPod cluster", names.cluster),
-    Check("name of the EKS cluster", names.eks),
-    Check("name of the bucket", names.buckets),
+    Check("names of the EKS cluster and its log group", names.eks),
+    Check("names of the buckets", names.buckets),
     Check("name of the repository", names.repository),
 )

@@ -3,14 +3,10 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from botocore.exceptions import ClientError
-
-from config import Environment, naming
-
-# A stack still lists what it deleted, or left behind when it was rolled back.
-_GIVEN_UP: Final = ("DELETE_COMPLETE", "DELETE_SKIPPED")
+from config import Environment
+from ops import stacks
 
 
 @dataclass(frozen=True)
@@ -63,21 +59,12 @@ class Here:
             return self._deployed
 
     def _look(self) -> Deployed:
-        states: dict[str, str] = {}
-        resources: set[tuple[str, str]] = set()
-        for name in (naming.stack(self.environment, part) for part in naming.PARTS):
-            try:
-                [stack] = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-            except ClientError as error:
-                # CloudFormation's answer for a stack that does not exist.
-                if error.response["Error"]["Code"] != "ValidationError":
-                    raise
-                continue
-            states[name] = stack["StackStatus"]
-            listed = self.pages("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name)
-            resources |= {
-                (each["ResourceType"], each.get("PhysicalResourceId", ""))
-                for each in listed
-                if each["ResourceStatus"] not in _GIVEN_UP
-            }
-        return Deployed(states, frozenset(resources))
+        cloudformation = self.client("cloudformation")
+        existing = stacks.existing(cloudformation, self.environment)
+        owned = {
+            (each["ResourceType"], each.get("PhysicalResourceId", ""))
+            for stack in existing
+            for each in stacks.resources(cloudformation, stack)
+        }
+        # The first that a deployment begins with comes first.
+        return Deployed({stack.name: stack.status for stack in reversed(existing)}, frozenset(owned))

@@ -21,8 +21,12 @@ def stacks(here: Here) -> Iterator[Found]:
     wrong = [found for name, state in here.deployed.states.items() if (found := _stack(here, name, state))]
     yield from wrong
     if not wrong:
-        exist = ", ".join(f"{name} is {state}" for name, state in here.deployed.states.items())
-        yield passed(exist or "none exists yet")
+        by_state: dict[str, list[str]] = {state: [] for state in here.deployed.states.values()}
+        for name, state in here.deployed.states.items():
+            by_state[state].append(name)
+        yield passed(
+            "; ".join(f"{state}: {', '.join(names)}" for state, names in by_state.items()) or "none exists yet"
+        )
 
 
 def _stack(here: Here, name: str, state: str) -> Found | None:

@@ -43,11 +43,7 @@ def run(here: Here, checks: Sequence[Check], console: Console) -> list[Result]:
 
 
 def _results(check: Check, here: Here) -> list[Result]:
-    rows = []
-    for found in _looked(check, here):
-        title = f"{check.title}: {found.about}" if found.about else check.title
-        rows.append(Result(title, found.verdict, found.text, found.fix))
-    return rows
+    return [Result(check.title, found.about, found.verdict, found.text, found.fix) for found in _looked(check, here)]
 
 
 def _looked(check: Check, here: Here) -> Iterator[Found]:

@@ -16,15 +16,22 @@ _SIGN: Final = {
     Verdict.FAIL: "[bold red]✘ fail[/]",
 }
 
+_TITLE: Final = 18
+"""Width of the titles: names of resources must fit beside them in 80 columns."""
+
 
 def table(results: Sequence[Result]) -> Table:
     """Return the table of all checks."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     drawn.add_column("", no_wrap=True)
-    for column in ("check", "found"):
-        drawn.add_column(column, overflow="fold")
+    drawn.add_column("check", max_width=_TITLE)
+    drawn.add_column("found")
+    title = ""
     for result in results:
-        drawn.add_row(_SIGN[result.verdict], escape(result.check), escape(result.found))
+        # A check's title stands once, at the first of its rows.
+        shown, title = "" if result.title == title else result.title, result.title
+        found = f"{result.about}: {result.found}" if result.about else result.found
+        drawn.add_row(_SIGN[result.verdict], escape(shown), escape(found))
     return drawn
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from config import naming
 from config.estimates.costs import prices
-from ops.destroy import stacks
+from ops import stacks
 from ops.sweep.leftover import Finder, Leftover, Surface
 
 _GUARD_DUTY: Final = ".guardduty-data"

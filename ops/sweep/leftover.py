@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from config import Environment, naming
-from ops.destroy import stacks
+from ops import stacks
 
 
 @dataclass(frozen=True)

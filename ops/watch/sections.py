@@ -128,7 +128,9 @@ def _others(clients: Clients, namespace: str, cluster: str, *, supervised: list[
     try:
         names = running(clients.kubernetes, namespace, cluster)
     except HeadUnreachableError as error:
-        yield {"name": "", "ray_cluster": cluster, "state": f"unknown: {error}"}
+        # Its fix is the command that shows this.
+        reason, _, _ = str(error).partition(". Fix: ")
+        yield {"name": "", "ray_cluster": cluster, "state": f"unknown: {reason}"}
         return
     for name in names:
         # The attempts of a run have its name and their number.

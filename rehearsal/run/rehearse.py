@@ -1,6 +1,7 @@
 """Deploy, watch, change and destroy one environment on this machine."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +11,9 @@ from rehearsal.report import verdict
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import Rehearsal, RehearsalError
+
+_CLOCK_SCALE: Final = 1200.0
+"""HyperPod checks new nodes for an hour, which takes 3 s: nobody looks meanwhile. Drills look, and are slower."""
 
 
 def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequence[float] = ()) -> int:
@@ -39,7 +43,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
     rehearsal.make_project()
     rehearsal.begin_synthesis()
-    rehearsal.start_account(keep=keep)
+    rehearsal.start_account(clock_scale=_CLOCK_SCALE, keep=keep)
     rehearsal.what_exists()
     rehearsal.bootstrap()
     rehearsal.preflight()

@@ -20,7 +20,7 @@ from embedded_account.kubernetes.building import binaries
 from embedded_account.machine import isolation
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import LOG_LINES, Supervisor
-from embedded_account.running import EmbeddedAccount
+from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
@@ -110,10 +110,10 @@ class Rehearsal:
         """Start the synthesis of the first deployment, which does not need the account."""
         self._synthesis = self.cdk.begin_synthesis(self.supervisor)
 
-    def start_account(self, *, keep: bool = False) -> None:
+    def start_account(self, *, clock_scale: float = CLOCK_SCALE, keep: bool = False) -> None:
         """Start the account with people's roles in it; with `keep`, it outlives this process."""
         with self.progress.step("embedded AWS account") as step:
-            self.account.start(self.supervisor, survives_parent=keep)
+            self.account.start(self.supervisor, clock_scale=clock_scale, survives_parent=keep)
             owner.make_roles(self.account, self.environment)
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
 

@@ -53,8 +53,9 @@ def destroy(
 
     ```json
     {"going": [{"stack": "rayhp-dev-ray", "status": "CREATE_COMPLETE",
-       "resources": {"AWS::IAM::Role": 3}}],
-     "staying": [{"title": "…", "reason": "…", "holds_data": false}]}
+       "resources": {"IAM::Role": 3}, "notable": []}],
+     "staying": [{"title": "…", "reason": "…", "holds_data": false,
+       "usd_per_hour": 0.35}]}
     ```
     """
     from ops.destroy import show, steps  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`

@@ -32,7 +32,8 @@ def _parts(verdict: Verdict) -> Iterator[RenderableType]:
         yield from _details(environment)
     if number := sum(len(each.differences) for each in verdict.environments):
         yield ""
-        yield Text(f"{number} differences: show them with --format markdown, or --out review.html", style="dim")
+        them = "1 difference: show it" if number == 1 else f"{number} differences: show them"
+        yield Text(f"{them} with --format markdown, or --out review.html", style="dim")
 
 
 def _lines(changes: Iterable[tuple[str, Change]], say: Callable[[str, Change], str]) -> list[str]:
@@ -49,7 +50,7 @@ def _gate(title: str, lines: Sequence[str]) -> Iterator[RenderableType]:
 def _table(verdict: Verdict) -> Table:
     drawn = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=False)
     for name in summary.HEADER:
-        drawn.add_column(name)
+        drawn.add_column(name, overflow="fold")
     for row in summary.rows(verdict):
         if row.first and drawn.row_count:
             drawn.add_row()
@@ -66,8 +67,8 @@ def _table(verdict: Verdict) -> Table:
 def _happens(row: summary.TableRow) -> Text:
     if row.effect is None:
         return Text("\n".join(map(texts.line, row.cost)))
-    mark = "NEEDS AN APPROVAL: " if row.stops else ""
-    happens = Text(f"{mark}{row.effect}", style=_STYLES[summary.severity(row.effect)])
+    happens = Text("NEEDS AN APPROVAL: " if row.stops else "", style=_STYLES["severe"])
+    happens.append(str(row.effect), style=f"not bold default {_STYLES[summary.severity(row.effect)]}")
     return happens.append(f"\n{texts.line(row.reason)}", style="not bold default") if row.reason else happens
 
 
@@ -83,9 +84,9 @@ def _details(environment: EnvironmentVerdict) -> Iterator[RenderableType]:
 
 def _before_after(title: str, table: Sequence[Row]) -> Table:
     drawn = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    columns = summary.columns(table)
+    columns = [name for name in summary.columns(table) if any(summary.cell(row, name)[0] for row in table)]
     for name in (title, *columns):
-        drawn.add_column(Text(texts.line(name)))
+        drawn.add_column(Text(texts.line(name)), overflow="fold")
     for row in table:
         cells = [summary.cell(row, column) for column in columns]
         shown = [Text(texts.line(value), style="bold yellow" if changed else "") for value, changed in cells]

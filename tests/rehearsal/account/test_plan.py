@@ -15,7 +15,7 @@ from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks, Template, repository, topic
 from ops import clients as ops_clients
 from ops.__main__ import app
-from ops.destroy.stacks import PARTS
+from ops.stacks import PARTS
 
 pytestmark = pytest.mark.product
 

@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> Path:
     return directory
 
 
-def tier(name: str, script: str, *, cores: int = 1, budget: int = 100, files: Sequence[str] = ("*",)) -> Tier:
+def tier(name: str, script: str, *, cores: float = 1, budget: int = 100, files: Sequence[str] = ("*",)) -> Tier:
     return Tier(name, f"bash -c {shlex.quote(script)}", budget, cores, tuple(files), needs=())
 
 
@@ -100,10 +100,23 @@ def test_tiers_run_in_parallel_as_far_as_cores_allow(repository: Path, tmp_path:
     assert log.read_text().split() == ["begins", "begins", "ends", "ends", "alone"]
 
 
-def test_tier_that_waits_takes_no_core(repository: Path, tmp_path: Path) -> None:
-    done = tmp_path / "done"
-    waits = tier("waits", f"while [ ! -e {done} ]; do sleep 0.05; done", cores=0)
-    assert run(repository, waits, tier("works", f"touch {done}", cores=2)) == 0
+def test_tier_that_mostly_waits_runs_beside_those_that_compute(repository: Path, tmp_path: Path) -> None:
+    """Each waits for the other, and the last for the one that began beside the first."""
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    computes = tier("computes", f"while [ ! -e {begun} ]; do sleep 0.05; done", cores=1.5)
+    waits = tier("waits", f"touch {begun}; while [ ! -e {done} ]; do sleep 0.05; done", cores=0.5)
+    assert run(repository, computes, tier("later", f"touch {done}", cores=1.5), waits) == 0
+
+
+def test_overtaking_tiers_never_delay_the_tier_that_is_next(repository: Path, tmp_path: Path) -> None:
+    """Two small tiers would fit beside the first, but only one of them leaves room for the second."""
+    log = tmp_path / "log"
+    first = tier("first", f"while [ ! -s {log} ]; do sleep 0.05; done", cores=1)
+    second = tier("second", f"echo second >> {log}", cores=1.5)
+    small = f"while ! grep -q second {log}; do sleep 0.05; done"
+    beside = tier("beside", f"echo beside >> {log}; {small}", cores=0.5)
+    assert run(repository, first, second, beside, tier("last", f"echo last >> {log}", cores=0.5)) == 0
+    assert log.read_text().split() == ["beside", "second", "last"]
 
 
 def test_tier_without_a_change_is_skipped_and_says_since_when(

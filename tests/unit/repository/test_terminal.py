@@ -2,7 +2,6 @@
 
 import re
 import runpy
-import shlex
 import sys
 from typing import Any
 from xml.etree import ElementTree
@@ -26,6 +25,16 @@ What the deployment waited for
 @pytest.fixture(scope="module")
 def terminal() -> dict[str, Any]:
     return runpy.run_path(str(REPOSITORY / "docs" / "terminal.py"))
+
+
+@pytest.fixture(scope="module")
+def screens() -> dict[str, Any]:
+    docs = str(REPOSITORY / "docs")
+    sys.path.insert(0, docs)
+    try:
+        return runpy.run_path(f"{docs}/screens.py")
+    finally:
+        sys.path.remove(docs)
 
 
 def shown(svg: str) -> str:
@@ -61,8 +70,8 @@ def test_the_committed_picture_is_of_a_rehearsal_that_left_nothing(terminal: dic
     assert "Verdict" in text
 
 
-def command(code: str) -> str:
-    return shlex.join([sys.executable, "-c", code])
+def command(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
 
 
 def test_a_command_runs_in_a_terminal_of_the_picture_s_size(terminal: dict[str, Any]) -> None:
@@ -70,17 +79,18 @@ def test_a_command_runs_in_a_terminal_of_the_picture_s_size(terminal: dict[str, 
     assert terminal["shown"](command(code), 91) == "True True 91\n"
 
 
-def test_a_picture_shows_command_output_and_standard_error_in_colour(terminal: dict[str, Any]) -> None:
-    code = "import sys; print('\x1b[31mred\x1b[0m', flush=True); print('last', file=sys.stderr)"
+def test_a_picture_shows_the_output_in_colour_and_no_progress(terminal: dict[str, Any]) -> None:
+    code = "import sys; print('\x1b[31mred\x1b[0m', flush=True); print('\x1b[1A working', file=sys.stderr)"
     svg = terminal["draw"]("ops x", terminal["shown"](command(code)), 40, "x")
-    assert re.search(r"\$.ops.x.*red.*last", shown(svg).replace("\n", " "))
+    assert re.search(r"\$.ops.x.*red", shown(svg).replace("\n", " "))
+    assert "working" not in shown(svg)
     assert len(set(re.findall(r"x-r\d+ \{ fill: (#\w+)", svg))) > 1
 
 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("import sys; print('no credentials'); sys.exit(2)", "has no access: no credentials"),
+        ("import sys; print('no credentials', file=sys.stderr); sys.exit(2)", "has no access: no credentials"),
         ("print('\x1b[1A')", "redraws its lines"),
     ],
 )
@@ -89,19 +99,25 @@ def test_a_screen_that_is_none_is_refused(terminal: dict[str, Any], code: str, r
         terminal["shown"](command(code))
 
 
-def test_an_unknown_picture_is_named(terminal: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert terminal["main"](["nothing"]) == 1
-    assert "Allowed: help, check, explain" in capsys.readouterr().err
+def test_an_unknown_picture_is_named(screens: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert screens["main"](["nothing"]) == 1
+    assert "Allowed: help, check, explain, review, preflight" in capsys.readouterr().err
 
 
-def test_every_screen_has_a_picture_that_a_page_shows(terminal: dict[str, Any]) -> None:
+def test_the_pull_request_of_the_picture_changes_what_it_means_to(screens: dict[str, Any]) -> None:
+    """A change that no longer finds its text would be missed only at the next `make pictures`."""
+    text = (REPOSITORY / "tests" / "environments" / "dev.yaml").read_text()
+    assert [before for before in screens["CHANGES"] if before not in text] == []
+
+
+def test_every_screen_has_a_picture_that_a_page_shows(screens: dict[str, Any]) -> None:
     """A picture that no line of SCREENS draws would never be redrawn."""
-    names = set(terminal["SCREENS"])
-    assert {file.stem for file in terminal["PICTURES"].iterdir()} == names
+    names = set(screens["SCREENS"])
+    assert {file.stem for file in screens["PICTURES"].iterdir()} == names
     pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
     linked = {name for page in pages for name in re.findall(r"pictures/([\w-]+)\.svg\)", page.read_text())}
     assert linked == names
-    for name in names:
-        svg = terminal["path"](name).read_text()
+    for name, screen in screens["SCREENS"].items():
+        svg = screens["path"](name).read_text()
         assert not re.search(r"url\(.?http|href=|@import", svg)
-        assert f"$ {terminal['SCREENS'][name]}" in shown(svg)
+        assert f"$ {screen.command}" in shown(svg)

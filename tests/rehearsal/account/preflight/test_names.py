@@ -33,11 +33,11 @@ def test_buckets_of_nobody_pass_of_others_fail_and_of_the_environment_pass(
     clients: Clients, stacks: Stacks, environment: Environment, preflight: Preflight
 ) -> None:
     data, lifecycle = naming.data_bucket(environment), naming.lifecycle_bucket(environment)
-    assert {row.found for row in preflight("name of the bucket").values()} == {"is free"}
+    assert {row.found for row in preflight("names of the buckets").values()} == {"is free"}
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": data}}
     assert stacks.deploy(STACK, {"Resources": {"Data": bucket}}) == "CREATE_COMPLETE"
     clients("s3").create_bucket(Bucket=lifecycle, CreateBucketConfiguration={"LocationConstraint": REGION})
-    rows = preflight("name of the bucket")
+    rows = preflight("names of the buckets")
     assert said(rows[data]) == (PASS, "is the environment's own", "")
     assert said(rows[lifecycle]) == (FAIL, TAKEN, f"keep what you need of it, then: aws s3 rb s3://{lifecycle}")
 
@@ -50,7 +50,7 @@ def test_a_bucket_that_a_stack_left_behind_fails(
     stacks.deploy(STACK, {"Resources": {"Data": bucket}})
     stack: Any = account.stacks.find(STACK)
     stack.resources["Data"].status = "DELETE_SKIPPED"
-    row = preflight("name of the bucket")[data]
+    row = preflight("names of the buckets")[data]
     assert (row.verdict, row.found) == (FAIL, TAKEN)
 
 
@@ -72,10 +72,10 @@ def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_eks_cluster_and_a_log_group_of_others_fail(eks: eks_setup.Eks, preflight: Preflight) -> None:
     group = "/aws/eks/rayhp-small/cluster"
-    assert {row.verdict for row in preflight("name of the EKS cluster").values()} == {PASS}
+    assert {row.verdict for row in preflight("names of the EKS cluster and its log group").values()} == {PASS}
     eks.create(name="rayhp-small")
     eks.clients("logs").create_log_group(logGroupName=group)
-    rows = preflight("name of the EKS cluster")
+    rows = preflight("names of the EKS cluster and its log group")
     assert said(rows["rayhp-small"]) == (FAIL, TAKEN, "set another project or name of the environment")
     fix = f"aws logs delete-log-group --log-group-name {group} --region us-west-2"
     assert said(rows[group]) == (FAIL, TAKEN, fix)
@@ -112,7 +112,7 @@ def test_a_stack_that_stops_a_deployment_is_named_with_the_way_out(
 ) -> None:
     assert preflight("stack")[""].found == "none exists yet"
     stacks.deploy(STACK, {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
-    assert preflight("stack")[""].found == f"{STACK} is CREATE_COMPLETE"
+    assert preflight("stack")[""].found == f"CREATE_COMPLETE: {STACK}"
     stack = account.stacks.find(STACK)
     assert stack
     stack.status = state

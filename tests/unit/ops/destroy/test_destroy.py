@@ -1,5 +1,6 @@
 """`ops destroy`: its plan, what it refuses, and how it resumes after an interruption; rehearsals run it whole."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from typer.testing import CliRunner, Result
 
 import config
 from config import naming
+from config.estimates import costs
 from ops.__main__ import app
-from ops.destroy import run, steps
+from ops.destroy import run, show, steps
 from ops.destroy.plan import Staying, plan
 
 DEV = config.load("dev")
@@ -29,6 +31,8 @@ class FakeStack:
     protected: bool = False
     template: dict[str, Any] = field(default_factory=lambda: KEPT)
     events: list[dict[str, str]] = field(default_factory=list)
+    given_up: str = ""
+    """The state of one more resource, if it has one."""
 
 
 class FakeCloudFormation:
@@ -71,7 +75,8 @@ class FakeCloudFormation:
             }
             for id, resource in stack.template["Resources"].items()
         ]
-        return [{"StackResourceSummaries": summaries}]
+        given_up = {"LogicalResourceId": "Gone", "ResourceType": "AWS::IAM::Role", "ResourceStatus": stack.given_up}
+        return [{"StackResourceSummaries": [*summaries, *([given_up] if stack.given_up else [])]}]
 
 
 @pytest.fixture
@@ -105,6 +110,26 @@ def test_plan_names_what_stays_and_why() -> None:
     kept = Staying("S3::Bucket physical-Data", "stack rayhp-dev-ray says that it is kept", holds_data=True)
     assert kept in made.staying
     assert any(each.title == "stack rayhp-dev-storage" and each.holds_data for each in made.staying)
+
+
+def test_plan_names_what_holds_data_and_says_what_is_kept_at_a_price() -> None:
+    template = {"Resources": {"Files": {"Type": "AWS::FSx::FileSystem"}, "Role": {"Type": "AWS::IAM::Role"}}}
+    cloudformation = FakeCloudFormation(storage=FakeStack(template=template), eks=FakeStack(protected=True))
+    shown = "\n".join(show.lines(plan(cloudformation, DEV), DEV))
+    assert "  rayhp-dev-storage: 2 resources, among them\n    - file system physical-Files\n" in shown
+    assert re.search(r"stack rayhp-dev-eks: it has .*\(holds data\), about US\$ 0\.\d\d per hour$", shown, re.MULTILINE)
+
+
+def test_what_an_environment_keeps_costs_what_its_estimate_says() -> None:
+    parts = costs.by_part(DEV)
+    assert sum(parts.values()) == pytest.approx(sum(line.usd_per_hour or 0 for line in costs.estimate(DEV)))
+    assert parts["hyperpod"] > parts["eks"] > parts["network"] > 0
+
+
+@pytest.mark.parametrize("status", ["DELETE_COMPLETE", "DELETE_SKIPPED"])
+def test_stack_does_not_own_what_it_deleted_or_left_behind(status: str) -> None:
+    made = plan(FakeCloudFormation(ray=FakeStack(given_up=status)), DEV)
+    assert made.going[0].kinds == {"IAM::Role": 1}
 
 
 def test_stacks_go_before_what_they_use() -> None:

@@ -24,9 +24,9 @@ class AnotherOwners:
 
 def test_a_bucket_of_another_account_fails() -> None:
     environment = config.load("small")
-    [check] = [check for check in CHECKS if check.title == "name of the bucket"]
+    [check] = [check for check in CHECKS if check.title == "names of the buckets"]
     rows = run(Here(environment, lambda _: AnotherOwners()), [check], Console(file=StringIO()))
     assert [(row.check, row.verdict, row.found) for row in rows] == [
-        (f"name of the bucket: {name}", Verdict.FAIL, "a bucket of this name exists, and you may not use it")
+        (f"names of the buckets: {name}", Verdict.FAIL, "a bucket of this name exists, and you may not use it")
         for name in (naming.data_bucket(environment), naming.lifecycle_bucket(environment))
     ]

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from rich.console import Console
+from rich.measure import Measurement
 
 import config
 from ops.preflight.check import Check, Found, Look, Verdict, failed, passed, warned
 from ops.preflight.checks import CHECKS
 from ops.preflight.here import Here
 from ops.preflight.run import AT_ONCE, run, worst
-from ops.preflight.table import fixes, summary
+from ops.preflight.table import fixes, summary, table
 
 
 def results(*checks: Check) -> list[Any]:
@@ -110,3 +111,15 @@ def test_each_check_names_what_it_asks_and_the_source_of_its_demand() -> None:
         text = check.look.__doc__ or ""
         assert "Source:" in text, check.title
         assert "AWS: " in text or "Kubernetes: " in text, check.title
+
+
+def test_the_table_fits_80_columns_beside_the_longest_name_of_a_resource() -> None:
+    bucket = "b" * 50
+    rows = results(Check("names of the EKS cluster and its log group", lambda _: iter([passed("is free", bucket)] * 2)))
+    console = Console(file=StringIO(), width=80)
+    drawn = table(rows)
+    assert Measurement.get(console, console.options, drawn).minimum <= 80
+    console.print(drawn)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.count(bucket) == 2
+    assert shown.count("names of the EKS") == 1

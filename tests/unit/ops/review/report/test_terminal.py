@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from ops.review.model import Effect, EnvironmentVerdict
+from ops.review.model import Effect, EnvironmentVerdict, Row
 from ops.review.report import terminal
 from tests.unit.ops.review.report.verdicts import change, everything, verdict
 
@@ -23,7 +23,16 @@ def test_table_comes_first_and_marks_what_the_gate_stops() -> None:
     assert any("file system: throughput 250 → 500 MB/s per TiB NEEDS AN APPROVAL: data lost" in line for line in lines)
     assert 'resource: "AWS::FSx::FileSystem FileSystem"' in lines
     assert "worker-group-1 ml.g5.8xlarge 4 → 5" in lines
-    assert lines[-1] == "1 differences: show them with --format markdown, or --out review.html"
+    assert lines[-1] == "1 difference: show it with --format markdown, or --out review.html"
+
+
+def test_narrow_terminal_cuts_nothing() -> None:
+    devices = "8 nvidia.com/gpu, 32 vpc.amazonaws.com/efa"
+    row = Row("gpu-group", {"devices": devices, "image": "a" * 64}, {"devices": devices, "image": "b" * 64})
+    console = Console(width=60, color_system=None)
+    with console.capture() as captured:
+        console.print(terminal.draw(verdict(EnvironmentVerdict("dev", (), ray_clusters=(row,)))))
+    assert "…" not in captured.get()
 
 
 def test_texts_neither_style_nor_steer_the_terminal() -> None:

@@ -10,7 +10,8 @@ from config import Environment, naming
 
 PARTS: Final = tuple(reversed(naming.PARTS))
 """The stacks in the order in which they are destroyed: each before those that it uses."""
-_GONE: Final = "DELETE_COMPLETE"
+_GIVEN_UP: Final = frozenset({"DELETE_COMPLETE", "DELETE_SKIPPED"})
+"""A stack still lists what it deleted, and what it left behind when it was rolled back: that has no owner."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ def existing(cloudformation: Any, environment: Environment) -> list[Stack]:
 
 
 def resources(cloudformation: Any, stack: Stack) -> list[Mapping[str, Any]]:
-    """Return the summaries of the stack's resources that exist."""
+    """Return the summaries of the resources that the stack owns."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack.id)
     listed = (each for page in pages for each in page["StackResourceSummaries"])
-    return [each for each in listed if each["ResourceStatus"] != _GONE]
+    return [each for each in listed if each["ResourceStatus"] not in _GIVEN_UP]
 
 
 def template(cloudformation: Any, stack: Stack) -> Mapping[str, Any]:

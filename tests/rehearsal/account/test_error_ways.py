@@ -1,0 +1,108 @@
+"""Errors of every command that needs an account: one message, an exit code, no traceback, whatever the command."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+import config
+from config.load import DIRECTORY
+from embedded_account.context import Account
+from ops.__main__ import app
+
+pytestmark = pytest.mark.product
+
+Typed = Callable[[str], Result]
+
+ARGUMENTS: Final = {
+    "cost": ["--live"],
+    "scale": ["worker-group-1", "0"],
+    "logs": ["head"],
+    "job submit": ["--", "python", "-c", "pass"],
+    "job logs": ["run-1"],
+    "job stop": ["run-1"],
+    "node shell": ["i-0123456789abcdef0"],
+    "node drain": ["i-0123456789abcdef0"],
+    "node reboot": ["i-0123456789abcdef0"],
+    "node replace": ["i-0123456789abcdef0"],
+    "node check": ["i-0123456789abcdef0"],
+}
+"""The arguments of commands that require some, or ask the account only with them."""
+
+
+def commands(command: Any, words: str = "") -> Iterator[str]:
+    """Yield the words of each command that requires `--env`."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{words} {name}".strip())
+    if any(parameter.name == "env" and parameter.required for parameter in command.params):
+        yield words
+
+
+COMMANDS: Final = sorted(commands(typer.main.get_command(app)))
+
+
+WITHOUT_ACCOUNT: Final = {"images", "kuberay crds", "plan"}
+"""What they ask of the account comes after what they read on this machine, if they ask at all."""
+FINE_WITHOUT_STACKS: Final = {"cost": 0, "destroy": 0, "drift": 0, "events": 0, "preflight": 1, "sweep": 0}
+"""Commands that have an answer where nothing is deployed, with their exit codes."""
+ASKING: Final = [words for words in COMMANDS if words not in WITHOUT_ACCOUNT]
+
+
+@pytest.fixture
+def ops(account: Account, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Return a function that types a command in a shell with credentials of the account."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.keys.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.keys.secret_access_key)
+    return lambda words: CliRunner().invoke(app, [*words.split(), "--env", "small", *ARGUMENTS.get(words, [])])
+
+
+def message(result: Result) -> str:
+    """Return the one error message."""
+    assert isinstance(result.exception, SystemExit), result.exception
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, result.output
+    assert "Fix: " in errors[0]
+    return errors[0]
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_is_nothing(
+    ops: Typed, words: str
+) -> None:
+    result = ops(words)
+    assert result.exit_code == FINE_WITHOUT_STACKS.get(words, 2), result.output
+    if words not in FINE_WITHOUT_STACKS:
+        assert "there is no EKS cluster yet" in message(result)
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_an_account_that_does_not_answer_is_named(ops: Typed, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    result = ops(words)
+    assert (result.exit_code, "AWS does not answer" in message(result)) == (2, True), result.output
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_credentials_of_another_account_change_nothing(
+    ops: Typed, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = (DIRECTORY / "small.yaml").read_text()
+    (tmp_path / "small.yaml").write_text(file.replace("111122223333", "444455556666"))
+    examine = config.examine
+    monkeypatch.setattr(config, "examine", lambda name: examine(name, tmp_path))
+    result = ops(words)
+    assert (result.exit_code, "belong to account 111122223333" in message(result)) == (2, True), result.output
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_an_environment_that_does_not_exist_is_named_with_those_that_do(words: str) -> None:
+    arguments = ARGUMENTS.get(words, [])
+    result = CliRunner().invoke(app, [*words.split(), "--env", "nowhere", *arguments])
+    assert result.exit_code == 2, result.output
+    assert re.search(r"error: .*nowhere\.yaml.* Allowed: .*small", message(result))
