@@ -2,13 +2,19 @@
 
 ```yaml
 approvals:
-  - resource: AWS::FSx::FileSystem FileSystem
+  - stack: "storage"
+    resource: "AWS::FSx::FileSystem FileSystem"
     change: data-loss
+    digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
     reason: the training data is in the bucket, and a new file system imports it
     expires: "2026-12-31"
 ```
+
+`ops gate` and the review print an entry for each change that needs one. An entry for a removed environment has no
+stack.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -20,16 +26,20 @@ from config.reading import strict_yaml
 from ops.review.checkouts.inputs import APPROVALS, ENVIRONMENTS
 from ops.review.model import Danger
 
-_KEYS: Final = ("resource", "change", "reason", "expires")
+_KEYS: Final = ("stack", "resource", "change", "digest", "reason", "expires")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TOP: Final = "approvals"
 
 
 @dataclass(frozen=True)
 class Approval:
-    """One entry: a danger of one resource that somebody accepted."""
+    """One entry: a danger of one change that somebody accepted."""
 
+    stack: str
+    """Empty for what is in no stack."""
     resource: str
     change: Danger
+    digest: str
     reason: str
     expires: date
     """The last day on which it holds."""
@@ -100,7 +110,8 @@ def _entries(file: Path, document: strict_yaml.Document, findings: list[Finding]
             findings += mistakes
         else:
             expires = date.fromisoformat(entry["expires"])
-            yield Approval(entry["resource"], Danger(entry["change"]), entry["reason"], expires, file, line)
+            stack, danger = entry.get("stack", ""), Danger(entry["change"])
+            yield Approval(stack, entry["resource"], danger, entry["digest"], entry["reason"], expires, file, line)
 
 
 def _wrong(file: Path, document: strict_yaml.Document, number: int, entry: dict[str, object]) -> Iterator[Finding]:
@@ -111,12 +122,14 @@ def _wrong(file: Path, document: strict_yaml.Document, number: int, entry: dict[
 
     for key in entry.keys() - set(_KEYS):
         yield finding(key, "the key is unknown", ", ".join(_KEYS), "remove it")
-    for key in _KEYS:
+    for key in _KEYS if "stack" in entry else _KEYS[1:]:
         value = entry.get(key)
         if not isinstance(value, str) or not value.strip():
             yield finding(key, "it must be a text", "a text that is not empty", f"write {key}")
         elif key == "change" and value not in set(Danger):
             yield finding(key, "no change has this name", ", ".join(Danger), "copy it from `ops gate`")
+        elif key == "digest" and not _DIGEST.fullmatch(value):
+            yield finding(key, "it is no digest of a change", "64 hexadecimal digits", "copy it from `ops gate`")
         elif key == "expires" and not _is_date(value):
             yield finding(key, "it is no date", 'a date such as "2026-12-31"', "write the last day on which it holds")
 

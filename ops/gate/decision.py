@@ -36,7 +36,7 @@ class Decision:
     stops: tuple[Stop, ...]
     passed: tuple[Passed, ...]
     errors: tuple[Finding, ...]
-    """Approvals that expired or that approve nothing."""
+    """Approvals that expired, or that approve no change of this verdict."""
 
     @property
     def opens(self) -> bool:
@@ -60,7 +60,8 @@ def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today:
             if change.confirmed_by:
                 passed.append(Passed(environment.name, change, (change.confirmed_by,)))
                 continue
-            matching = [each for each in valid if each.resource == change.resource and each.change in found]
+            matching = [each for each in valid if each.change in found and _is_about(each, change)]
+            matching = [each for each in matching if each.digest == change.digest]
             used |= set(matching)
             if left := found - {each.change for each in matching}:
                 stops.append(Stop(environment.name, change, tuple(sorted(left))))
@@ -68,6 +69,11 @@ def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today:
                 passed.append(Passed(environment.name, change, tuple(_place(each) for each in matching)))
         errors += [_unused(each, environment) for each in valid if each not in used]
     return Decision(tuple(stops), tuple(passed), tuple(errors))
+
+
+def _is_about(approval: Approval, change: Change) -> bool:
+    """Return whether the approval names the thing that changes."""
+    return (approval.stack, approval.resource) == (change.stack, change.resource)
 
 
 def _place(approval: Approval) -> str:
@@ -87,12 +93,17 @@ def _expired(approval: Approval) -> Finding:
 
 
 def _unused(approval: Approval, environment: EnvironmentVerdict) -> Finding:
+    others = [
+        change.digest
+        for change in environment.changes
+        if _is_about(approval, change) and approval.change in change.gated and not change.confirmed_by
+    ]
     return Finding(
         "approvals",
         f"the approval of {approval.change} for {approval.resource}",
-        f"no change of {environment.name} needs it",
-        "approvals of what this pull request changes",
-        "remove it: the next such change must be reviewed again",
+        "it approves another change of this resource" if others else f"no change of {environment.name} needs it",
+        f"the digest {' or '.join(others)}" if others else "approvals of what this pull request changes",
+        "remove it, or review this change and write its digest" if others else "remove it",
         file=approval.file,
         line=approval.line,
     )

@@ -8,24 +8,67 @@ from rich.console import Console
 
 from config import available
 from ops.gate import approvals
-from ops.gate.approvals import ApprovalsError
+from ops.gate.approvals import Approval, ApprovalsError
 from ops.gate.decision import Decision, decide
-from ops.review.checkouts.inputs import ENVIRONMENTS
+from ops.review.checkouts.cdk import ReviewError
+from ops.review.checkouts.inputs import ENVIRONMENTS, fingerprint
 from ops.review.data import from_file
+from ops.review.model import Verdict
 from ops.review.review import REPOSITORY, review
 
 
-def gate(base: Path | None, verdict_file: Path | None, context: Mapping[str, str], *, console: Console) -> Decision:
-    """Return the decision on this checkout against `base`, or on a verdict in a file.
+def of_checkouts(base: Path, head: Path | None, context: Mapping[str, str], *, console: Console) -> Decision:
+    """Return the decision on `head`, by default this checkout, against `base`.
 
-    Raises ApprovalsError for an approvals file with errors, ReviewError if a side does not synthesise or a file cannot
-    be read.
+    Raises ApprovalsError for an approvals file with errors, ReviewError if both are one checkout or one does not
+    synthesise.
     """
-    names = set(available(REPOSITORY / ENVIRONMENTS))
-    given = {name: approvals.read(REPOSITORY, name) for name in names}
-    verdict = from_file(verdict_file) if verdict_file else review(base or REPOSITORY, context=context, console=console)
-    removed = {each.name for each in verdict.environments} - names
-    if wrong := approvals.misplaced(REPOSITORY, sorted(names | removed)):
+    head = head or REPOSITORY
+    if base.samefile(head):
+        raise ReviewError(
+            f"{base} is both sides: nothing would be compared. Fix: give BASE, or --head, another checkout"
+        )
+    # Before the syntheses, which take a while.
+    given = _approvals(head)
+    return _decided(review(base, head, context, console=console), given, head)
+
+
+def of_file(file: Path, base: Path | None, context: Mapping[str, str]) -> Decision:
+    """Return the decision on a verdict in a file, which must be on this checkout, and on `base` if it is given.
+
+    Raises ApprovalsError for an approvals file with errors, ReviewError if the file is no verdict on this.
+    """
+    verdict = from_file(file)
+    _require_same(verdict, file, base, context)
+    return _decided(verdict, _approvals(REPOSITORY), REPOSITORY)
+
+
+def _approvals(head: Path) -> dict[str, list[Approval]]:
+    """Return the approvals of each environment."""
+    return {name: approvals.read(head, name) for name in available(head / ENVIRONMENTS)}
+
+
+def _decided(verdict: Verdict, given: Mapping[str, list[Approval]], head: Path) -> Decision:
+    removed = {each.name for each in verdict.environments} - given.keys()
+    if wrong := approvals.misplaced(head, sorted(given.keys() | removed)):
         raise ApprovalsError(wrong)
-    given |= {name: approvals.read(REPOSITORY, name) for name in removed}
-    return decide(verdict, given, datetime.now(UTC).date())
+    of_removed = {name: approvals.read(head, name) for name in removed}
+    return decide(verdict, {**given, **of_removed}, datetime.now(UTC).date())
+
+
+def _require_same(verdict: Verdict, file: Path, base: Path | None, context: Mapping[str, str]) -> None:
+    """Raise ReviewError if the verdict was made from something else: it says nothing about this checkout."""
+    compared = verdict.compared
+    again = "Fix: run `ops review BASE --json` again"
+    if compared.head != fingerprint(REPOSITORY):
+        allowed = f"a verdict on {REPOSITORY} as it is now, with edits that are not committed"
+        raise ReviewError(f"{file} was made from another head. Allowed: {allowed}. {again}")
+    if base and compared.base != fingerprint(base):
+        raise ReviewError(f"{file} was made from another base. Allowed: a verdict against {base} as it is now. {again}")
+    if compared.context != context:
+        given = ", ".join(f"{key}={value}" for key, value in compared.context.items()) or "none"
+        raise ReviewError(f"{file} was made with other context. Allowed: {given}. Fix: give the same --context")
+    if not compared.every_environment:
+        raise ReviewError(
+            f"{file} leaves environments out. Allowed: a verdict on all environments. Fix: write it without --env"
+        )

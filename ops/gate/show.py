@@ -31,12 +31,14 @@ def document(decision: Decision) -> dict[str, Any]:
         "stopped": [
             {
                 "environment": each.environment,
+                "stack": each.change.stack,
                 "resource": each.change.resource,
                 "title": each.change.title,
                 "what": each.change.what,
                 "effect": each.change.effect.value,
                 "reason": each.change.reason,
                 "dangers": [danger.value for danger in each.dangers],
+                "digest": each.change.digest,
             }
             for each in decision.stops
         ],
@@ -51,4 +53,4 @@ def document(decision: Decision) -> dict[str, Any]:
 def _entry(stop: Stop) -> Iterator[str]:
     """Yield what a reviewer would write into the approvals file, if he accepts the change."""
     yield f"to accept it, add to {file(stop.environment)} under `approvals:`"
-    yield from entries(stop.change.resource, stop.dangers)
+    yield from entries(stop.change, stop.dangers)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.review.checkouts.cdk import ReviewError
+from ops.review.model import Address
 
 Properties = Mapping[str, Any]
 _SUFFIX: Final = ".template.json"
@@ -114,6 +115,11 @@ class ResourceChange:
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     """The whole resource: Type, Properties, DeletionPolicy, DependsOn, Metadata, …"""
+
+    @property
+    def address(self) -> Address:
+        """Return what identifies the resource on both sides."""
+        return self.stack, self.logical_id
 
     @property
     def changed_properties(self) -> list[str]:

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
+
+Address = tuple[str, str]
+"""A resource of an environment: its stack's part and its logical id."""
 
 
 class Effect(StrEnum):
@@ -82,7 +85,7 @@ class Change:
     stack: str
     """Part of the stack's name: network, storage, eks, hyperpod, platform, ray."""
     resource: str
-    """The thing's stable name, for approvals: `AWS::FSx::FileSystem FileSystem`, `InstanceGroup worker-group-1`,
+    """The thing's stable name in its stack: `AWS::FSx::FileSystem FileSystem`, `InstanceGroup worker-group-1`,
     `RayCluster ray/rayml`. It holds no hash and no physical id."""
     title: str
     """The thing in a reader's words: `file system`, `instance group worker-group-1`."""
@@ -98,6 +101,11 @@ class Change:
     """The key of the environment that confirms it already (`protect`, `hyperpod.confirm_group_removal`)."""
     fails_unless: str = ""
     """What must be true, or the deployment fails; a clause. Empty for Effect.REFUSED, which fails in any case."""
+    # Neither counts when changes are compared: changes of several environments can be equal.
+    addresses: tuple[Address, ...] = field(default=(), compare=False)
+    """The resources that it is about. Empty: it is about a stack or an environment."""
+    digest: str = field(default="", compare=False)
+    """Identifies the change, for approvals (`ops.review.digests`)."""
 
     @property
     def gated(self) -> frozenset[Danger]:
@@ -163,9 +171,25 @@ class EnvironmentVerdict:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """What a review compared: its verdict holds for nothing else."""
+
+    base: str = ""
+    """The base's `ops.review.checkouts.inputs.fingerprint`."""
+    head: str = ""
+    context: Mapping[str, str] = field(default_factory=dict)
+    """CDK context of both syntheses."""
+    every_environment: bool = False
+    """Whether no environment of either checkout was left out."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The verdict on a pull request, worst environment first."""
 
     environments: tuple[EnvironmentVerdict, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What holds for the whole review: stale files in manifests/, charts that were not rendered."""
+    compared: Compared = field(default_factory=Compared)
+    format: Literal[1] = 1
+    """The version of this form; another one cannot be read."""

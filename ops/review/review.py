@@ -5,6 +5,7 @@ It needs no credentials: it synthesises both checkouts. It skips environments wi
 
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,12 @@ from config import available
 from ops.review.assembly import Assembly, Pair
 from ops.review.checkouts import manifests
 from ops.review.checkouts.cdk import ReviewError, cli
-from ops.review.checkouts.inputs import ENVIRONMENTS, changed
+from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, Sides, synthesised, worker_threads
+from ops.review.digests import digest
 from ops.review.kubernetes.differences import notes as chart_notes
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
+from ops.review.model import Change, Compared, Danger, Effect, EnvironmentVerdict, Verdict
 from ops.review.steps import operator_before
 from ops.review.verdict import judge
 
@@ -49,6 +51,8 @@ def review(
         _require_set_up(checkout)
     before, after = (set(available(checkout / ENVIRONMENTS)) for checkout in (base, head))
     wanted = _wanted(environments, before | after)
+    # Files may be edited during the syntheses: the verdict must not hold for the edited ones.
+    compared = Compared(fingerprint(base), fingerprint(head), context or {}, wanted == before | after)
     names = [name for name in changed(base, head) if name in wanted]
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -62,8 +66,8 @@ def review(
         notes: list[str] = []
         found = [*_judged(sides, progress, notes), *(EnvironmentVerdict(name, synthesised=False) for name in unchanged)]
         notes += filter(None, [stale.result()])
-    found += map(_removed, wanted & before - after)
-    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)))
+    found += [_removed(base, name) for name in wanted & before - after]
+    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared)
 
 
 def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:
@@ -87,7 +91,7 @@ def _judged(sides: Iterator[Sides], progress: ReviewProgress, notes: list[str]) 
         yield verdict
 
 
-def _removed(name: str) -> EnvironmentVerdict:
+def _removed(base: Path, name: str) -> EnvironmentVerdict:
     """Return the verdict on an environment whose file is removed: no deployment of `head` knows its stacks."""
     reason = "Its stacks stay until somebody destroys them."
     action = operator_before(f"run `ops destroy --env {name}` from a checkout that has its file")
@@ -101,6 +105,7 @@ def _removed(name: str) -> EnvironmentVerdict:
         action,
         frozenset({Danger.CLUSTER_LOSS}),
     )
+    change = replace(change, digest=digest(name, change, own(base, name)))
     return EnvironmentVerdict(name, (change,), synthesised=False)
 
 

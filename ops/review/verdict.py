@@ -1,12 +1,13 @@
 """Judge what one environment's two assemblies differ in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange, resource_changes
 from ops.review.cloudformation import judge as cloudformation
 from ops.review.cloudformation.words import permissions as aws_permissions
 from ops.review.cost import bill
+from ops.review.digests import identified
 from ops.review.hyperpod import judge as hyperpod
 from ops.review.hyperpod.tables import groups
 from ops.review.kubernetes import judge as kubernetes
@@ -23,9 +24,11 @@ def judge(pair: Pair) -> EnvironmentVerdict:
 
     Raises ReviewError if an assembly cannot be read.
     """
+    differing = list(resource_changes(pair))
+    changes = identified(pair, differing, _changes(pair, differing))
     return EnvironmentVerdict(
         pair.environment,
-        tuple(sorted(_changes(pair), key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
+        tuple(sorted(changes, key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
         before=bill(pair.base) if pair.base else None,
         after=bill(pair.head),
         groups=groups(pair),
@@ -36,9 +39,8 @@ def judge(pair: Pair) -> EnvironmentVerdict:
     )
 
 
-def _changes(pair: Pair) -> Iterator[Change]:
+def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
     """Yield the changes that each judge finds among its own resources."""
-    differing = list(resource_changes(pair))
     # A deployment does not touch a stack that is gone, nor what is in it; CloudFormation's judge reports it.
     there = pair.head.stacks.keys()
     own = _KUBERNETES | hyperpod.TYPES
@@ -48,11 +50,15 @@ def _changes(pair: Pair) -> Iterator[Change]:
         (cloudformation.changes, [each for each in differing if each.type not in own]),
     ):
         found = list(changes(pair, mine))
-        # A judge that says nothing of what differs has overlooked it, which must not pass as harmless.
-        yield from found or map(_unknown, mine)
+        yield from found
+        # What a judge overlooks must not pass as harmless.
+        judged = {address for change in found for address in change.addresses}
+        yield from (_unknown(each) for each in mine if each.address not in judged)
 
 
 def _unknown(each: ResourceChange) -> Change:
     name = f"{each.type} {each.logical_id}"
     what = ", ".join(each.changed_properties) or "it differs"
-    return Change(each.stack, name, name, what, Effect.UNKNOWN, dangers=frozenset({Danger.UNKNOWN}))
+    reason = "No rule judged it."
+    dangers = frozenset({Danger.UNKNOWN})
+    return Change(each.stack, name, name, what, Effect.UNKNOWN, reason, dangers=dangers, addresses=(each.address,))

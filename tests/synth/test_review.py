@@ -5,6 +5,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from bench.checkout import checkout
 from config import load, naming
@@ -13,7 +16,8 @@ from ops.render import manifests
 from ops.review.assembly import Assembly as Sides
 from ops.review.assembly import Pair, resource_changes
 from ops.review.cloudformation.judge import changes
-from ops.review.model import Effect
+from ops.review.model import Change, Danger, Effect
+from ops.review.report.approvals import entries
 from rehearsal.paths import NODE_MODULES
 from tests.support.waiting import REHEARSAL_PATIENCE
 from tests.synth.support.synthesis import Assembly, write_empty_charts
@@ -71,3 +75,40 @@ def test_a_pull_request_shows_a_changed_count_and_its_stale_manifest(tmp_path: P
     assert {each["stack"] for each in dev["changes"]} == {"hyperpod", "ray"}
     [note] = verdict["notes"]
     assert note.startswith("manifests/ is stale, this review ignores it: dev/ray/clusters/rayml.yaml. Fix: ")
+
+
+@pytest.mark.long
+def test_base_stops_a_pull_request_that_opens_its_own_gate(tmp_path: Path) -> None:
+    """It synthesises four times; tests/unit/ops/gate/test_heads.py decides with a fake CDK CLI."""
+    write_empty_charts(tmp_path / "charts")
+    base, head = (checkout(tmp_path / side, ["dev"]) for side in ("base", "head"))
+    change(head / "environments" / "dev.yaml", "mbps_per_tib: 250", "mbps_per_tib: 500")
+    change(head / "ops" / "gate" / "decision.py", "return not self.stops and not self.errors", "return True")
+    context = ["-c", "charts=stand-in", "-c", f"stand-in-charts={tmp_path / 'charts'}"]
+    command = [sys.executable, "-m", "ops", "gate", ".", "--head", "../head", "-o", "json", *context]
+
+    def judged() -> tuple[int, Any]:
+        result = subprocess.run(
+            command, cwd=base, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE
+        )
+        assert result.stdout, result.stderr
+        return result.returncode, json.loads(result.stdout)
+
+    code, decision = judged()
+    assert code == 1
+    stopped = decision["stopped"]
+    assert Danger.DATA_LOSS in {danger for each in stopped for danger in each["dangers"]}
+    lines = [
+        line
+        for each in stopped
+        for line in entries(
+            Change(each["stack"], each["resource"], "", "", Effect.DATA_LOST, digest=each["digest"]),
+            [Danger(danger) for danger in each["dangers"]],
+        )
+    ]
+    approvals = head / "environments" / "approvals" / "dev.yaml"
+    approvals.parent.mkdir()
+    approvals.write_text("\n".join(["approvals:", *lines]).replace("YYYY-MM-DD", "2999-12-31"))
+    # The second syntheses give the same digests.
+    code, decision = judged()
+    assert (code, decision["opens"]) == (0, True)

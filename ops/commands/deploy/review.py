@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops import completion
-from ops.cli import app, console, errors, fail, report, say, show
+from ops.cli import app, aside, console, errors, fail, report, say, show
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
+    from ops.gate.decision import Decision
     from ops.review.model import Verdict
 
 
@@ -149,22 +150,30 @@ def _write(file: Path, text: str) -> None:
 def gate(
     base: Annotated[
         Path | None,
-        typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare this one with."),
+        typer.Argument(metavar="BASE", exists=True, file_okay=False, help="Checkout to compare with."),
     ] = None,
     *,
+    head: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", exists=True, file_okay=False, help="Checkout to judge. Default: this one."),
+    ] = None,
     context: Annotated[
         list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
     ] = None,
     verdict_file: Annotated[
         Path | None,
-        typer.Option("--review", help="Decide on the output of `ops review --json` instead of comparing again."),
+        typer.Option("--review", help="Decide on the output of `ops review --json` on this checkout."),
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Stop changes that lose data or clusters, widen access or lower protection, unless a reviewed file approves them.
 
-    Approvals are entries in environments/approvals/ENVIRONMENT.yaml. What is
-    unknown, unreadable, expired or unused stops as well.
+    Approvals are entries in environments/approvals/ENVIRONMENT.yaml, each for
+    one change, which its digest identifies. What is unknown, unreadable,
+    expired or unused stops as well.
+
+    A pull request may change `ops` itself: to judge it by the rules of its
+    base, run the base's `ops` with `--head`.
 
     Exit codes:
     - 0: nothing needs an approval, or everything has one
@@ -173,34 +182,26 @@ def gate(
 
     Examples:
     - `ops gate ../main`
+    - `ops gate . --head ../pull-request`
     - `ops gate --review review.json`
 
     With `-o json` or `-o yaml`:
 
     ```json
     {"opens": false,
-     "stopped": [{"environment": "dev", "resource": "InstanceGroup gpu",
-       "title": "instance group gpu", "what": "removed with 4 nodes",
-       "effect": "nodes removed", "reason": "…",
-       "dangers": ["group-removed"]}],
+     "stopped": [{"environment": "dev", "stack": "hyperpod",
+       "resource": "InstanceGroup gpu", "title": "instance group gpu",
+       "what": "removed with 4 nodes", "effect": "nodes removed",
+       "reason": "…", "dangers": ["group-removed"], "digest": "9f86…"}],
      "approved": [{"environment": "prod", "resource": "…", "by": ["…"]}],
      "errors": ["…"]}
     ```
     """
-    from ops.gate import gate as gates  # noqa: PLC0415
-    from ops.gate.approvals import ApprovalsError  # noqa: PLC0415
     from ops.gate.show import document, lines  # noqa: PLC0415
-    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
 
-    if (base is None) == (verdict_file is None):
-        fail("BASE or --review is missing, or both are given. Allowed: exactly one of them")
-    try:
-        decision = gates.gate(base and base.resolve(), verdict_file, context_pairs(context or []), console=errors)
-    except ApprovalsError as error:
-        report(error.findings)
-        raise typer.Exit(2) from error
-    except ReviewError as error:
-        fail(str(error))
+    if verdict_file and head:
+        fail("--head and --review exclude each other. Fix: give one of them")
+    decision = _decision(base, head, verdict_file, context_pairs(context or []))
     if output is Format.TABLE:
         for line in lines(decision):
             say(line)
@@ -209,3 +210,25 @@ def gate(
     report(decision.errors)
     if not decision.opens:
         raise typer.Exit(1)
+
+
+def _decision(base: Path | None, head: Path | None, verdict_file: Path | None, context: dict[str, str]) -> "Decision":
+    """Return the gate's decision; exit with 2 if there is none."""
+    from ops.gate import gate as gates  # noqa: PLC0415
+    from ops.gate.approvals import ApprovalsError  # noqa: PLC0415
+    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
+
+    base, head = (side and side.resolve() for side in (base, head))
+    try:
+        if verdict_file:
+            return gates.of_file(verdict_file, base, context)
+        if base:
+            return gates.of_checkouts(base, head, context, console=errors)
+        fail("BASE is missing. Allowed: BASE, --review, or both")
+    except (ApprovalsError, ReviewError) as error:
+        if head:
+            aside("The gate stays closed. If only newer rules can read the head, a maintainer decides.")
+        if isinstance(error, ReviewError):
+            fail(str(error))
+        report(error.findings)
+        raise typer.Exit(2) from error

@@ -20,6 +20,8 @@ NOT_READ: Final = frozenset(
     {
         *(".ci", ".git", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
         *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+        # Where the documentation writes reports.
+        *("review.html", "review.json", "review.md"),
         # Installed from the lock files, which are inputs.
         *(".venv", ".venv-jobs", ".venv-policies", "node_modules"),
     }
@@ -39,19 +41,29 @@ def changed(base: Path, head: Path) -> list[str]:
     names = available(head / ENVIRONMENTS)
     if _shared(base) != _shared(head):
         return names
-    return [name for name in names if _own(base, name) != _own(head, name)]
+    return [name for name in names if own(base, name) != own(head, name)]
 
 
-def _shared(checkout: Path) -> str:
+def fingerprint(checkout: Path) -> str:
+    """Return the hash of the files that a verdict depends on: the inputs of all environments, and `ops`, which judges.
+
+    Files count as they are, committed or not.
+    """
+    environments = {name: own(checkout, name) for name in available(checkout / ENVIRONMENTS)}
+    parts = [_shared(checkout, NOT_READ - {"ops"}), environments]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _shared(checkout: Path, not_read: frozenset[str] = NOT_READ) -> str:
     """Return the hash of the inputs that all environments share."""
     own = {checkout / ENVIRONMENTS / f"{name}.yaml" for name in available(checkout / ENVIRONMENTS)}
-    parts = [path for path in checkout.iterdir() if path.name not in NOT_READ]
+    parts = [path for path in checkout.iterdir() if path.name not in not_read]
     approvals = checkout / ENVIRONMENTS / APPROVALS
     read = (path for path in _files(parts) if path not in own and not path.is_relative_to(approvals))
     return _hash(checkout, read)
 
 
-def _own(checkout: Path, name: str) -> str | None:
+def own(checkout: Path, name: str) -> str | None:
     """Return the hash of one environment's own inputs; None if the checkout lacks the environment."""
     file = checkout / ENVIRONMENTS / f"{name}.yaml"
     if not file.is_file():

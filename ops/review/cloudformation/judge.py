@@ -58,7 +58,7 @@ def _of_resource(key: Key, kind: str, happens: Outcome, findings: Sequence[Risk]
     resource, words = f"{kind} {name}", title(kind, name)
     if happens.dangers or not findings or happens.effect.rank < Effect.CREATED.rank:
         change = Change(stack, resource, words, happens.what, happens.effect, happens.reason, happens.action)
-        yield replace(change, dangers=happens.dangers, fails_unless=happens.fails_unless)
+        yield replace(change, dangers=happens.dangers, fails_unless=happens.fails_unless, addresses=(key,))
     groups: dict[tuple[Danger, str], list[Risk]] = defaultdict(list)
     for each in findings:
         groups[each.danger, each.confirmed_by].append(each)
@@ -67,4 +67,5 @@ def _of_resource(key: Key, kind: str, happens: Outcome, findings: Sequence[Risk]
         what = listed(list(dict.fromkeys(each.what for each in found)))
         worst = Effect.DATA_LOST if danger is Danger.DATA_LOSS else effect
         shown = Effect.IN_PLACE if worst is Effect.NOTHING else worst
-        yield Change(stack, resource, words, what, shown, found[0].reason, "", frozenset({danger}), confirmed)
+        about, reason = frozenset({danger}), found[0].reason
+        yield Change(stack, resource, words, what, shown, reason, "", about, confirmed, addresses=(key,))

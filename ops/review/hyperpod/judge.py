@@ -1,6 +1,7 @@
 """Judge the differing resources of the HyperPod cluster: the cluster, its teardown guard, the lifecycle scripts."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ops.review.assembly import Pair, ResourceChange
@@ -25,7 +26,8 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     """Yield at least one change for each differing resource that is of one of TYPES on one side."""
     for each in differing:
         found = [*_changes(pair, each, differing), *_attributes(each)]
-        yield from found or [_thing(each).change("another spelling", Effect.NOTHING, "The values are the same.")]
+        found = found or [_thing(each).change("another spelling", Effect.NOTHING, "The values are the same.")]
+        yield from (replace(change, addresses=(each.address,)) for change in found)
 
 
 def _changes(pair: Pair, change: ResourceChange, differing: Sequence[ResourceChange]) -> Iterator[Change]:

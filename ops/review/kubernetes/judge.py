@@ -15,7 +15,7 @@ from ops.review.kubernetes.releases import judge_release, judge_settings
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.table import rule_of
 from ops.review.kubernetes.sides import TYPES, Sides, sides
-from ops.review.model import Change, Danger, Effect
+from ops.review.model import Address, Change, Danger, Effect
 
 # Of a new environment nothing is looser than before: these hold for whatever is new.
 _ALWAYS: Final = frozenset({Danger.PUBLIC_ENDPOINT, Danger.UNKNOWN})
@@ -38,7 +38,7 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     for key in sorted(both.after.twice - both.before.twice):
         each = both.after.all[key]
         twice = unknown("stands at two places", "Which of the two texts is the live one depends on the order.")
-        yield _change(each.source.stack, each.resource, twice, both)
+        yield _change(_addresses(each), each.resource, twice, both)
     for before, after in both.pairs():
         if before and before.key in gone and after is None:
             continue
@@ -50,14 +50,14 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
             told |= {each.source.address for each in (before, after) if each}
             yield change
     for resource in differing:
-        address = resource.stack, resource.logical_id
+        address = resource.address
         found = list(_of_resource(resource, both))
         if not found and address not in told:
             why = "Its objects are equal: only CDK's names or the order of the deployment differ."
             found = [Consequence("no object differs", Effect.NOTHING, why)]
         source = both.after.sources.get(address) or both.before.sources.get(address)
         name = source.name if source else f"{resource.type} {resource.logical_id}"
-        yield from (_change(resource.stack, name, each, both) for each in found)
+        yield from (_change((address,), name, each, both) for each in found)
 
 
 def _of_object(
@@ -70,7 +70,7 @@ def _of_object(
     if before and after and before.body == after.body and way.fate is Fate.STAYS and not way.reason:
         return
     for each in _consequences(before, after, way, both, context):
-        yield _change(one.source.stack, one.resource, each, both)
+        yield _change(_addresses(after, before), one.resource, each, both)
 
 
 def _replaced_job(before: KubernetesObject, after: KubernetesObject, both: Sides, context: Context) -> Iterator[Change]:
@@ -81,12 +81,12 @@ def _replaced_job(before: KubernetesObject, after: KubernetesObject, both: Sides
     for each in _consequences(None, after, course(None, after, both), both, context):
         if each.dangers or each.effect is not Effect.CREATED:
             dangers |= each.dangers
-            yield _change(after.source.stack, resource, each, both)
+            yield _change(_addresses(after, before), resource, each, both)
     if not dangers:
         what = f"{before.name} → {after.name}"
         work = "builds the image" if after.namespace == IMAGE_BUILD_NAMESPACE else "runs"
         reason = f"The new Job {work}; the old Job is deleted, and its pods end if it still runs."
-        yield _change(after.source.stack, resource, Consequence(what, Effect.CREATED, reason), both)
+        yield _change(_addresses(after, before), resource, Consequence(what, Effect.CREATED, reason), both)
 
 
 def _consequences(
@@ -152,7 +152,7 @@ def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Con
 
 
 def _of_resource(resource: ResourceChange, both: Sides) -> Iterator[Consequence]:
-    address = resource.stack, resource.logical_id
+    address = resource.address
     old, new = both.before.sources.get(address), both.after.sources.get(address)
     types = {side.get("Type") for side in (resource.before, resource.after) if side}
     if len(types) > 1 and not types <= TYPES | {None}:
@@ -165,9 +165,16 @@ def _of_resource(resource: ResourceChange, both: Sides) -> Iterator[Consequence]
         yield from judge_settings(old, new)
 
 
-def _change(stack: str, resource: str, found: Consequence, both: Sides) -> Change:
+def _addresses(*objects: KubernetesObject | None) -> tuple[Address, ...]:
+    """Return the resources that apply the objects; the first object's stack is the change's."""
+    return tuple(dict.fromkeys(each.source.address for each in objects if each))
+
+
+def _change(addresses: tuple[Address, ...], resource: str, found: Consequence, both: Sides) -> Change:
+    stack, title = addresses[0][0], _title(resource)
     dangers = found.dangers & _ALWAYS if both.new else found.dangers
-    return Change(stack, resource, _title(resource), found.what, found.effect, found.reason, found.action, dangers)
+    change = Change(stack, resource, title, found.what, found.effect, found.reason, found.action, dangers)
+    return replace(change, addresses=addresses)
 
 
 def _title(resource: str) -> str:

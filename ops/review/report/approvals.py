@@ -1,19 +1,23 @@
 """Write what a reviewer who accepts a change adds to the approvals file."""
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ops.review.model import Danger
+from ops.review.model import Change, Danger
 
 _PLACEHOLDERS: Final = ("reason: WHY", 'expires: "YYYY-MM-DD"')
 
 
-def entries(resource: str, dangers: Iterable[Danger]) -> Iterator[str]:
+def entries(change: Change, dangers: Iterable[Danger]) -> Iterator[str]:
     """Yield the lines of an entry for each danger."""
     for danger in dangers:
-        yield f"  - resource: {' '.join(resource.split())}"
-        yield f"    change: {danger.value}"
-        yield from (f"    {line}" for line in _PLACEHOLDERS)
+        # A JSON text is a YAML text, whatever characters it has.
+        stack = [f"stack: {json.dumps(change.stack)}"] if change.stack else []
+        resource, digest = f"resource: {json.dumps(change.resource)}", f"digest: {json.dumps(change.digest)}"
+        first, *others = [*stack, resource, f"change: {danger.value}", digest, *_PLACEHOLDERS]
+        yield f"  - {first}"
+        yield from (f"    {line}" for line in others)
 
 
 def file(environment: str) -> str:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Final
 
 from ops.review import steps
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Row, Verdict
+from ops.review.model import Change, Effect, EnvironmentVerdict, Row, Verdict
 from ops.review.report import costs, outcome
 from ops.review.report.approvals import entries, file
 
@@ -103,11 +103,13 @@ def confirmed(verdict: Verdict) -> Iterator[tuple[str, Change]]:
 
 def approvals(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
     """Yield each environment's approvals file, and the lines that a reviewer adds to accept what the gate stops."""
-    wanted: dict[str, dict[tuple[str, Danger], None]] = {}
-    for name, change in stops(verdict):
-        wanted.setdefault(name, {}).update(dict.fromkeys((change.resource, each) for each in sorted(change.gated)))
-    for name, each in wanted.items():
-        yield file(name), [line for resource, danger in each for line in entries(resource, [danger])]
+    for environment in verdict.environments:
+        stopped = [change for change in environment.changes if _stops(change)]
+        wanted = dict.fromkeys(
+            tuple(entries(change, [danger])) for change in stopped for danger in sorted(change.gated)
+        )
+        if wanted:
+            yield file(environment.name), [line for entry in wanted for line in entry]
 
 
 def is_confirmed(name: str, change: Change) -> str:

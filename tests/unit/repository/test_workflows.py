@@ -68,6 +68,61 @@ def test_only_jobs_in_an_environment_get_credentials_of_aws() -> None:
     assert "secrets." not in texts, "OIDC needs no secret"
 
 
+def test_base_judges_a_pull_request() -> None:
+    """A pull request may change `ops gate`, so its own must not decide."""
+    job = workflow("ci")["jobs"]["gate"]
+    assert job["if"] == "github.event_name == 'pull_request'"
+    assert job["permissions"] == {"contents": "read"}, "synthesis runs the pull request's code"
+    steps = job["steps"]
+    refs = {step["with"]["path"]: step["with"].get("ref") for step in steps if "checkout" in step.get("uses", "")}
+    assert refs == {"head": None, "base": "${{ github.event.pull_request.base.sha }}"}
+    places = [step.get("working-directory") or step.get("with", {}).get("path") for step in steps]
+    # Nothing of the head runs after the base's checkout, except for the syntheses that the base starts.
+    assert [place for place in places if place] == ["head", "head", "base", "base", "base"]
+    assert steps[-1]["run"] == ".venv/bin/ops gate . --head ../head"
+    for step in steps:
+        assert not {"env", "if", "continue-on-error"} & step.keys(), step
+    assert sum(file.read_text().count("ops gate") for file in WORKFLOWS) == 1, "no other job decides"
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_verdict_of_the_bases_gate_is_the_jobs(code: int, tmp_path: Path) -> None:
+    for side, answer in (("base", code), ("head", 0)):
+        program = tmp_path / side / ".venv" / "bin" / "ops"
+        program.parent.mkdir(parents=True)
+        program.write_text(f'#!/bin/sh\necho "{side} $*"\nexit {answer}\n')
+        program.chmod(0o755)
+    step = workflow("ci")["jobs"]["gate"]["steps"][-1]
+    argv = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    cwd = tmp_path / step["working-directory"]
+    done = subprocess.run(argv, cwd=cwd, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, "base gate . --head ../head\n")
+
+
+@pytest.mark.parametrize(
+    ("event", "tiers", "gate", "green"),
+    [
+        ("pull_request", "success", "success", True),
+        ("pull_request", "success", "failure", False),
+        ("pull_request", "success", "skipped", False),
+        ("pull_request", "success", "cancelled", False),
+        ("pull_request", "failure", "success", False),
+        ("push", "success", "skipped", True),
+        ("push", "success", "failure", False),
+        ("push", "failure", "skipped", False),
+        ("push", "skipped", "skipped", False),
+    ],
+)
+def test_required_check_needs_the_tiers_and_the_gate(event: str, tiers: str, gate: str, green: bool) -> None:
+    job = workflow("ci")["jobs"]["green"]
+    assert set(job["needs"]) == {"tier", "gate"}
+    [step] = job["steps"]
+    results = {"github.event_name": event, "needs.gate.result": gate, "needs.tier.result": tiers}
+    env = {name: results[text.strip("${ }")] for name, text in step["env"].items()}
+    argv = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    assert (subprocess.run(argv, env=os.environ | env, check=False).returncode == 0) is green
+
+
 def test_a_deployment_is_never_cancelled_and_excludes_others_of_its_environment() -> None:
     document = workflow("deploy")
     assert document["concurrency"] == {"group": "deploy-${{ inputs.environment }}", "cancel-in-progress": False}

@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 
 from ops.gate.approvals import Approval, ApprovalsError, misplaced, read
-from ops.review.model import Danger
+from ops.review.model import Change, Danger, Effect
+from ops.review.report.approvals import entries
 
+DIGEST = "0123456789abcdef" * 4
 GOOD = """\
 approvals:
-  - resource: AWS::FSx::FileSystem FileSystem
+  - stack: storage
+    resource: AWS::FSx::FileSystem FileSystem
     change: data-loss
+    digest: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
     reason: its data is in the bucket
     expires: "2026-12-31"
 """
@@ -28,13 +32,31 @@ def test_entry_is_read_with_its_place(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD)
     assert read(tmp_path, "dev") == [
         Approval(
+            "storage",
             "AWS::FSx::FileSystem FileSystem",
             Danger.DATA_LOSS,
+            DIGEST,
             "its data is in the bucket",
             date(2026, 12, 31),
             file,
             2,
         )
+    ]
+
+
+def test_entry_for_what_is_in_no_stack_names_none(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.replace("stack: storage\n    ", ""))
+    assert [each.stack for each in read(tmp_path, "dev")] == [""]
+
+
+@pytest.mark.parametrize("resource", ["Role a: b # c", "Role  two spaces", "Role [x]", 'Role "q"', "Rôle \n x", "123"])
+@pytest.mark.parametrize("digest", [DIGEST, "1" * 64, f"{'0' * 62}e5"])
+def test_entry_that_the_review_prints_is_read_as_it_was_meant(resource: str, digest: str, tmp_path: Path) -> None:
+    change = Change("storage", resource, "role", "what", Effect.IN_PLACE, digest=digest)
+    text = "\n".join(["approvals:", *entries(change, [Danger.DATA_LOSS, Danger.UNKNOWN])])
+    write(tmp_path, text.replace("YYYY-MM-DD", "2026-12-31"))
+    assert [(each.stack, each.resource, each.change, each.digest) for each in read(tmp_path, "dev")] == [
+        ("storage", resource, danger, digest) for danger in (Danger.DATA_LOSS, Danger.UNKNOWN)
     ]
 
 
@@ -46,7 +68,7 @@ def test_environment_without_a_file_has_no_approvals(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("change: data-loss", "change: data", "dev.yaml:3 approvals.0.change: 'data' is invalid: no change"),
+        ("change: data-loss", "change: data", "dev.yaml:4 approvals.0.change: 'data' is invalid: no change"),
         ("data-loss", "'*'", "approvals.0.change: '*' is invalid"),
         ("reason: its data is in the bucket", "reason: ' '", "approvals.0.reason: ' ' is invalid: it must be a text"),
         ('expires: "2026-12-31"', "", "approvals.0.expires: (missing) is invalid"),
@@ -55,10 +77,14 @@ def test_environment_without_a_file_has_no_approvals(tmp_path: Path) -> None:
         (
             "    reason:",
             "    because: x\n    reason:",
-            "dev.yaml:4 approvals.0.because: 'x' is invalid",
+            "dev.yaml:6 approvals.0.because: 'x' is invalid",
         ),
         ("approvals:", "approval:", "the key is unknown"),
         ("resource: AWS::FSx::FileSystem FileSystem", "resource: [a]", "approvals.0.resource"),
+        ("stack: storage", "stack: ''", "approvals.0.stack: '' is invalid: it must be a text"),
+        (f'digest: "{DIGEST}"', "", "approvals.0.digest: (missing) is invalid"),
+        (DIGEST, DIGEST[:12], "approvals.0.digest: '0123456789ab' is invalid: it is no digest of a change"),
+        (DIGEST, DIGEST.upper(), "it is no digest of a change"),
     ],
 )
 def test_wrong_entry_is_refused_with_file_and_line(before: str, after: str, message: str, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Which changes the gate stops."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +13,15 @@ from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
 
 TODAY = date(2026, 12, 1)
 FILE = Path("dev.yaml")
+DIGEST = "5d41" * 16
 
 
 def change(
     *dangers: Danger, effect: Effect = Effect.IN_PLACE, resource: str = "FileSystem", confirmed_by: str = ""
 ) -> Change:
+    found = frozenset(dangers)
     return Change(
-        "storage", resource, "file system", "a → b", effect, dangers=frozenset(dangers), confirmed_by=confirmed_by
+        "storage", resource, "file system", "a → b", effect, dangers=found, confirmed_by=confirmed_by, digest=DIGEST
     )
 
 
@@ -25,8 +29,9 @@ def verdict(*changes: Change, name: str = "dev") -> Verdict:
     return Verdict((EnvironmentVerdict(name, changes),))
 
 
-def approval(danger: Danger = Danger.DATA_LOSS, resource: str = "FileSystem", expires: date = TODAY) -> Approval:
-    return Approval(resource, danger, "reason", expires, FILE, 2)
+def approval(danger: Danger = Danger.DATA_LOSS, resource: str = "FileSystem", **more: Any) -> Approval:
+    found = Approval("storage", resource, danger, DIGEST, "reason", TODAY, FILE, 2)
+    return replace(found, **more)
 
 
 def test_harmless_changes_pass() -> None:
@@ -58,6 +63,29 @@ def test_change_passes_with_an_approval_of_each_of_its_dangers() -> None:
 def test_approval_of_another_environment_or_resource_approves_nothing(name: str) -> None:
     given = {name: [approval(resource="FileSystem" if name == "prod" else "Bucket")]}
     assert decide(verdict(change(Danger.DATA_LOSS)), given, TODAY).stops
+
+
+def test_approval_of_another_stack_approves_nothing() -> None:
+    """Two stacks may have resources of one name."""
+    decision = decide(verdict(change(Danger.DATA_LOSS)), {"dev": [approval(stack="platform")]}, TODAY)
+    assert decision.stops
+    assert "no change of dev needs it" in str(decision.errors[0])
+
+
+def test_approval_of_an_earlier_change_of_the_resource_approves_nothing_and_the_error_says_so() -> None:
+    decision = decide(verdict(change(Danger.DATA_LOSS)), {"dev": [approval(digest="0" * 64)]}, TODAY)
+    assert decision.stops
+    [error] = map(str, decision.errors)
+    assert "is invalid: it approves another change of this resource" in error
+    assert f"Allowed: the digest {DIGEST}. Fix: remove it, or review this change and write its digest" in error
+
+
+def test_changes_of_one_resource_are_approved_one_by_one() -> None:
+    other = replace(change(Danger.DATA_LOSS), digest="0" * 64)
+    both = verdict(change(Danger.DATA_LOSS), other)
+    [stop] = decide(both, {"dev": [approval()]}, TODAY).stops
+    assert stop.change.digest == other.digest
+    assert decide(both, {"dev": [approval(), approval(digest=other.digest)]}, TODAY).opens
 
 
 def test_approval_that_nothing_needs_is_an_error() -> None:

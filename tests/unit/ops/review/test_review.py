@@ -15,55 +15,11 @@ from ops.review import review
 from ops.review.assembly import Pair, resource_changes
 from ops.review.checkouts import syntheses
 from ops.review.checkouts.cdk import ReviewError
+from ops.review.checkouts.inputs import fingerprint
 from ops.review.data import from_file
 from ops.review.model import Change, Effect, EnvironmentVerdict
 from tests.support.waiting import PATIENCE
-
-# The fake `synth` waits for the file that templates/<environment>/waits-for names, then copies templates/<environment>/
-# to its output, or fails if the template is "broken". It records each call in the checkout's cdk.out.
-CDK = """
-const fs = require('fs'), path = require('path');
-const [verb, ...rest] = process.argv.slice(2);
-const after = option => rest[rest.indexOf(option) + 1];
-if (verb === 'synth') {
-  const context = rest.filter((_, i) => rest[i - 1] === '--context');
-  const name = context.find(c => c.startsWith('environment=')).split('=')[1], from = path.join('templates', name);
-  fs.mkdirSync('cdk.out', {recursive: true});
-  fs.writeFileSync(path.join('cdk.out', name), JSON.stringify(context));
-  const awaited = path.join(from, 'waits-for');
-  const wait = new Int32Array(new SharedArrayBuffer(4));
-  while (fs.existsSync(awaited) && !fs.existsSync(fs.readFileSync(awaited, 'utf8'))) { Atomics.wait(wait, 0, 0, 20); }
-  if (fs.existsSync(path.join(from, 'broken'))) { console.error('ConfigError: region: is missing'); process.exit(1); }
-  fs.cpSync(from, after('--output'), {recursive: true});
-}
-"""
-
-
-class Checkout:
-    """A directory that `ops review` accepts as a checkout of the project."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.write("node_modules/aws-cdk/bin/cdk", CDK)
-
-    def write(self, path: str, text: str) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-    def environment(self, name: str, **stacks: dict[str, Any]) -> None:
-        self.write(f"environments/{name}.yaml", "")
-        artifacts = {}
-        for stack, properties in stacks.items():
-            file = f"rayhp-{name}-{stack}.template.json"
-            resources = {"Thing": {"Type": "AWS::X::Y", "Properties": properties}}
-            self.write(f"templates/{name}/{file}", json.dumps({"Resources": resources}))
-            artifacts[stack] = {"type": "aws:cloudformation:stack", "properties": {"templateFile": file}}
-        self.write(f"templates/{name}/manifest.json", json.dumps({"artifacts": artifacts}))
-
-    def synthesised(self) -> dict[str, list[str]]:
-        """Return the context of each synthesis by environment."""
-        return {path.name: json.loads(path.read_text()) for path in (self.root / "cdk.out").glob("*")}
+from tests.unit.ops.review.checkouts import Checkout
 
 
 @pytest.fixture
@@ -137,6 +93,23 @@ def test_added_and_removed_environments_are_judged(base: Checkout, head: Checkou
     assert removed["action"] == (
         "Operator, before the deployment: run `ops destroy --env old` from a checkout that has its file."
     )
+    assert len(removed["digest"]) == 64
+    base.write("environments/old.yaml", "# another")
+    assert verdicts(base)["old"]["changes"][0]["digest"] != removed["digest"]
+
+
+def test_verdict_names_what_was_compared(base: Checkout, head: Checkout) -> None:
+    for checkout in (base, head):
+        checkout.environment("dev", network={"a": checkout.root.name})
+        checkout.environment("prod", network={})
+    compared = json.loads(run(base, "--json", "-c", "charts=stand-in").stdout)["compared"]
+    assert compared == {
+        "base": fingerprint(base.root),
+        "head": fingerprint(head.root),
+        "context": {"charts": "stand-in"},
+        "every_environment": True,
+    }
+    assert json.loads(run(base, "--json", "--env", "dev").stdout)["compared"]["every_environment"] is False
 
 
 def test_env_limits_the_review(base: Checkout, head: Checkout) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.review.checkouts.inputs import changed
+from ops.review.checkouts.inputs import changed, fingerprint
 
 LIFECYCLE = "hyperpod:\n  instance_groups:\n    - name: workers\n      lifecycle_scripts: {folder}\n"
 
@@ -169,3 +169,27 @@ def test_a_file_that_is_no_yaml_counts_by_its_bytes(sides: tuple[Path, Path]) ->
     assert changed(*sides) == []
     write(sides[1], "environments/b.yaml", "b: [")
     assert changed(*sides) == ["b"]
+
+
+JUDGED = (*SHARED.values(), "environments/a.yaml", "environments/c.yaml", "ops/review/verdict.py", "ops/new.py")
+
+
+@pytest.mark.parametrize("path", JUDGED)
+def test_fingerprint_covers_what_a_verdict_depends_on(sides: tuple[Path, Path], path: str) -> None:
+    assert fingerprint(sides[0]) == fingerprint(sides[1])
+    write(sides[1], path, "changed")
+    assert fingerprint(sides[0]) != fingerprint(sides[1])
+
+
+@pytest.mark.parametrize("path", ["docs/page.md", "environments/approvals/a.yaml", "review.json", "review.html"])
+def test_fingerprint_does_not_cover_what_no_verdict_depends_on(sides: tuple[Path, Path], path: str) -> None:
+    write(sides[1], path, "changed")
+    assert fingerprint(sides[0]) == fingerprint(sides[1])
+    assert changed(*sides) == []
+
+
+def test_fingerprint_covers_an_environments_scripts_in_a_folder_that_is_not_read(sides: tuple[Path, Path]) -> None:
+    for side in sides:
+        write(side, "environments/b.yaml", LIFECYCLE.format(folder="docs/scripts"))
+        write(side, "docs/scripts/on_create.sh", side.name)
+    assert fingerprint(sides[0]) != fingerprint(sides[1])

@@ -8,7 +8,7 @@ import pytest
 from ops.review.model import Bill, Danger, Effect, EnvironmentVerdict
 from ops.review.report import costs, markdown, outcome, summary
 from ops.review.report.summary import Words
-from tests.unit.ops.review.report.verdicts import change, everything, five_changes, verdict
+from tests.unit.ops.review.report.verdicts import DIGEST, change, everything, five_changes, verdict
 
 CODE = change("Deployment ray/reaper", "code", Effect.IN_PLACE)
 
@@ -112,7 +112,8 @@ def test_gate_stops_what_is_dangerous_and_not_confirmed() -> None:
     assert (
         "⛔ A reviewer who accepts what needs an approval adds to `environments/approvals/prod.yaml`, "
         "under `approvals:`\n\n```yaml\n"
-        "  - resource: AWS::FSx::FileSystem FileSystem\n    change: data-loss\n    reason: WHY\n"
+        '  - stack: "hyperpod"\n    resource: "AWS::FSx::FileSystem FileSystem"\n    change: data-loss\n'
+        f'    digest: "{DIGEST}"\n    reason: WHY\n'
         '    expires: "YYYY-MM-DD"\n```\n\n'
     ) in text
     assert (

@@ -5,9 +5,11 @@ from typing import Any
 
 from ops.review.model import Bill, Change, Danger, Difference, Effect, EnvironmentVerdict, Row, Verdict
 
+DIGEST = "9f86d081" * 8
+
 
 def change(title: str, what: str, effect: Effect, **more: Any) -> Change:
-    return Change("hyperpod", more.pop("resource", title), title, what, effect, **more)
+    return Change("hyperpod", more.pop("resource", title), title, what, effect, digest=DIGEST, **more)
 
 
 def five_changes(environment: str) -> tuple[Change, ...]:

@@ -1,0 +1,56 @@
+"""The verdict of all judges on one environment."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.review import verdict
+from ops.review.assembly import Pair, ResourceChange
+from ops.review.model import Change, Danger, Effect
+from tests.unit.ops.review.cloudformation.pairs import Pairs, of
+
+Changes = Callable[[Pair, Sequence[ResourceChange]], Iterator[Change]]
+KINDS = {
+    "cloudformation": "AWS::S3::Bucket",
+    "hyperpod": "Custom::CDKBucketDeployment",
+    "kubernetes": "Custom::AWSCDK-EKS-HelmChart",
+}
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Pairs:
+    return Pairs(tmp_path)
+
+
+def two_of(kind: str, text: str) -> dict[str, Any]:
+    """Return a stack with two resources of a kind whose logical ids differ in CDK's hash alone."""
+    each = {"Release": "r", "Namespace": "n", "Values": "{}", "BucketName": text, "Description": text}
+    return {"storage": {"Resources": {f"Thing{hash_}": of(kind, **each) for hash_ in ("0123ABCD", "4567ABCD")}}}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_resource_that_a_judge_skips_is_unknown(name: str, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = getattr(verdict, name)
+    honest: Changes = judge.changes
+
+    def skipping(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
+        yield from (each for each in honest(pair, differing) if differing[-1].address not in each.addresses)
+
+    pair = pairs.pair(two_of(KINDS[name], "a"), two_of(KINDS[name], "b"))
+    assert not [each for each in verdict.judge(pair).changes if each.title.startswith(KINDS[name])]
+    monkeypatch.setattr(judge, "changes", skipping)
+    [overlooked] = [each for each in verdict.judge(pair).changes if each.title.startswith(KINDS[name])]
+    assert overlooked.resource == f"{KINDS[name]} Thing4567ABCD"
+    assert overlooked.effect is Effect.UNKNOWN
+    assert overlooked.gated == {Danger.UNKNOWN}
+
+
+def test_change_names_the_resources_that_it_accounts_for(pairs: Pairs) -> None:
+    kind = KINDS["cloudformation"]
+    found = verdict.judge(pairs.pair(two_of(kind, "a"), two_of(kind, "b"))).changes
+    assert {each.addresses for each in found} == {
+        (("storage", "Thing0123ABCD"),),
+        (("storage", "Thing4567ABCD"),),
+    }
