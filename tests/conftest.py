@@ -41,14 +41,8 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/handlers/test_faults.py",
     "tests/charts/test_checkov.py",
     "tests/handlers/test_rollback.py",
-    # One worker runs all files of the shared control plane, about half of the rehearsal's time: these are the ones
-    # without KubeRay's operator, which the others install and leave there.
+    "tests/rehearsal/kubernetes/test_reaper.py",
     "tests/rehearsal/kubernetes/test_submitters.py",
-    "tests/rehearsal/kubernetes/test_drift.py",
-    "tests/rehearsal/kubernetes/test_isolation_check.py",
-    "tests/rehearsal/kubernetes/test_kubeflow.py",
-    "tests/rehearsal/kubernetes/test_limits.py",
-    "tests/rehearsal/kubernetes/test_simulated_pods.py",
     "tests/rehearsal/account/test_every_day.py",
     "tests/rehearsal/run/test_endings.py",
     "tests/rehearsal/kubernetes/test_project_charts.py",
@@ -62,21 +56,21 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/account/test_existing_cluster.py",
 )
 
-# Files whose tests share a session's control plane. One worker runs them all, so that the control plane is started
-# once, and KubeRay's operator is installed once.
-WITH_CONTROL_PLANE: Final = frozenset(
+# Files whose tests share a session's control plane: with KubeRay's operator, and without. One worker runs all files of
+# a group, so that their control plane is started once, and the operator is installed once.
+WITH_OPERATOR: Final = frozenset(
+    f"tests/rehearsal/kubernetes/test_{name}.py" for name in ("image_pull", "kuberay", "ray_keys", "reaper", "rollout")
+)
+WITHOUT_OPERATOR: Final = frozenset(
     f"tests/rehearsal/kubernetes/test_{name}.py"
-    for name in (
-        *("drift", "image_pull", "isolation_check", "kubeflow", "kuberay", "limits", "ray_keys", "reaper", "rollout"),
-        *("simulated_pods", "submitters"),
-    )
+    for name in ("drift", "isolation_check", "kubeflow", "limits", "simulated_pods", "submitters")
 )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return a scheduler that gives each worker whole files, and those of the control plane to one."""
-    return scheduling.by_file(config, log, WITH_CONTROL_PLANE)
+    """Return a scheduler that gives each worker whole files, and those of one control plane to one."""
+    return scheduling.by_file(config, log, WITH_OPERATOR, WITHOUT_OPERATOR)
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,17 +41,14 @@ class Deployment:
         self._control_plane = control_plane
         self._charts = charts
 
-    def create(self, *charts: ProjectChart) -> None:
-        """Create the charts' objects in this order, by one kubectl: each needs a quarter of a second to start."""
-        strict = ("--save-config", "--validate=strict", "-f", "-")
-        self.warnings += self._run("kubectl", "create", *strict, charts=charts)
+    def create(self, chart: ProjectChart) -> None:
+        self.warnings += self._run("kubectl", "create", "--save-config", "--validate=strict", "-f", "-", chart=chart)
 
-    def differs(self, *charts: ProjectChart) -> str:
-        """Return what applying the charts again would change."""
-        return self.kubectl("diff", "-f", "-", stdin=_text(*charts))
+    def differs(self, chart: ProjectChart) -> bool:
+        return bool(self.kubectl("diff", "-f", "-", stdin=_text(chart)))
 
     def delete(self, chart: ProjectChart) -> None:
-        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", charts=[chart])
+        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", chart=chart)
 
     def install(self, release: HelmRelease) -> None:
         values = self._control_plane.directory / f"{release.name}.json"
@@ -72,10 +69,10 @@ class Deployment:
     def uninstall_code(self) -> None:
         helm(self._control_plane, "uninstall", code.RELEASE, "--namespace=kuberay")
 
-    def _run(self, program: str, *arguments: str, charts: Sequence[ProjectChart] = ()) -> list[str]:
+    def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
         argv = [str(self._control_plane.binaries[program]), f"--kubeconfig={self._control_plane.admin_kubeconfig}"]
         environment = {"HOME": str(self._control_plane.directory), "PATH": "/usr/bin:/bin"}
-        text = _text(*charts) if charts else None
+        text = _text(chart) if chart else None
         done = subprocess.run(
             [*argv, *arguments], input=text, env=environment, capture_output=True, text=True, check=False
         )
@@ -83,9 +80,8 @@ class Deployment:
         return [line for line in done.stderr.splitlines() if "Warning" in line]
 
 
-def _text(*charts: ProjectChart) -> str:
-    items = [item for chart in charts for item in chart.to_json()]
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+def _text(chart: ProjectChart) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": chart.to_json()})
 
 
 @pytest.fixture(scope="module")
@@ -122,12 +118,15 @@ def deployment(
         deployment.install(hyperpod_dependencies_release(region=dev.region))
         deployment.create(platform.fsx_csi_account)
         deployment.install(platform.fsx_csi)
-        deployment.create(platform.kuberay_namespace, platform.kuberay_policies)
+        for chart in (platform.kuberay_namespace, platform.kuberay_policies):
+            deployment.create(chart)
         deployment.install(platform.kuberay_crds)
         deployment.install(platform.kuberay)
-        deployment.create(*_build_ground(platform), ray.namespace)
+        for chart in (*_build_ground(platform), ray.namespace):
+            deployment.create(chart)
         deployment.install_code(ray)
-        deployment.create(*_ray_charts(ray))
+        for chart in _ray_charts(ray):
+            deployment.create(chart)
         yield deployment
     finally:
         plane.stop()
@@ -233,7 +232,7 @@ def test_image_build_gets_a_place_and_completes(deployment: Deployment) -> None:
 
 
 def test_applying_the_same_again_changes_nothing(deployment: Deployment, ray: RayObjects) -> None:
-    assert deployment.differs(ray.namespace, *_ray_charts(ray)) == ""
+    assert [chart.node.id for chart in (ray.namespace, *_ray_charts(ray)) if deployment.differs(chart)] == []
 
 
 def test_a_value_that_the_operators_chart_does_not_know_fails_the_release(

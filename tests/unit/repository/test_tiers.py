@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiers
-from tests.conftest import LONGEST, WITH_CONTROL_PLANE
+from tests.conftest import LONGEST, WITH_OPERATOR, WITHOUT_OPERATOR
 from tests.tiers import APART, PRODUCT, REHEARSED, REPOSITORY, Scope, scope_of
 
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
@@ -172,12 +172,13 @@ def test_the_package_is_tested_from_its_own_folder(monkeypatch: pytest.MonkeyPat
 
 
 def test_one_worker_gets_exactly_the_files_that_share_a_control_plane() -> None:
-    found = {str(file.relative_to(REPOSITORY)) for file in REHEARSAL_TESTS if shares_a_control_plane(file)}
-    assert found == WITH_CONTROL_PLANE
+    requested = {str(file.relative_to(REPOSITORY)): shared_fixtures_of(file) for file in REHEARSAL_TESTS}
+    assert {file for file, fixtures in requested.items() if "operator" in fixtures} == WITH_OPERATOR
+    assert {file for file, fixtures in requested.items() if fixtures} == WITH_OPERATOR | WITHOUT_OPERATOR
 
 
-def shares_a_control_plane(file: Path) -> bool:
-    """Return whether a file's tests or fixtures request the session's control plane, or what is installed there."""
+def shared_fixtures_of(file: Path) -> set[str]:
+    """Return those fixtures of the session's control plane that a file's tests and fixtures request."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     fixtures = [node for node in functions if any("fixture" in ast.unparse(each) for each in node.decorator_list)]
@@ -185,5 +186,5 @@ def shares_a_control_plane(file: Path) -> bool:
     used = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("usefixtures")]
     requested = {each.arg for node in (*tests, *fixtures) for each in node.args.args}
     requested |= {str(ast.literal_eval(each)) for node in used for each in node.args}
-    own = {node.name for node in fixtures}
-    return bool(tests) and "control_plane" not in own and bool({"control_plane", "kubectl", "nodes"} & requested)
+    has_its_own = any(node.name == "control_plane" for node in fixtures)
+    return set() if has_its_own or not tests else requested & {"control_plane", "kubectl", "nodes", "operator"}

@@ -17,6 +17,8 @@ Object = dict[str, Any]
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+# An API server that starts on a busy machine answers late. One that has ended refuses connections at once.
+_PATIENCE_SECONDS: Final = 300
 
 
 class ApiError(Exception):
@@ -114,7 +116,7 @@ class Api:
             fields=query if body is None else None,
             headers={"Content-Type": content_type, "Accept": "application/json"},
             preload_content=not stream,
-            timeout=urllib3.Timeout(connect=30, read=None if stream else 30),
+            timeout=urllib3.Timeout(connect=_PATIENCE_SECONDS, read=None if stream else _PATIENCE_SECONDS),
         )
         if response.status >= 400:
             raise ApiError(response.status, _message(response.data))

@@ -29,7 +29,7 @@ from embedded_account.machine.processes import Child, ProcessError, ProgramEnded
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-_START_TIMEOUT: Final = 180.0
+_START_TIMEOUT: Final = 600.0
 # With Go's own settings the API server spends a third of its time on garbage collection, mostly for the megabytes of
 # KubeRay's custom resource definitions. The limit is soft: near it, collection is as frequent as before.
 _GO_MEMORY: Final = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}

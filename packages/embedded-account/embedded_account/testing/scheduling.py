@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 
-def by_file(config: pytest.Config, log: Any, together: Collection[str]) -> Any:
-    """Return a scheduler that gives each worker whole files (`--dist loadfile`), and the files `together` to one.
+def by_file(config: pytest.Config, log: Any, *together: Collection[str]) -> Any:
+    """Return a scheduler that gives each worker whole files (`--dist loadfile`), and all files of a group to one.
 
     Return None, which means xdist's own scheduler, for any other `--dist`. A file is named as in its tests' node ids.
     """
@@ -17,7 +17,7 @@ def by_file(config: pytest.Config, log: Any, together: Collection[str]) -> Any:
 
     def scope_of(nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "together" if file in together else file
+        return next((f"group {number}" for number, files in enumerate(together) if file in files), file)
 
     scheduler = LoadFileScheduling(config, log)
     scheduler._split_scope = scope_of

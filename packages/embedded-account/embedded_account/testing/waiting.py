@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# Long enough that only a hang exceeds it.
-PATIENCE: Final = 180
+# Long enough that only a hang exceeds it, also where ten processes wait for each core.
+PATIENCE: Final = 600
 KUBECTL_PATIENCE: Final = f"--timeout={PATIENCE}s"
 
 # A short wait ends at once; a long one costs the core, and the server that is asked, two polls a second.
