@@ -110,7 +110,7 @@ def put(
 
     Exit codes:
     - 0: Ray's pods see the files
-    - 1: refused, such as files that differ without `--force`, or not imported in time
+    - 1: refused, such as a replacement without `--force`, or not imported in time
     - 2: bad input or no access
     - 3: FSx failed to import
     - 130: interrupted; rerun to resume
@@ -125,7 +125,9 @@ def put(
     environment = load(env)
     with _connected(environment) as apis:
         place = locate(apis.links, path)
-        items = plan.upload(apis.s3, place, local.files(source))
+        files = local.files(source)
+        say(f"{source}: comparing {len(files)} with {place.address}")
+        items = plan.upload(apis.s3, place, files)
         chosen = _agreed(items, place, "upload", dry_run=dry_run, force=force)
         if chosen is None:
             return
@@ -133,7 +135,8 @@ def put(
         # A task that began before the upload may have listed the bucket already.
         seconds = timeout.seconds
         tasks.run(apis.fsx, apis.s3, place, tasks.IMPORT, say, timeout=seconds, join=not chosen)
-    say(f"done: {len(chosen)} files uploaded, {len(items) - len(chosen)} equal; Ray's pods see them at {place.seen_at}")
+    equal = len(items) - len(chosen)
+    say(f"done: {_files(chosen)} uploaded, {equal} equal; Ray's pods see them at {place.seen_at}")
 
 
 @data_app.command()
@@ -154,7 +157,7 @@ def get(
 
     Exit codes:
     - 0: downloaded
-    - 1: refused, such as files that differ without `--force`, or not exported in time
+    - 1: refused, such as a replacement without `--force`, or not exported in time
     - 2: bad input or no access
     - 3: FSx failed to export
     - 130: interrupted; rerun to resume
@@ -180,7 +183,7 @@ def get(
         if chosen is None:
             return
         transfer.download(apis.s3, place.link.bucket, chosen, errors, say)
-    say(f"done: {len(chosen)} files downloaded to {folder}, {len(items) - len(chosen)} equal")
+    say(f"done: {_files(chosen)} downloaded to {folder}, {len(items) - len(chosen)} equal")
 
 
 def _agreed(items: "list[Item]", place: "Place", what: str, *, dry_run: bool, force: bool) -> "Sequence[Item] | None":
@@ -192,19 +195,24 @@ def _agreed(items: "list[Item]", place: "Place", what: str, *, dry_run: bool, fo
     chosen = [item for item in items if item.state is not State.EQUAL]
     replaced = [item for item in chosen if item.state is State.REPLACED]
     amount = size(sum(item.size for item in chosen))
-    say(f"{what}: {len(chosen)} files, {amount}; {len(replaced)} replace others; {len(items) - len(chosen)} are equal")
+    say(f"{what}: {_files(chosen)}, {amount}; {len(replaced)} replace others; {len(items) - len(chosen)} are equal")
     if dry_run:
         for item in items:
             say(f"  {item.state}: {item.local} ↔ s3://{place.link.bucket}/{item.key} ({size(item.size)})")
         say("dry run: nothing was changed")
         return None
     if replaced and not force:
+        differ = f"{_files(replaced)} would be replaced"
         first = replaced[0].key if what == "upload" else str(replaced[0].local)
         if not cli.is_interactive():
-            raise RefusedError(f"{len(replaced)} files differ, such as {first}. Fix: --force replaces them")
-        if not cli.confirmed(f"{len(replaced)} files differ, such as {first}. Replace them?"):
+            raise RefusedError(f"{differ}, such as {first}. Fix: --force replaces what differs")
+        if not cli.confirmed(f"{differ}, such as {first}. Replace what differs?"):
             raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --force")
     return chosen
+
+
+def _files(items: "Sequence[Item]") -> str:
+    return "1 file" if len(items) == 1 else f"{len(items)} files"
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def test_put_uploads_and_imports_and_a_rerun_sends_only_what_is_new(data: Data, 
     assert data.keys() == {"datasets/images/labels.csv", "datasets/images/train/1.bin"}
     assert data.tasks.files(data.file_system) == {"/datasets/images/labels.csv", "/datasets/images/train/1.bin"}
     (images / "train/2.bin").write_bytes(b"two")
-    assert "1 files uploaded, 2 equal" in data.ops("put", str(images), "/fsx/datasets/images").stdout
+    assert "1 file uploaded, 2 equal" in data.ops("put", str(images), "/fsx/datasets/images").stdout
     assert "/datasets/images/train/2.bin" in data.tasks.files(data.file_system)
 
 
@@ -128,7 +128,9 @@ def test_put_replaces_only_by_force(data: Data, images: Path) -> None:
     # The size stays the same: the content decides.
     (images / "labels.csv").write_bytes(b"1,dog")
     refused = data.ops("put", str(images), "/fsx/datasets", code=1).stderr
-    assert refused == "error: 1 files differ, such as datasets/labels.csv. Fix: --force replaces them\n"
+    assert (
+        refused == "error: 1 file would be replaced, such as datasets/labels.csv. Fix: --force replaces what differs\n"
+    )
     assert data.s3.get_object(Bucket=BUCKET, Key="datasets/labels.csv")["Body"].read() == b"1,cat"
     data.ops("put", str(images), "/fsx/datasets", "--force")
     assert data.s3.get_object(Bucket=BUCKET, Key="datasets/labels.csv")["Body"].read() == b"1,dog"
@@ -165,10 +167,10 @@ def test_get_exports_what_is_not_exported_automatically_and_resumes(data: Data, 
     assert "2 of 2 files" in got
     assert (tmp_path / "run/deep/b").read_bytes() == b"two"
     (tmp_path / "run/a").unlink()
-    assert "1 files downloaded" in data.ops("get", "/fsx/results/run", str(tmp_path / "run")).stdout
+    assert "1 file downloaded" in data.ops("get", "/fsx/results/run", str(tmp_path / "run")).stdout
     (tmp_path / "run/a").write_bytes(b"my own")
     refused = data.ops("get", "/fsx/results/run", str(tmp_path / "run"), code=1).stderr
-    assert "1 files differ" in refused
+    assert "1 file would be replaced" in refused
     assert (tmp_path / "run/a").read_bytes() == b"my own"
     long = "/results/run/" + "/".join(["x" * 200] * 6)
     data.tasks.write(data.file_system, long, b"")
