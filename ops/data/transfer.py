@@ -61,7 +61,7 @@ def _stamp(item: Item) -> tuple[int, int]:
     return -1, 0
 
 
-class _Shown(BaseSubscriber):  # type: ignore[misc]  # the library has no types
+class _Shown(BaseSubscriber):
     """Shows the bytes so far and the elapsed time: a bar in a terminal, else a line now and then."""
 
     def __init__(self, what: str, items: Sequence[Item], console: Console, say: Say) -> None:

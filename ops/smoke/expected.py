@@ -7,7 +7,6 @@ from typing import Any, Final
 import kubernetes
 
 from config import Environment
-from config.facts.capacity import GPU_RESOURCE
 from ops.clients import REQUEST_TIMEOUT
 
 _LABEL: Final = "ray.io/group"
@@ -66,7 +65,7 @@ def _devices(environment: Environment, cluster: str) -> dict[str, tuple[int, int
     devices = {}
     for group in wanted.workers:
         kind = environment.instance_group(group.instance_group).type
-        gpus = kind.accelerators if group.accelerators is None else group.accelerators
-        efa = kind.efa if group.efa is None else group.efa
-        devices[group.name] = (gpus if kind.accelerator_resource == GPU_RESOURCE else 0, efa)
+        # A type has either GPUs or Neuron devices, which take no part.
+        gpus = group.accelerators if kind.gpus and group.accelerators is not None else kind.gpus
+        devices[group.name] = (gpus, kind.efa if group.efa is None else group.efa)
     return devices

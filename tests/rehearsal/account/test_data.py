@@ -84,6 +84,11 @@ class Data:
         assert result.exit_code == code, result.output
         return result
 
+    def associations(self, *states: str) -> set[str]:
+        """Return the ids of the associations in these states; without states, of all."""
+        found = self.fsx.describe_data_repository_associations()["Associations"]
+        return {each["AssociationId"] for each in found if not states or each["Lifecycle"] in states}
+
     def keys(self) -> set[str]:
         return {each["Key"] for each in self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())}
 
@@ -153,14 +158,9 @@ def test_get_exports_what_is_not_exported_automatically_and_resumes(data: Data, 
     made = data.fsx.create_data_repository_association(
         FileSystemId=data.file_system, FileSystemPath="/results", DataRepositoryPath=f"s3://{BUCKET}/results"
     )["Association"]
-    [automatic] = [
-        each["AssociationId"]
-        for each in data.fsx.describe_data_repository_associations()["Associations"]
-        if each["AssociationId"] != made["AssociationId"]
-    ]
+    [automatic] = data.associations() - {made["AssociationId"]}
     data.fsx.update_data_repository_association(AssociationId=automatic, S3={})
-    states = lambda: {each["Lifecycle"] for each in data.fsx.describe_data_repository_associations()["Associations"]}  # noqa: E731
-    wait_until(lambda: states() == {"AVAILABLE"}, "the associations")
+    wait_until(lambda: len(data.associations("AVAILABLE")) == 2, "the associations")
     data.tasks.write(data.file_system, "/results/run/a", b"one")
     data.tasks.write(data.file_system, "/results/run/deep/b", b"two")
     got = data.ops("get", "/fsx/results/run", str(tmp_path / "run")).stdout

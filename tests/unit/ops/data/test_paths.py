@@ -15,7 +15,13 @@ from ops.data.local import below, files
 def a_link(name: str, **changes: Any) -> Link:
     path = PurePosixPath("/", name)
     seen_at = PurePosixPath("/fsx", name)
-    settings = {"bucket": "data", "prefix": f"of/{name}", "imports": True, "exports": True, "state": "AVAILABLE"}
+    settings: dict[str, Any] = {
+        "bucket": "data",
+        "prefix": f"of/{name}",
+        "imports": True,
+        "exports": True,
+        "state": "AVAILABLE",
+    }
     return Link("fs-0", path, seen_at, **(settings | changes))
 
 

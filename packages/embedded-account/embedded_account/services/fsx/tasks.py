@@ -128,7 +128,7 @@ class DataRepositoryTasks:
 
     def _links(self, file_system: str) -> list[Link]:
         """Return the links of the file system's associations that are AVAILABLE."""
-        filters = [{"Name": "file-system-id", "Values": [file_system]}]
+        filters: list[Fields] = [{"Name": "file-system-id", "Values": [file_system]}]
         found = self._service.describe_associations([], filters)
         return [Link.of(each) for each in found if each["Lifecycle"] == "AVAILABLE"]
 
