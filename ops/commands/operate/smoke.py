@@ -99,7 +99,7 @@ def _verdicts(environment: Environment, clusters: list[str], timeout: float, say
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        fail("interrupted: no verdict; the job is being stopped", code=130)
+        fail("interrupted: no verdict. Fix: rerun the command; `ops job list` shows that its job is stopped", code=130)
     return verdicts
 
 
