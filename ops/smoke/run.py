@@ -3,15 +3,17 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from config import Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
+from ops.errors import NoAnswerError
 from ops.jobs import direct
 from ops.jobs.follow import lines_of
 from ops.jobs.package import entry
-from ops.jobs.runs import Request, Runs
+from ops.jobs.runs import Request, Runs, as_submitter
 
 MARK: Final = "smoke: "
 """What the line with the result begins with, in `ray_jobs/smoke.py`."""
@@ -69,14 +71,19 @@ def _request(environment: Environment, cluster: str, timeout: float) -> Request:
 def _wait(runs: Runs, name: str, say: Say, timeout: float) -> None:
     """Wait for the end of the run. Raises SmokeError if it does not end in time."""
     began, told = time.monotonic(), ""
-    while not (state := runs.get(name)).finished:
-        reason = str(state.state.get("reason") or "")
-        line = f"{state.phase}{f' ({reason})' if reason else ''}"
+    finished, line = False, "submitted"
+    while not finished:
+        # A short silence of the API server is no end of the job.
+        with suppress(NoAnswerError), as_submitter():
+            state = runs.get(name)
+            finished, reason = state.finished, str(state.state.get("reason") or "")
+            line = f"{state.phase}{f' ({reason})' if reason else ''}"
         if line != told:
             say(f"{name}: {line}, {time.monotonic() - began:.0f} s")
             told = line
-        if time.monotonic() - began > timeout:
+        if not finished and time.monotonic() - began > timeout:
             raise SmokeError(
                 f"{name} did not end in {timeout:.0f} s: {line}. Fix: see `ops status`, or raise --timeout"
             )
-        time.sleep(_LOOK)
+        if not finished:
+            time.sleep(_LOOK)

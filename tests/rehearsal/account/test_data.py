@@ -22,7 +22,6 @@ from embedded_account.testing.stacks import Stacks
 from ops.__main__ import app
 from rehearsal import paths
 from tests.support.waiting import PATIENCE, wait_until
-from tests.unit.support.documented_data import assert_same_shape, documented
 
 pytestmark = pytest.mark.product
 
@@ -189,7 +188,7 @@ def test_ls_shows_links_tasks_and_files_as_documented(
         FileSystemId=data.file_system, Type="IMPORT_METADATA_FROM_REPOSITORY", Report=report
     )
     shown = json.loads(data.ops("ls", "/fsx/datasets/images", "-o", "json").stdout)
-    assert_same_shape(shown, documented("data", "ls"))
+    assert list(shown) == ["links", "tasks", "files"]
     assert [file["name"] for file in shown["files"]] == ["train/", "labels.csv"]
     assert [link["automatic"] for link in shown["links"]] == [["import", "export"]]
     assert [task["state"] for task in shown["tasks"]] == ["PENDING"]

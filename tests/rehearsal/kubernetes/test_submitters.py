@@ -445,5 +445,8 @@ def test_smoke_test_without_a_result_names_the_last_lines_and_one_in_vain_is_sto
         running = pool.submit(smoke, timeout=0.0)
         with pytest.raises(SmokeError, match="did not end in 0 s"):
             running.result(PATIENCE)
-    states = lambda: {run.phase for run in ann.all() if run.name.startswith("smoke-")}  # noqa: E731
+
+    def states() -> set[str]:
+        return {run.phase for run in ann.all() if run.name.startswith("smoke-")}
+
     wait_until(lambda: states() == {"failed", "stopped"}, "the run's stop")

@@ -1,15 +1,20 @@
 """`ops data` keeps within its paths: what a folder may hold, where an object may land, what a PATH may name."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 import config
+from ops.commands.operate.data import _link
+from ops.data import tasks
 from ops.data.errors import BadPathError, RefusedError
 from ops.data.links import Link, find, locate
 from ops.data.local import below, files
+from ops.data.plan import folder
+from tests.unit.support.documented_data import assert_same_shape, documented
 
 
 def a_link(name: str, **changes: Any) -> Link:
@@ -124,3 +129,33 @@ def test_environment_without_a_link_names_the_key(changes: dict[str, str], messa
     environment = small.model_copy(update={"fsx": small.fsx.model_copy(update=changes)})
     with pytest.raises(RefusedError, match=message):
         find(environment, None, None)
+
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+class Bucket:
+    """S3's list of a folder with a folder, a file, and FSx's reports."""
+
+    def get_paginator(self, _: str) -> "Bucket":
+        return self
+
+    def paginate(self, **request: str) -> list[dict[str, Any]]:
+        assert request == {"Bucket": "data", "Prefix": "of/datasets/", "Delimiter": "/"}
+        folders = [{"Prefix": f"of/datasets/{name}/"} for name in ("train", ".fsx-reports")]
+        objects = [{"Key": f"of/datasets/{name}", "Size": 3, "LastModified": NOW} for name in ("", "labels.csv")]
+        return [{"CommonPrefixes": folders, "Contents": objects}]
+
+
+def test_data_are_as_documented() -> None:
+    task = {
+        "TaskId": "task-0",
+        "Type": tasks.IMPORT,
+        "Lifecycle": "PENDING",
+        "Paths": ["s3://data"],
+        "CreationTime": NOW,
+    }
+    listed = folder(Bucket(), locate(LINKS, "/fsx/datasets"))
+    assert [file["name"] for file in listed] == ["train/", "labels.csv"]
+    shown = {"links": [_link(LINKS[0])], "tasks": [tasks.as_data(task)], "files": listed}
+    assert_same_shape(shown, documented("data", "ls"))

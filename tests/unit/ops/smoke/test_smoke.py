@@ -4,16 +4,20 @@ import ast
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
+from kubernetes.client import ApiException
 from typer.testing import CliRunner, Result
 
 import config
 from ops.__main__ import app
 from ops.jobs.package import JOBS
+from ops.jobs.runs import Run, Runs
 from ops.smoke.expected import Expected, Worker, expected
-from ops.smoke.run import MARK
+from ops.smoke.run import MARK, _wait
 from ops.smoke.verdict import judge
+from tests.support.waiting import PATIENCE
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, RAY_CLUSTER, RAY_CLUSTERS
@@ -67,6 +71,16 @@ def test_worker_without_a_pod_is_missed() -> None:
 def test_efa_matters_only_to_gpus() -> None:
     wanted = Expected(1, (Worker("w-1", "n-1", "10.0.0.1", 0, 1),))
     assert judge("rayml", wanted, result(part("10.0.0.1", gpus=0, network=["gloo"]))).problems == ()
+
+
+def test_short_silence_of_the_api_server_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ops.smoke.run._LOOK", 0)
+    runs = create_autospec(Runs, instance=True)
+    ended = Run("smoke-1", "rayml", "", None, True, {"phase": "succeeded"})
+    runs.get.side_effect = [ApiException(503), ApiException(503), ended]
+    said: list[str] = []
+    _wait(runs, "smoke-1", said.append, PATIENCE)
+    assert [line.rpartition(",")[0] for line in said] == ["smoke-1: submitted", "smoke-1: succeeded"]
 
 
 @pytest.fixture
