@@ -63,8 +63,11 @@ def link(fsx: Any, file_system: str, path: str = "/datasets", **policies: Any) -
     fsx.create_data_repository_association(
         FileSystemId=file_system, FileSystemPath=path, DataRepositoryPath=f"s3://data-bucket{path}/", S3=policies
     )
-    available = lambda: {each["Lifecycle"] for each in fsx.describe_data_repository_associations()["Associations"]}  # noqa: E731
-    wait_until(lambda: available() == {"AVAILABLE"}, "the association")
+
+    def states() -> set[str]:
+        return {each["Lifecycle"] for each in fsx.describe_data_repository_associations()["Associations"]}
+
+    wait_until(lambda: states() == {"AVAILABLE"}, "the association")
 
 
 @pytest.fixture
