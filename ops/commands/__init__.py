@@ -7,11 +7,12 @@ from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
 from ops.commands.deploy import delivery, destroy, preflight, review
 from ops.commands.environments import files
-from ops.commands.operate import access, isolation, job, logs, node, status
+from ops.commands.operate import access, data, isolation, job, logs, node, smoke, status
 
 __all__ = [
     "access",
     "app",
+    "data",
     "delivery",
     "destroy",
     "files",
@@ -24,6 +25,7 @@ __all__ = [
     "preflight",
     "review",
     "running",
+    "smoke",
     "status",
 ]
 

@@ -56,7 +56,8 @@ print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for numb
 """
 _PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers and the loss of a node.[/]
-real: control plane, KubeRay, reaper, job supervisor, `ops job submit` as a submitter, Ray and PyTorch in sandboxed pods
+real: control plane, KubeRay, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
+real: Ray and PyTorch in sandboxed pods
 simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
 
 
@@ -71,6 +72,7 @@ def rehearse_job(console: Console) -> int:
             rehearsal.lose_a_node()
             rehearsal.see_it_end()
             rehearsal.submit_own_script()
+            rehearsal.smoke()
         rehearsal.show(_VERDICT)
     except (RehearsalError, CommandError, TimedOutError) as failure:
         rehearsal.show("")
@@ -198,6 +200,18 @@ class JobRehearsal:
         for way in ([], ["--direct"], ["--in-head"]):
             self._submit_script("mine/squares.py", way)
 
+    def smoke(self) -> None:
+        """Run `ops smoke`. Raises RehearsalError unless every worker took part in the all-reduce."""
+        words = ["smoke", "--env", _ENVIRONMENT, "-o", "json"]
+        with self._progress.step(f"ops {' '.join(words)}") as step:
+            smoking = self._ops("smoke", words)
+            wait("the end of ops smoke", lambda: smoking.returncode is not None, timeout=_PATIENCE)
+            self._mark(f"`ops smoke` ends with {smoking.returncode}")
+            workers = {pod["metadata"]["name"] for pod in self._ray.good("worker")}
+            if smoking.returncode or not all(f'"pod": "{name}"' in smoking.tail(100) for name in workers):
+                raise RehearsalError(f"all workers must take part in the all-reduce:\n{smoking.tail(100)}")
+            step.see(f"{len(workers)} workers took part in an all-reduce")
+
     def _submit_script(self, script: str, way: list[str]) -> None:
         name = "".join(["squares", *way]).replace("--", "-")
         words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
@@ -220,7 +234,7 @@ class JobRehearsal:
     def _ops(self, name: str, words: list[str]) -> Child:
         argv = [sys.executable, "-m", "ops", *words]
         env = self._account.submitters_environment()
-        return self._supervisor.start(f"ops-job-submit-{name}", argv, env, cwd=self._project.directory)
+        return self._supervisor.start(f"ops-{name}", argv, env, cwd=self._project.directory)
 
     def _wait_for(self, what: str, reached: Callable[[], bool]) -> None:
         """Wait until `reached`, but at most until the run ends. Raises RehearsalError or TimedOutError."""

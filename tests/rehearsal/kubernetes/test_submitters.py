@@ -7,16 +7,19 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cdk8s
 import kubernetes
 import pytest
 from rich.console import Console
 
+import config
 from config import labels
 from config.facts.versions import PYTHON_IMAGE
 from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
@@ -31,9 +34,11 @@ from ops.jobs import direct, follow
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.package import Package
 from ops.jobs.runs import Request, RunError, Runs, as_submitter
+from ops.smoke import run as smoke_run
+from ops.smoke.run import SmokeError
 from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster
-from tests.support.fake_ray import FakeRay, serve
-from tests.support.waiting import KUBECTL_PATIENCE, wait_until
+from tests.support.fake_ray import FakeJob, FakeRay, serve
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -383,3 +388,65 @@ def test_the_groups_role_is_enough_and_no_more(
         asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         answer = kubectl(*review, stdin=cdk8s.Yaml.stringify(asked))
         assert (answer == "true") is may
+
+
+@pytest.fixture
+def smoke(ann: Runs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], list[str]]]:
+    """Return a function that runs the smoke test as ann; the head is simulated, and its address answers as Ray."""
+    monkeypatch.setattr(direct, "refuse_simulated", lambda *_: None)
+    small = config.load("small")
+    environment = small.model_copy(update={"ray": small.ray.model_copy(update={"namespace": NAMESPACE})})
+
+    def run(timeout: float = PATIENCE) -> tuple[dict[str, Any], list[str]]:
+        said: list[str] = []
+        return smoke_run.run(ann, environment, "rayml", said.append, timeout=timeout), said
+
+    return run
+
+
+def smoke_job(ray: FakeRay) -> FakeJob:
+    """Return the job of the smoke test, once it is submitted."""
+    wait_until(lambda: any(name.startswith("smoke-") for name in ray.jobs), "the submission")
+    [job] = [job for name, job in ray.jobs.items() if name.startswith("smoke-")]
+    return job
+
+
+def test_smoke_test_returns_the_jobs_result_and_leaves_no_run(
+    ann: Runs, ray: FakeRay, smoke: Callable[..., tuple[dict[str, Any], list[str]]]
+) -> None:
+    ray.jobs.clear()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(smoke)
+        job = smoke_job(ray)
+        assert job.request["entrypoint"].startswith("python smoke.py --patience ")
+        job.output = 'a line\nsmoke: {"workers": [], "problems": ["one"]}\n'
+        job.end("FAILED", 1)
+        found, said = running.result(PATIENCE)
+    assert found == {"workers": [], "problems": ["one"]}
+    assert "rayml: all-reduce over all workers, run smoke-rayml-" in said[0]
+    wait_until(lambda: not [run for run in ann.all() if run.name.startswith("smoke-")], "the run's deletion")
+
+
+def test_smoke_test_without_a_result_names_the_last_lines_and_one_in_vain_is_stopped(
+    ann: Runs, ray: FakeRay, smoke: Callable[..., tuple[dict[str, Any], list[str]]]
+) -> None:
+    ray.jobs.clear()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(smoke)
+        job = smoke_job(ray)
+        job.output = "ModuleNotFoundError: torch\n"
+        job.end("FAILED", 1)
+        with pytest.raises(
+            SmokeError, match=r"ended without a result: .*ModuleNotFoundError: torch.* Fix: see `ops job"
+        ):
+            running.result(PATIENCE)
+    ray.jobs.clear()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(smoke, timeout=0.0)
+        with pytest.raises(SmokeError, match="did not end in 0 s"):
+            running.result(PATIENCE)
+
+    def states() -> set[str]:
+        return {run.phase for run in ann.all() if run.name.startswith("smoke-")}
+
+    wait_until(lambda: states() == {"failed", "stopped"}, "the run's stop")

@@ -49,6 +49,7 @@ NOT_TYPED: Final = {
     "ops rollout rayml --env dev --max-unavailable 10%": "the same file does it, in two halves",
     "ops isolation-check --env dev": "a rehearsal enforces no policies; test_isolation_check lets the pods connect",
     "ops job submit fsdp_finetune --env dev -- --epochs 3": "`make rehearse-job` submits a job so, to real Ray",
+    "ops smoke --env dev": "`make rehearse-job` runs it on real Ray",
     "ops job list --env dev": "tests/rehearsal/kubernetes/test_submitters.py does it on a real control plane",
     "make rehearse-job": "CI runs it as it stands there",
     FORWARD: "there is nothing behind a port of a pod that kwok plays; that the service has it is looked at",

@@ -144,6 +144,7 @@ def test_a_deployment_does_what_was_approved_and_verifies_it() -> None:
         "cdk deploy",
         "ops wait",
         "ops isolation-check",
+        "ops smoke",
     ]
     places = [scripts.index(each) for each in order]
     assert places == sorted(places)

@@ -10,6 +10,7 @@ from moto.fsx.responses import FSxResponse
 from embedded_account.context import Account
 from embedded_account.errors import code_of
 from embedded_account.services.fsx.service import FsxService
+from embedded_account.services.fsx.tasks import DataRepositoryTasks
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
@@ -19,7 +20,7 @@ def install(account: Account) -> None:
     serve(account)
     service = FsxService(account)
     account.at_end.callback(service.close)
-    for operation, answer in _operations(service).items():
+    for operation, answer in (_operations(service) | _task_operations(DataRepositoryTasks(account, service))).items():
         setattr(FSxResponse, operation, _route(answer))
 
 
@@ -44,6 +45,19 @@ def _operations(service: FsxService) -> dict[str, Answer]:
         "describe_data_repository_associations": associations,
         "update_data_repository_association": lambda request: {"Association": service.update_association(request)},
         "delete_data_repository_association": service.delete_association,
+    }
+
+
+def _task_operations(tasks: DataRepositoryTasks) -> dict[str, Answer]:
+    def described(request: Request) -> Request:
+        return _page(
+            "DataRepositoryTasks", tasks.describe(request.get("TaskIds") or [], request.get("Filters") or []), request
+        )
+
+    return {
+        "create_data_repository_task": lambda request: {"DataRepositoryTask": tasks.create(request)},
+        "describe_data_repository_tasks": described,
+        "cancel_data_repository_task": lambda request: tasks.cancel(request["TaskId"]),
     }
 
 

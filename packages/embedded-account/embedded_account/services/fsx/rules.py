@@ -1,7 +1,8 @@
 """Check requests as FSx for Lustre does (only for PERSISTENT_2, the one deployment type that is simulated).
 
-Sources: CreateFileSystem, UpdateFileSystem and CreateDataRepositoryAssociation in the FSx API reference, and
-"Managing storage capacity" in the user guide. Error texts are those of the service if it documents them.
+Sources: CreateFileSystem, UpdateFileSystem, CreateDataRepositoryAssociation and CreateDataRepositoryTask in the FSx
+API reference, and "Managing storage capacity" in the user guide. Error texts are those of the service if it documents
+them.
 """
 
 import re
@@ -18,6 +19,9 @@ METADATA_IOPS = (1500, 3000, 6000, *range(12000, 192001, 12000))
 MAX_ASSOCIATIONS = 8
 SMALLEST_GROWTH = 1.1
 EVENTS = ("NEW", "CHANGED", "DELETED")
+IMPORT = "IMPORT_METADATA_FROM_REPOSITORY"
+EXPORT = "EXPORT_TO_REPOSITORY"
+MAX_TASK_PATHS = 100
 
 _LUSTRE_SETTINGS = {
     "AutomaticBackupRetentionDays",
@@ -168,6 +172,37 @@ def check_association_settings(request: Fields) -> None:
             raise bad_request(f"{name}: events {', '.join(sorted(wrong))} are not among {EVENTS}.")
     if not 1 <= request.get("ImportedFileChunkSize", 1024) <= 512000:
         raise bad_request("ImportedFileChunkSize must be between 1 and 512000 MiB.")
+
+
+def check_task(request: Fields) -> None:
+    """Raise FSx's error unless this is an import or export task with a valid report."""
+    if request["Type"] not in (IMPORT, EXPORT):
+        raise fsx_error("UnsupportedOperation", f"The embedded account does not carry out {request['Type']} tasks.")
+    known = {"ClientRequestToken", "FileSystemId", "Paths", "Report", "Tags", "Type"}
+    if unknown := request.keys() - known:
+        names = ", ".join(sorted(unknown))
+        raise fsx_error("UnsupportedOperation", f"The embedded account does not implement {names} of a task.")
+    if len(request.get("Paths") or []) > MAX_TASK_PATHS:
+        raise bad_request(f"A data repository task can have a maximum of {MAX_TASK_PATHS} paths.")
+    report = request["Report"]
+    if not report["Enabled"]:
+        return
+    if missing := {"Path", "Format", "Scope"} - report.keys():
+        raise bad_request(f"An enabled report requires {', '.join(sorted(missing))}.")
+    for name, only in (("Format", "REPORT_CSV_20191124"), ("Scope", "FAILED_FILES_ONLY")):
+        if report[name] != only:
+            raise bad_request(f"{name} {report[name]} of a report is not supported: use {only}.")
+
+
+def check_task_links(request: Fields, repositories: list[str]) -> None:
+    """Raise FSx's error unless the file system has a data repository, and the task's report is in one of them."""
+    if not repositories:
+        raise bad_request(f"File system {request['FileSystemId']} is not linked to a data repository.")
+    report = request["Report"]
+    if report["Enabled"] and not any(
+        f"{report['Path'].rstrip('/')}/".startswith(f"{each.rstrip('/')}/") for each in repositories
+    ):
+        raise bad_request(f"The report's path {report['Path']} is not in a data repository of the file system.")
 
 
 def _nested(one: str, other: str) -> bool:

@@ -31,7 +31,7 @@ class FsxService:
 
     def __init__(self, account: Account) -> None:
         self._account = account
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._timers: set[threading.Timer] = set()
 
     def close(self) -> None:
@@ -55,6 +55,22 @@ class FsxService:
         found: dict[str, Record] = self._backend.__dict__.setdefault("associations", {})
         return found
 
+    @property
+    def tasks(self) -> dict[str, Any]:
+        """The data repository tasks by id."""
+        found: dict[str, Any] = self._backend.__dict__.setdefault("tasks", {})
+        return found
+
+    def files(self, file_system: str) -> dict[str, bytes | None]:
+        """Return the simulated contents of a file system (`embedded_account.services.fsx.contents`)."""
+        found: dict[str, dict[str, bytes | None]] = self._backend.__dict__.setdefault("files", {})
+        return found.setdefault(file_system, {})
+
+    def tags(self, arn: str) -> list[dict[str, str]]:
+        """Return the tags of a resource."""
+        found: list[dict[str, str]] = self._backend.list_tags_for_resource(arn)
+        return found
+
     # ------------------------------------------------ file systems
 
     def create_file_system(self, request: Fields, identity: Identity | None = None) -> dict[str, Any]:
@@ -62,12 +78,12 @@ class FsxService:
 
         `identity` is for a file system that must have a given id: one that exists before the environment.
         """
-        with self._lock:
-            if existing := _same_token(self.file_systems, request):
+        with self.lock:
+            if existing := same_token(self.file_systems, request):
                 return self._shown(existing)
             rules.check_file_system(request)
-            record = new_file_system(self._account, request, self._in(CREATION), identity or Identity())
-            self._keep(self.file_systems, record.fields["FileSystemId"], record)
+            record = new_file_system(self._account, request, self.at(CREATION), identity or Identity())
+            self.keep(self.file_systems, record.fields["FileSystemId"], record)
             logs = record.fields["LustreConfiguration"].get("LogConfiguration") or {}
             if logs.get("Level", "DISABLED") != "DISABLED" and "Destination" not in logs:
                 self._account.background.log_group(maker_arn=record.resource_arn, name=DEFAULT_LOG_GROUP)
@@ -75,7 +91,7 @@ class FsxService:
 
     def describe_file_systems(self, identifiers: list[str]) -> list[dict[str, Any]]:
         """Return the file systems as DescribeFileSystems shows them; no identifiers means all."""
-        with self._lock:
+        with self.lock:
             return [self._shown(self._file_system(each)) for each in identifiers or list(self.file_systems)]
 
     def update_file_system(self, request: Fields) -> dict[str, Any]:
@@ -84,8 +100,8 @@ class FsxService:
         if unknown := request.keys() - known:
             names = ", ".join(sorted(unknown))
             raise rules.fsx_error("UnsupportedOperation", f"The embedded account does not change {names}.")
-        with self._lock:
-            record = self._available(request["FileSystemId"])
+        with self.lock:
+            record = self.available(request["FileSystemId"])
             lustre = dict(request.get("LustreConfiguration") or {})
             capacity = request.get("StorageCapacity")
             rules.check_update(lustre)
@@ -93,15 +109,18 @@ class FsxService:
                 rules.check_growth(record.fields["StorageCapacity"], capacity)
                 grow(self._account, record, capacity)
             record.fields["LustreConfiguration"].update(lustre)
-            record.ready_at = self._in(CHANGE)
+            record.ready_at = self.at(CHANGE)
             return self._shown(record)
 
     def delete_file_system(self, identifier: str) -> dict[str, Any]:
         """Carry out a DeleteFileSystem request; its end also deletes the interfaces and associations."""
-        with self._lock:
+        with self.lock:
             record = self._file_system(identifier)
             if record.deleting:
                 raise rules.bad_request(f"File system {identifier} is already being deleted.")
+            of_it = [task.fields for task in self.tasks.values() if task.fields["FileSystemId"] == identifier]
+            if any(each["Lifecycle"] in ("PENDING", "EXECUTING") for each in of_it):
+                raise rules.bad_request(f"File system {identifier} has data repository tasks that have not ended.")
             self._start_deletion(record, lambda: self._finish_deletion(identifier))
         return {"FileSystemId": identifier, "Lifecycle": "DELETING"}
 
@@ -109,22 +128,22 @@ class FsxService:
 
     def create_association(self, request: Fields) -> dict[str, Any]:
         """Carry out a CreateDataRepositoryAssociation request; a file system processes its requests in order."""
-        with self._lock:
-            if existing := _same_token(self.associations, request):
+        with self.lock:
+            if existing := same_token(self.associations, request):
                 return self._shown(existing)
-            file_system = self._available(request["FileSystemId"])
+            file_system = self.available(request["FileSystemId"])
             if file_system.fields["LustreConfiguration"]["AutomaticBackupRetentionDays"] > 0:
                 raise rules.bad_request("A file system with automatic backups cannot be linked to a data repository.")
             others = self._associations_of(request["FileSystemId"])
             rules.check_association(request, [other.fields for other in others])
             started = max([self._account.clock.now(), *(other.ready_at for other in others)])
             record = new_association(self._account, request, started + self._real(ASSOCIATION))
-            self._keep(self.associations, record.fields["AssociationId"], record)
+            self.keep(self.associations, record.fields["AssociationId"], record)
             return self._shown(record)
 
     def describe_associations(self, identifiers: list[str], filters: list[Fields]) -> list[dict[str, Any]]:
         """Return the associations that DescribeDataRepositoryAssociations shows, by id or by file system."""
-        with self._lock:
+        with self.lock:
             found = [self._shown(self._association(each)) for each in identifiers or list(self.associations)]
         for each in filters:
             if each["Name"] != "file-system-id":
@@ -134,18 +153,18 @@ class FsxService:
 
     def update_association(self, request: Fields) -> dict[str, Any]:
         """Carry out an UpdateDataRepositoryAssociation request: the policies and the chunk size."""
-        with self._lock:
+        with self.lock:
             record = self._association(request["AssociationId"])
             rules.check_association_settings(request)
             changed = {name: request[name] for name in ("S3", "ImportedFileChunkSize") if name in request}
             record.fields.update(changed)
-            record.ready_at = self._in(CHANGE)
+            record.ready_at = self.at(CHANGE)
             return self._shown(record)
 
     def delete_association(self, request: Fields) -> dict[str, Any]:
         """Carry out a DeleteDataRepositoryAssociation request."""
         identifier = request["AssociationId"]
-        with self._lock:
+        with self.lock:
             record = self._association(identifier)
             self._start_deletion(record, lambda: self.associations.pop(identifier, None))
         return {
@@ -159,27 +178,35 @@ class FsxService:
     def _real(self, simulated: timedelta) -> timedelta:
         return simulated / self._account.clock.scale
 
-    def _in(self, simulated: timedelta) -> datetime:
+    def at(self, simulated: timedelta) -> datetime:
+        """Return when this simulated time from now is over."""
         return self._account.clock.now() + self._real(simulated)
 
-    def _keep(self, records: dict[str, Record], identifier: str, record: Record) -> None:
+    def keep(self, records: dict[str, Any], identifier: str, record: Any) -> None:
+        """Add a record of `request` and `resource_arn`, with the request's tags."""
         records[identifier] = record
         self._backend.tagger.tag_resource(record.resource_arn, list(record.request.get("Tags") or []))
 
-    def _start_deletion(self, record: Record, end: Callable[[], object]) -> None:
+    def later(self, simulated: timedelta, act: Callable[[], object]) -> None:
+        """Act after this simulated time, unless the account ends before."""
+
         def finish() -> None:
             self._timers.discard(timer)
-            end()
+            act()
 
-        record.deleting = True
-        timer = threading.Timer(self._real(DELETION).total_seconds(), finish)
+        timer = threading.Timer(self._real(simulated).total_seconds(), finish)
         timer.daemon = True
         self._timers.add(timer)
         timer.start()
 
+    def _start_deletion(self, record: Record, end: Callable[[], object]) -> None:
+        record.deleting = True
+        self.later(DELETION, end)
+
     def _finish_deletion(self, identifier: str) -> None:
-        with self._lock:
+        with self.lock:
             record = self.file_systems.pop(identifier, None)
+            self.files(identifier).clear()
             for association in self._associations_of(identifier):
                 self.associations.pop(association.fields["AssociationId"], None)
             for interface in record.interfaces if record else []:
@@ -190,7 +217,8 @@ class FsxService:
             raise FileSystemNotFound(identifier)
         return self.file_systems[identifier]
 
-    def _available(self, identifier: str) -> Record:
+    def available(self, identifier: str) -> Record:
+        """Return the file system. Raises FSx's error unless it is AVAILABLE."""
         record = self._file_system(identifier)
         lifecycle = self._lifecycle(record)
         if lifecycle != "AVAILABLE":
@@ -218,11 +246,11 @@ class FsxService:
     def _shown(self, record: Record) -> dict[str, Any]:
         lifecycle = self._lifecycle(record)
         failed = {"FailureDetails": {"Message": record.failure}} if lifecycle == "FAILED" else {}
-        tags = self._backend.list_tags_for_resource(record.resource_arn)
-        return {**record.fields, "Lifecycle": lifecycle, "Tags": tags, **failed}
+        return {**record.fields, "Lifecycle": lifecycle, "Tags": self.tags(record.resource_arn), **failed}
 
 
-def _same_token(records: Mapping[str, Record], request: Fields) -> Record | None:
+def same_token(records: Mapping[str, Any], request: Fields) -> Any | None:
+    """Return the record that a request with the same ClientRequestToken made. Raises FSx's error if they differ."""
     token = request.get("ClientRequestToken")
     for record in records.values():
         if token and record.request.get("ClientRequestToken") == token:

@@ -1,0 +1,143 @@
+"""The command that verifies a RayCluster with an all-reduce."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from config import Environment
+from ops import completion
+from ops.cli import EnvName, app, console, fail, load, show
+from ops.options import Timeout
+from ops.output import Format, Output, emit, teller
+
+if TYPE_CHECKING:
+    from ops.smoke.verdict import Row, Verdict
+
+
+@app.command()
+def smoke(
+    env: EnvName,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            autocompletion=completion.ray_clusters,
+            help="Only this RayCluster. Default: each in turn.",
+        ),
+    ] = None,
+    timeout: Timeout = "10m",  # type: ignore[assignment]  # the parser gets the text
+    output: Output = Format.TABLE,
+) -> None:
+    """Run a short all-reduce over all workers of each RayCluster.
+
+    Every GPU takes part (NCCL), and every worker without GPUs (gloo). It fails
+    if a worker takes no part, has other GPUs than its instance type, or if
+    NCCL does not use EFA where the instance type has it. It waits for GPUs
+    that a job uses. `--timeout` holds for each RayCluster.
+
+    Exit codes:
+    - 0: passed
+    - 1: failed, or refused, such as a RayCluster that does not exist
+    - 2: bad input or no access
+    - 130: interrupted; the job is stopped
+
+    Examples:
+    - `ops smoke --env dev`
+    - `ops smoke --env prod --cluster rayml --timeout 5m -o json`
+
+    With `-o json` or `-o yaml`, progress goes to standard error. `seconds` is
+    the time of one all-reduce, null for a worker without a part:
+
+    ```json
+    {"environment": "dev", "passed": true, "clusters": [
+      {"cluster": "rayml", "problems": [], "workers": [
+        {"node": "hyperpod-i-0123456789abcdef0",
+         "pod": "rayml-gpu-group-worker-x7k2p",
+         "device": "NVIDIA H100 80GB HBM3",
+         "gpus": 8, "gpus_expected": 8, "seconds": 0.0021,
+         "gigabytes_per_second": 223.4, "network": ["OFI"]}]}]}
+    ```
+    """
+    environment, say = load(env), teller(output)
+    names = [each.name for each in environment.ray.clusters]
+    if cluster is not None and cluster not in names:
+        fail(
+            f"--cluster: {cluster!r} is invalid: environment {env} has no such RayCluster. Allowed: {', '.join(names)}"
+        )
+    verdicts = _verdicts(environment, [cluster] if cluster else names, timeout.seconds, say)
+    passed = not any(verdict.problems for verdict in verdicts)
+    emit({"environment": env, "passed": passed, "clusters": [_data(each) for each in verdicts]}, None, output)
+    if output is Format.TABLE:
+        show(_table(verdicts))
+    if not passed:
+        problems = "; ".join(f"{each.cluster}: {problem}" for each in verdicts for problem in each.problems)
+        fail(f"the all-reduce failed: {problems}. Fix: see docs/troubleshooting.md", code=1)
+    if output is Format.TABLE:
+        console.print(f"[bold green]{env} passed[/]: {sum(len(each.rows) for each in verdicts)} workers took part")
+
+
+def _verdicts(environment: Environment, clusters: list[str], timeout: float, say: Any) -> "list[Verdict]":
+    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
+    from ops.smoke.expected import expected  # noqa: PLC0415
+    from ops.smoke.run import SmokeError, run  # noqa: PLC0415
+    from ops.smoke.verdict import judge  # noqa: PLC0415
+
+    verdicts = []
+    try:
+        with connect(environment) as clients, as_submitter():
+            runs = Runs(clients.kubernetes, environment.ray.namespace)
+            for name in clusters:
+                wanted = expected(environment, clients.kubernetes, runs.cluster(name))
+                result = run(runs, environment, name, say, timeout=timeout)
+                verdicts.append(judge(name, wanted, result))
+    except (RunError, SmokeError) as error:
+        fail(str(error), code=1)
+    except UnreachableError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail("interrupted: no verdict. Fix: rerun the command; `ops job list` shows that its job is stopped", code=130)
+    return verdicts
+
+
+def _data(verdict: "Verdict") -> dict[str, Any]:
+    return {
+        "cluster": verdict.cluster,
+        "problems": list(verdict.problems),
+        "workers": [_row(row) for row in verdict.rows],
+    }
+
+
+def _row(row: "Row") -> dict[str, Any]:
+    return {
+        "node": row.node,
+        "pod": row.pod,
+        "device": row.device,
+        "gpus": row.gpus,
+        "gpus_expected": row.gpus_expected,
+        "seconds": row.seconds,
+        "gigabytes_per_second": round(row.gigabytes_per_second, 3),
+        "network": list(row.network),
+    }
+
+
+def _table(verdicts: "list[Verdict]") -> Table:
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("RayCluster", "node", "device", "GPUs", "time", "bandwidth", "network"):
+        drawn.add_column(column, overflow="fold")
+    for verdict in verdicts:
+        for row in verdict.rows:
+            took = "no part" if row.seconds is None else f"{row.seconds * 1000:.1f} ms"
+            drawn.add_row(
+                verdict.cluster,
+                row.node,
+                row.device,
+                f"{row.gpus} of {row.gpus_expected}",
+                took,
+                f"{row.gigabytes_per_second:.1f} GB/s",
+                ", ".join(row.network),
+            )
+    return drawn

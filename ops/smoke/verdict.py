@@ -1,0 +1,65 @@
+"""Judge the result of the all-reduce: did every worker take part, with its GPUs and over EFA."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ops.smoke.expected import Expected
+
+_OFI: Final = "OFI"
+"""What NCCL's log names (NET/OFI) if it uses EFA; else NCCL falls back to TCP (awsome-distributed-training #386)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A worker's part in the all-reduce; `seconds` is None if it took no part."""
+
+    node: str
+    pod: str
+    device: str
+    gpus: int
+    gpus_expected: int
+    seconds: float | None
+    gigabytes_per_second: float
+    network: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The workers of a RayCluster, and what is wrong."""
+
+    cluster: str
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+
+
+def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
+    """Return the verdict on what `ray_jobs/smoke.py` printed."""
+    by_address = {each["address"]: each for each in result["workers"]}
+    rows, problems = [], list(result["problems"])
+    for worker in wanted.workers:
+        found = by_address.get(worker.address)
+        if found is None:
+            problems.append(f"worker {worker.pod} on {worker.node} took no part")
+            rows.append(Row(worker.node, worker.pod, "", 0, worker.gpus, None, 0.0, ()))
+            continue
+        if found["gpus"] != worker.gpus:
+            problems.append(f"worker {worker.pod} on {worker.node} has {found['gpus']} of {worker.gpus} GPUs")
+        if worker.efa and worker.gpus and _OFI not in found["network"]:
+            named = ", ".join(found["network"]) or "no network"
+            problems.append(f"NCCL does not use EFA on {worker.node}: its log has no NET/OFI, but {named}")
+        rows.append(
+            Row(
+                worker.node,
+                worker.pod,
+                found["device"],
+                found["gpus"],
+                worker.gpus,
+                found["seconds"],
+                found["gigabytes_per_second"],
+                found["network"],
+            )
+        )
+    if len(wanted.workers) < wanted.wanted:
+        problems.append(f"only {len(wanted.workers)} of {wanted.wanted} workers are running")
+    return Verdict(cluster, tuple(rows), tuple(problems))

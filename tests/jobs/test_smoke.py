@@ -1,0 +1,60 @@
+"""The smoke test, called as `ops smoke` calls it: every worker takes part, and a wrong or missing part is reported."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import smoke
+from tests.jobs.support.paths import RAY_JOBS
+from tests.jobs.support.ray_nodes import Nodes
+from tests.support.waiting import PATIENCE, REHEARSAL_PATIENCE
+
+
+def run(nodes: Nodes) -> dict[str, Any]:
+    """Return what the script prints on the nodes."""
+    argv = [sys.executable, str(RAY_JOBS / "smoke.py"), f"--patience={PATIENCE:.0f}"]
+    env = os.environ | {"RAY_ADDRESS": nodes.address}
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    [line] = [line for line in ended.stdout.splitlines() if line.startswith(smoke.MARK)]
+    found: dict[str, Any] = json.loads(line.removeprefix(smoke.MARK))
+    return found
+
+
+def test_every_worker_takes_part_and_the_head_does_not(nodes: Nodes) -> None:
+    found = run(nodes)
+    assert found["problems"] == []
+    assert sorted(worker["address"] for worker in found["workers"]) == sorted(
+        node.node_ip_address for node in nodes.workers
+    )
+    for worker in found["workers"]:
+        assert (worker["device"], worker["gpus"], worker["network"]) == ("cpu", 0, ["gloo"])
+        assert worker["seconds"] > 0
+        assert worker["gigabytes_per_second"] > 0
+
+
+def test_a_node_has_one_row_with_its_slowest_process_and_every_network() -> None:
+    looks = [{"address": name, "device": "GPU", "gpus": 2} for name in ("a", "a", "b")]
+    speeds = [(1.0, ["OFI"]), (2.0, ["Socket"]), (3.0, ["OFI"])]
+    results = [{"seconds": s, "gigabytes_per_second": 1 / s, "network": network} for s, network in speeds]
+    assert smoke.merged(looks, results) == [
+        {
+            "address": "a",
+            "device": "GPU",
+            "gpus": 2,
+            "seconds": 2.0,
+            "gigabytes_per_second": 0.5,
+            "network": ["OFI", "Socket"],
+        },
+        {"address": "b", "device": "GPU", "gpus": 2, "seconds": 3.0, "gigabytes_per_second": 1 / 3, "network": ["OFI"]},
+    ]
+
+
+def test_a_wrong_sum_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda *_: None)
+    with pytest.raises(ValueError, match="the all-reduce of rank 1 gave a wrong sum, not 6"):
+        smoke.timed_all_reduce("gloo", 1, 3)

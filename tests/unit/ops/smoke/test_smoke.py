@@ -1,0 +1,168 @@
+"""`ops smoke`: what it expects of each worker, its verdict, its data, and one message for each error."""
+
+import ast
+import json
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+from kubernetes.client import ApiException
+from typer.testing import CliRunner, Result
+
+import config
+from ops.__main__ import app
+from ops.jobs.package import JOBS
+from ops.jobs.runs import Run, Runs
+from ops.smoke.expected import Expected, Worker, expected
+from ops.smoke.run import MARK, _wait
+from ops.smoke.verdict import judge
+from tests.support.waiting import PATIENCE
+from tests.unit.support.documented_data import assert_same_shape, documented
+from tests.unit.support.fake_apis import Apis
+from tests.unit.support.running_environment import PODS, RAY_CLUSTER, RAY_CLUSTERS
+
+WANTED = Expected(2, (Worker("w-1", "n-1", "10.0.0.1", 8, 32), Worker("w-2", "n-2", "10.0.0.2", 8, 32)))
+
+
+def ops(*arguments: str) -> Result:
+    return CliRunner(env={"OPS_ENV": "dev"}).invoke(app, ["smoke", *arguments])
+
+
+def part(address: str, **changes: Any) -> dict[str, Any]:
+    whole = {"device": "H100", "gpus": 8, "seconds": 0.002, "gigabytes_per_second": 200.0, "network": ["OFI"]}
+    return {"address": address, **whole, **changes}
+
+
+def result(*parts: dict[str, Any], problems: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"workers": list(parts), "problems": list(problems)}
+
+
+def test_all_workers_with_all_gpus_over_efa_pass() -> None:
+    verdict = judge("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2")))
+    assert verdict.problems == ()
+    assert [(row.node, row.gpus, row.seconds) for row in verdict.rows] == [("n-1", 8, 0.002), ("n-2", 8, 0.002)]
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        (result(part("10.0.0.1")), "worker w-2 on n-2 took no part"),
+        (result(part("10.0.0.1"), part("10.0.0.2", gpus=7)), "worker w-2 on n-2 has 7 of 8 GPUs"),
+        (
+            result(part("10.0.0.1", network=["Socket"]), part("10.0.0.2")),
+            "NCCL does not use EFA on n-1: its log has no NET/OFI, but Socket",
+        ),
+        (result(part("10.0.0.1", network=[]), part("10.0.0.2")), "no NET/OFI, but no network"),
+        (result(part("10.0.0.1"), part("10.0.0.2"), problems=("nccl: a wrong sum",)), "nccl: a wrong sum"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_node(found: dict[str, Any], problem: str) -> None:
+    [said] = judge("rayml", WANTED, found).problems
+    assert problem in said
+
+
+def test_worker_without_a_pod_is_missed() -> None:
+    less = Expected(3, WANTED.workers)
+    found = judge("rayml", less, result(part("10.0.0.1"), part("10.0.0.2")))
+    assert found.problems == ("only 2 of 3 workers are running",)
+
+
+def test_efa_matters_only_to_gpus() -> None:
+    wanted = Expected(1, (Worker("w-1", "n-1", "10.0.0.1", 0, 1),))
+    assert judge("rayml", wanted, result(part("10.0.0.1", gpus=0, network=["gloo"]))).problems == ()
+
+
+def test_short_silence_of_the_api_server_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ops.smoke.run._LOOK", 0)
+    runs = create_autospec(Runs, instance=True)
+    ended = Run("smoke-1", "rayml", "", None, True, {"phase": "succeeded"})
+    runs.get.side_effect = [ApiException(503), ApiException(503), ended]
+    said: list[str] = []
+    _wait(runs, "smoke-1", said.append, PATIENCE)
+    assert [line.rpartition(",")[0] for line in said] == ["smoke-1: submitted", "smoke-1: succeeded"]
+
+
+@pytest.fixture
+def workers(apis: Apis) -> Apis:
+    """Serve the RayCluster of `dev` with two of four workers: one runs, one is being deleted."""
+    groups = [{"groupName": "gpu-group", "replicas": 4}]
+    apis.kubernetes[RAY_CLUSTERS] = {"items": [{"metadata": {"name": "rayml"}}]}
+    apis.kubernetes[RAY_CLUSTER] = {"metadata": {"name": "rayml"}, "spec": {"workerGroupSpecs": groups}}
+    metadata = {"name": "w-1", "labels": {"ray.io/group": "gpu-group"}}
+    spec, status = {"nodeName": "n-1", "containers": []}, {"phase": "Running", "podIP": "10.0.0.1"}
+    gone = metadata | {"name": "w-2", "deletionTimestamp": "2026-11-01T10:00:00Z"}
+    pods = [{"metadata": each, "spec": spec, "status": status} for each in (metadata, gone)]
+    apis.kubernetes[PODS] = {"items": pods}
+    return apis
+
+
+def test_devices_are_those_of_the_instance_type_unless_the_file_says_otherwise(workers: Apis, clients: Any) -> None:
+    dev = config.load("dev")
+    wanted = expected(dev, clients.kubernetes, "rayml")
+    assert (wanted.wanted, wanted.workers) == (4, (Worker("w-1", "n-1", "10.0.0.1", 8, 32),))
+    [cluster] = dev.ray.clusters
+    fewer = cluster.workers[0].model_copy(update={"accelerators": 2, "efa": 0})
+    changed = dev.ray.model_copy(update={"clusters": (cluster.model_copy(update={"workers": (fewer,)}),)})
+    [worker] = expected(dev.model_copy(update={"ray": changed}), clients.kubernetes, "rayml").workers
+    assert (worker.gpus, worker.efa) == (2, 0)
+
+
+@pytest.fixture
+def ended(workers: Apis, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+    """Return a function that sets the result of the job: the way of a job is tested on a real control plane."""
+
+    def set_result(found: dict[str, Any]) -> None:
+        monkeypatch.setattr("ops.smoke.run.run", lambda *_, **__: found)
+
+    return set_result
+
+
+def test_data_are_as_documented(ended: Callable[[dict[str, Any]], None], workers: Apis) -> None:
+    workers.kubernetes[RAY_CLUSTER]["spec"]["workerGroupSpecs"][0]["replicas"] = 1
+    ended(result(part("10.0.0.1")))
+    shown = ops("-o", "json")
+    assert shown.exit_code == 0, shown.output
+    data = json.loads(shown.stdout)
+    assert_same_shape(data, documented("smoke"))
+    assert data["passed"]
+    table = ops().stdout
+    assert "8 of 8" in table
+    assert "2.0 ms" in table
+    assert "dev passed: 1 workers took part" in table
+
+
+def test_failure_ends_with_1_and_names_the_cluster(ended: Callable[[dict[str, Any]], None]) -> None:
+    ended(result())
+    failed = ops("-o", "json")
+    assert failed.exit_code == 1
+    assert not json.loads(failed.stdout)["passed"]
+    assert "error: the all-reduce failed: rayml: worker w-1 on n-1 took no part; rayml: only 1 of 4" in failed.stderr
+
+
+def test_errors_are_one_message_each(workers: Apis) -> None:
+    unknown = ops("--cluster", "other")
+    assert (unknown.exit_code, unknown.stderr) == (
+        2,
+        "error: --cluster: 'other' is invalid: environment dev has no such RayCluster. Allowed: rayml\n",
+    )
+    workers.kubernetes[RAY_CLUSTERS] = {"items": []}
+    missing = ops()
+    assert (missing.exit_code, "there is no RayCluster in namespace ray. Fix: " in missing.stderr) == (1, True)
+    workers.refuse(403, "no")
+    denied = ops()
+    assert (denied.exit_code, "Fix: list your IAM role under access.submitters" in denied.stderr) == (2, True)
+    assert ops("--env", "nowhere").exit_code == 2
+
+
+def test_result_is_found_by_the_mark_that_the_job_prints() -> None:
+    """The job imports nothing of `ops`, and `ops` nothing of the job."""
+    tree = ast.parse((JOBS / "smoke.py").read_text())
+    [mark] = [
+        node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and [target.id for target in node.targets if isinstance(target, ast.Name)] == ["MARK"]
+    ]
+    assert mark == MARK
