@@ -5,7 +5,7 @@ Each folder is a panel of `ops --help` (PANELS in ops/cli.py).
 
 from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
-from ops.commands.deploy import delivery, destroy, preflight, review
+from ops.commands.deploy import delivery, destroy, mirror, preflight, review
 from ops.commands.environments import files
 from ops.commands.operate import access, isolation, job, logs, node, status
 
@@ -19,6 +19,7 @@ __all__ = [
     "isolation",
     "job",
     "logs",
+    "mirror",
     "node",
     "pause",
     "preflight",
