@@ -7,7 +7,7 @@ from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
 from ops.commands.deploy import delivery, destroy, mirror, preflight, review
 from ops.commands.environments import files
-from ops.commands.operate import access, isolation, job, logs, node, status
+from ops.commands.operate import access, isolation, job, logs, node, status, support
 
 __all__ = [
     "access",
@@ -26,6 +26,7 @@ __all__ = [
     "review",
     "running",
     "status",
+    "support",
 ]
 
 
