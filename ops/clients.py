@@ -53,11 +53,11 @@ class Account:
                 f"{environment.name} is in {environment.account}. Fix: log in to that account, or set AWS_PROFILE"
             )
 
-    def client(self, service: str) -> Any:
-        """Return a boto3 client that gives up in seconds, not in minutes."""
+    def client(self, service: str, region: str | None = None) -> Any:
+        """Return a boto3 client that gives up in seconds, not in minutes; None is the environment's region."""
         # boto3's typed overloads accept literal service names only.
         untyped: Any = self.session
-        return untyped.client(service, config=_AWS)
+        return untyped.client(service, region_name=region, config=_AWS)
 
 
 def described_cluster(environment: Environment, account: Account) -> Mapping[str, Any]:

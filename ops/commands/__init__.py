@@ -5,9 +5,9 @@ Each folder is a panel of `ops --help` (PANELS in ops/cli.py).
 
 from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
-from ops.commands.deploy import delivery, destroy, preflight, review
+from ops.commands.deploy import delivery, destroy, mirror, preflight, review
 from ops.commands.environments import files
-from ops.commands.operate import access, data, isolation, job, logs, node, smoke, status
+from ops.commands.operate import access, data, isolation, job, logs, node, smoke, status, support
 
 __all__ = [
     "access",
@@ -20,6 +20,7 @@ __all__ = [
     "isolation",
     "job",
     "logs",
+    "mirror",
     "node",
     "pause",
     "preflight",
@@ -27,6 +28,7 @@ __all__ = [
     "running",
     "smoke",
     "status",
+    "support",
 ]
 
 

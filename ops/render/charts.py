@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from config.facts import charts_lock
 from config.facts.charts_lock import Archive, ChartError, GitFolder
+from ops.mirror import artefacts, crane
+from ops.mirror.errors import MirrorError
 
 __all__ = ["ChartError", "fetch"]
 
@@ -22,8 +24,8 @@ TIMEOUT_SECONDS: Final = 60
 def fetch(mirror: str | None = None) -> Iterator[str]:
     """Download every chart that is missing or altered in the cache; yield a line for each chart.
 
-    `mirror` replaces the scheme and host of each URL. Raises ChartError if a host cannot be reached, or if a download's
-    digest differs from the lock's.
+    `mirror` replaces the scheme and host of each URL; `oci://REGISTRY` is where `ops mirror` put the charts. Raises
+    ChartError if a host cannot be reached, or if a download's digest differs from the lock's.
     """
     cached = charts_lock.cache_directory()
     cached.mkdir(parents=True, exist_ok=True)
@@ -40,7 +42,9 @@ def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
     except ChartError:
         with tempfile.TemporaryDirectory(dir=cached) as scratch:
             fetched = Path(scratch) / chart.file_name
-            if isinstance(chart, Archive):
+            if mirror and mirror.startswith(artefacts.SCHEME):
+                _pull(chart, fetched, mirror.removeprefix(artefacts.SCHEME).rstrip("/"))
+            elif isinstance(chart, Archive):
                 _download(chart, fetched, mirror)
             else:
                 _check_out(chart, fetched, mirror)
@@ -100,6 +104,13 @@ def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
     except subprocess.CalledProcessError as error:
         raise ChartError(chart.name, _unreachable(url, error.stderr.partition("\n")[0])) from None
     (repository / chart.path).rename(target)
+
+
+def _pull(chart: Archive | GitFolder, target: Path, registry: str) -> None:
+    try:
+        artefacts.read(crane.Crane(crane.ensure()), chart, registry, target)
+    except MirrorError as error:
+        raise ChartError(chart.name, str(error)) from None
 
 
 def _unreachable(url: str, reason: str) -> str:

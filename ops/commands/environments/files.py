@@ -395,7 +395,10 @@ def list_images(
 @charts_app.command("fetch")
 def fetch_charts(
     mirror: Annotated[
-        str | None, typer.Option(help="Base URL of a mirror, used instead of the publishers' hosts.")
+        str | None,
+        typer.Option(
+            help="Base URL of a mirror, used instead of the publishers' hosts; oci://REGISTRY after `ops mirror`."
+        ),
     ] = None,
 ) -> None:
     """Download the charts of config/facts/charts.lock.yaml into the cache and verify their digests.
@@ -407,6 +410,7 @@ def fetch_charts(
     Examples:
     - `ops charts fetch`
     - `ops charts fetch --mirror https://mirror.example.com`
+    - `ops charts fetch --mirror oci://registry.example.com/mirror`
     """
     from ops.render import charts  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -367,6 +368,62 @@ def test_events_of_hyperpod_and_kubernetes_are_merged(every_day: EveryDay) -> No
     assert result.exit_code == 0
     assert f"HyperPod Info {HYPERPOD}: Cluster {HYPERPOD} is InService." in result.stdout
     every_day.kubectl("-n", SMALL.ray.namespace, "delete", "pod", "nowhere", KUBECTL_PATIENCE)
+
+
+def test_support_bundle_holds_every_part_and_no_secret(every_day: EveryDay, tmp_path: Path) -> None:
+    namespace = SMALL.ray.namespace
+    planted = {"HF_TOKEN": "planted-by-name", "NOTE": "AKIAIOSFODNN7EXAMPLE of ann@mail.example.com"}
+    pod = cluster_object()["spec"]["workerGroupSpecs"][0]["template"]["spec"] | {"nodeSelector": {"no": "node"}}
+    pod["containers"][0]["env"] = [{"name": name, "value": value} for name, value in planted.items()]
+    metadata = {"name": "planted", "namespace": namespace}
+    every_day.kubectl.apply(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"key": "planted-in-a-secret"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "planted-in-a-map"}},
+    )
+    listed = every_day.ops("support-bundle", "--dry-run", "--out", str(tmp_path / "b.tar.gz"))
+    assert listed.exit_code == 0, listed.output
+    assert f"kubernetes/{namespace}/rayclusters.json" in listed.stdout
+    assert not (tmp_path / "b.tar.gz").exists()
+
+    result = every_day.ops("support-bundle", "--out", str(tmp_path / "b.tar.gz"), "-o", "json")
+    every_day.kubectl("-n", namespace, "delete", "pod/planted", "secret/planted", "configmap/planted", KUBECTL_PATIENCE)
+    assert result.exit_code == 0, result.output
+    with tarfile.open(tmp_path / "b.tar.gz") as archive:
+        files = {
+            each.name.partition("/")[2]: archive.extractfile(each).read().decode()  # type: ignore[union-attr]
+            for each in archive
+        }
+    manifest = json.loads(files["manifest.json"])
+    assert manifest == json.loads(result.stdout)
+    assert {each["file"] for each in manifest["files"]} == set(files) - {"manifest.json"}
+    reasons = {each["part"]: each["reason"] for each in manifest["missing"]}
+    [worker] = [part for part in reasons if part.startswith("logs/worker/")]
+    assert "is simulated: no program runs in it" in reasons[worker]
+    # Nothing has run a supervisor, a build, or a check of a node here.
+    assert {"logs/supervisor", "logs/image-build", "logs/health.log"} <= set(reasons)
+    assert not [part for part in reasons if not part.startswith(("logs/", "Kubernetes objects: rayjobs"))]
+    for file, holds in {
+        "versions.json": '"boto3"',
+        "environment/small.yaml": "account-1",
+        "status.json": '"ray_clusters"',
+        "hyperpod/cluster.json": HYPERPOD,
+        "hyperpod/nodes.json": '"InstanceId"',
+        "nodes.json": '"Schedulable"',
+        "events.json": "is InService",
+        "kubernetes/version.json": '"gitVersion"',
+        "kubernetes/nodes.json": labels.NODE_HEALTH_LABEL,
+        f"kubernetes/{namespace}/pods.json": '"planted"',
+        "logs/reaper/ray-reaper-1.reaper.log": "watching",
+        "logs/lifecycle.log": "LifecycleConfig/",
+    }.items():
+        assert holds in files[file], file
+    [head] = [text for file, text in files.items() if file.startswith("logs/head/")]
+    assert head.startswith("the head serves\n")
+    everything = "\n".join(files.values())
+    token = every_day.environment["AWS_SESSION_TOKEN"]
+    for secret in (*planted.values(), "planted-in-a", "AKIAIOSFODNN7EXAMPLE", "mail.example.com", SMALL.account, token):
+        assert secret not in everything, secret
 
 
 def test_kubeconfig_names_the_cluster(every_day: EveryDay) -> None:

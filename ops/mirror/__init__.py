@@ -1,0 +1,1 @@
+"""Copy an environment's images and charts to a private registry."""

@@ -1,0 +1,1 @@
+"""Tests of `ops mirror` that need no registry."""
