@@ -14,33 +14,7 @@ from torch.distributed.tensor import distribute_tensor
 
 import torch_state
 from tests.jobs.support.together import together
-from tests.jobs.support.trainings import TRAININGS, WRAPPERS, Training
-
-HALF = 3
-
-
-def resume(rank: int, directory: Path, kind: str, wrapper: str, device: str = "cpu") -> None:
-    """Train without saving; train and save half-way; load that and train on: all must end with equal bits."""
-    results = []
-    for saves in (False, True):
-        training = TRAININGS[kind](wrapper, device)
-        torch_state.seed_all(100 + rank)
-        train(training, range(HALF))
-        if saves:
-            training.save(directory, rank)
-        train(training, range(HALF, 2 * HALF))
-        results.append(training.result())
-    resumed = TRAININGS[kind](wrapper, device)
-    resumed.load(directory, rank)
-    train(resumed, range(HALF, 2 * HALF))
-    for name, result in (("that was saved", results[1]), ("that resumed", resumed.result())):
-        same = [torch.equal(one, other) for one, other in zip(results[0], result, strict=True)]
-        assert all(same), f"the training {name} ends with other numbers: {same}"
-
-
-def train(training: Training, steps: range) -> None:
-    for step in steps:
-        training.step(step)
+from tests.jobs.support.trainings import TRAININGS, WRAPPERS, Training, resume
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
@@ -118,7 +92,7 @@ def test_extra_object_that_only_one_side_has_is_warned_of(tmp_path: Path, traini
     training.save(tmp_path / "half", 0)
     scheduler = training.extra["scheduler"]
     training.extra = {"ema": nn.Linear(2, 2), "other": scheduler}
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="the state of") as warned:
         training.load(tmp_path / "half", 0)
     told = [str(one.message) for one in warned if "the state of" in str(one.message)]
     assert told == [

@@ -18,6 +18,8 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 import torch_state
 
 WRAPPERS: Final = ("plain", "ddp", "fsdp")
+HALF: Final = 3
+"""The step after which a training is saved."""
 LATE: Final = 4
 """The step at which the parameters of `_Late` get their first gradient."""
 THAWED: Final = 1
@@ -29,7 +31,7 @@ class _Usual(nn.Module):  # type: ignore[misc]  # torch is in the jobs' environm
         super().__init__()
         self.first, self.dropout, self.last = nn.Linear(4, 9), nn.Dropout(0.3), nn.Linear(9, 4)
 
-    def forward(self, inputs: torch.Tensor, step: int) -> torch.Tensor:
+    def forward(self, inputs: torch.Tensor, step: int) -> torch.Tensor:  # noqa: ARG002 (`_Late` uses it)
         return self.last(self.dropout(self.first(inputs)))
 
 
@@ -118,18 +120,18 @@ class Thawed(Training):
     def __init__(self, wrapper: str, device: str) -> None:
         super().__init__(wrapper, device)
         self._first = [one for name, one in self.wrapped.named_parameters() if "first" in name]
-        self._train(False)
+        self._train(trains=False)
 
     def step(self, step: int) -> None:
         if step == THAWED:
-            self._train(True)
+            self._train(trains=True)
         super().step(step)
 
     def load(self, directory: Path, rank: int) -> None:
         super().load(directory, rank)
-        self._train(True)
+        self._train(trains=True)
 
-    def _train(self, trains: bool) -> None:
+    def _train(self, *, trains: bool) -> None:
         for one in self._first:
             one.requires_grad_(trains)
 
@@ -248,3 +250,27 @@ def wrap(model: nn.Module, wrapper: str, device: torch.device) -> nn.Module:
             model.unused = shard(model.unused)
         return shard(model)
     return model
+
+
+def resume(rank: int, directory: Path, kind: str, wrapper: str, device: str = "cpu") -> None:
+    """Train without saving; train and save half-way; load that and train on: all must end with equal bits."""
+    results = []
+    for saves in (False, True):
+        training = TRAININGS[kind](wrapper, device)
+        torch_state.seed_all(100 + rank)
+        _train(training, range(HALF))
+        if saves:
+            training.save(directory, rank)
+        _train(training, range(HALF, 2 * HALF))
+        results.append(training.result())
+    resumed = TRAININGS[kind](wrapper, device)
+    resumed.load(directory, rank)
+    _train(resumed, range(HALF, 2 * HALF))
+    for name, result in (("that was saved", results[1]), ("that resumed", resumed.result())):
+        same = [torch.equal(one, other) for one, other in zip(results[0], result, strict=True)]
+        assert all(same), f"the training {name} ends with other numbers: {same}"
+
+
+def _train(training: Training, steps: range) -> None:
+    for step in steps:
+        training.step(step)
