@@ -191,7 +191,7 @@ def test_each_worker_syncs_its_own_files_only(tmp_path: Path, monkeypatch: pytes
     sync = os.fsync
 
     def count(descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
         synced.update([path.name] if path.is_file() else [])
         sync(descriptor)
 

@@ -86,7 +86,9 @@ def test_folder_that_cannot_be_read_is_named() -> None:
 
 def test_supervisor_retries_a_stalled_attempt_up_to_its_limit() -> None:
     ending = Ending("FAILED", exit_code=1, output=run("{}").stderr.splitlines())
-    first, last = (decide(ending, attempts=1, stalled=stalled, limits=Limits(100, 5)) for stalled in (0, 4))
+    first, last = (
+        decide(ending, attempts=1, stalled=stalled, seconds=0, limits=Limits(100, 5, 0)) for stalled in (0, 4)
+    )
     assert first.cause is Cause.INFRASTRUCTURE
     assert first.again
     assert not last.again
