@@ -1,4 +1,4 @@
-"""An ordinary Ray Train script, with the lines of docs/explain/jobs.md that let it resume after the loss of its head."""
+"""An ordinary Ray Train script with the lines of docs/reference/job-library.md that resume it after a lost head."""
 
 import os
 import tempfile
