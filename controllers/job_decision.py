@@ -122,13 +122,13 @@ def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limit
         return Verdict(Cause.STOP, "the job was stopped", STOPPED_CODE)
     cause, reason = _cause(ending)
     failures = 1 if ending.progressed else stalled + 1
-    if against := _against(ending, cause, failures, attempts, seconds, limits):
+    if against := _against(ending, cause, failures, attempts=attempts, seconds=seconds, limits=limits):
         return Verdict(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)
-    delay = min(_FIRST_DELAY * 2 ** (failures - 1), _LONGEST_DELAY)
+    delay = min(_FIRST_DELAY * 2.0 ** min(failures - 1, _LONGEST_DELAY), _LONGEST_DELAY)
     return Verdict(cause, reason, None, failures, delay)
 
 
-def _against(ending: Ending, cause: Cause, failures: int, attempts: int, seconds: float, limits: Limits) -> str:
+def _against(ending: Ending, cause: Cause, failures: int, *, attempts: int, seconds: float, limits: Limits) -> str:
     """Return the reason against another attempt; empty if there is none."""
     if ending.exit_code == BAD_INPUT:
         return "another attempt would end the same way"

@@ -122,6 +122,8 @@ def test_the_pause_grows_and_starts_short_enough_for_a_head_that_is_back() -> No
     pauses = [decide(Ending(LOST), attempts=1, stalled=n, seconds=0, limits=Limits(99, 99, 0)).delay for n in range(10)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (2, 300)
+    limits = Limits(9999, 5, HOURS)
+    assert decide(Ending(LOST), attempts=5000, stalled=5000, seconds=0, limits=limits).delay == 300
 
 
 @given(
