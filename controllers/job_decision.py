@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controllers import job_faults
-from controllers.job_faults import Evidence
+from controllers.job_faults import Evidence, evidence_in
 
 LOST: Final = "LOST"
 """The status of a job that the head forgot: the head was restarted, and Ray keeps jobs in the head's memory."""
@@ -155,7 +154,7 @@ def _cause(ending: Ending) -> tuple[Cause, str]:
         told = f"the job failed: {_first_line(ending.message)}"
     if ending.lost_pods:
         return Cause.INFRASTRUCTURE, f"{told} after {', '.join(ending.lost_pods)} was lost"
-    if found := job_faults.find(ending.output):
+    if found := evidence_in(ending.output):
         evidence, words = found
         return Cause.PEER if evidence is Evidence.PEER else Cause.INFRASTRUCTURE, f"{told}: {words}"
     return Cause.CODE, told

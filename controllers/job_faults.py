@@ -76,7 +76,7 @@ FAULTS: Final = (
 )
 
 
-def find(output: Sequence[str]) -> tuple[Evidence, str] | None:
+def evidence_in(output: Sequence[str]) -> tuple[Evidence, str] | None:
     """Return the evidence in a job's last lines and the words that are it; a machine's before a peer's."""
     for evidence in Evidence:
         for line in reversed(output):

@@ -141,7 +141,8 @@ def _permuted(samples: int, key: str, positions: range) -> list[int]:
     numbers = _feistel(np.arange(positions.start, positions.stop, positions.step, dtype=np.uint64), half, keys)
     while (outside := numbers >= samples).any():
         numbers[outside] = _feistel(numbers[outside], half, keys)
-    return numbers.tolist()
+    found: list[int] = numbers.tolist()
+    return found
 
 
 def _feistel(numbers: np.ndarray, half: int, keys: list[np.uint64]) -> np.ndarray:

@@ -85,7 +85,7 @@ def test_progress_resets_the_count_of_stalled_failures() -> None:
 
 def test_few_fast_failures_do_not_end_a_run_before_its_time() -> None:
     """A node's replacement takes longer than five tries, which take half a minute."""
-    seconds = tries = 0
+    seconds, tries = 0.0, 0
     while (decided := verdict(Ending(LOST), stalled=tries, seconds=seconds)).again:
         tries, seconds = decided.stalled, seconds + decided.delay
     assert seconds >= HOURS

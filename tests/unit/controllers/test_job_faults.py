@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.job_faults import FAULTS, Evidence, find
+from controllers.job_faults import FAULTS, Evidence, evidence_in
 
 # Lines as Python, PyTorch 2.6, NCCL 2.21, gloo and Ray 2.42.1 print them.
 LINES = {
@@ -42,7 +42,7 @@ CODE = (
 
 @pytest.mark.parametrize(("line", "evidence"), LINES.items())
 def test_line_of_a_failed_machine_or_peer_is_known(line: str, evidence: Evidence) -> None:
-    found = find(["before", f"\x1b[36m(RayTrainWorker pid=7)\x1b[0m {line}", "after"])
+    found = evidence_in(["before", f"\x1b[36m(RayTrainWorker pid=7)\x1b[0m {line}", "after"])
     assert found is not None
     assert found[0] is evidence
     assert found[1] in line
@@ -50,12 +50,12 @@ def test_line_of_a_failed_machine_or_peer_is_known(line: str, evidence: Evidence
 
 @pytest.mark.parametrize("line", CODE)
 def test_line_of_failed_code_is_none(line: str) -> None:
-    assert find([line]) is None
+    assert evidence_in([line]) is None
 
 
 def test_evidence_of_a_machine_goes_before_that_of_a_peer() -> None:
     peer, machine = "Connection reset by peer", "ray.exceptions.NodeDiedError: lost"
-    assert find([machine, peer]) == find([peer, machine]) == (Evidence.MACHINE, "NodeDiedError")
+    assert evidence_in([machine, peer]) == evidence_in([peer, machine]) == (Evidence.MACHINE, "NodeDiedError")
 
 
 def test_every_fault_has_a_source() -> None:
