@@ -68,7 +68,7 @@ def test_ordinary_script_with_the_restore_recipe_resumes_in_its_next_attempt(
     second = runs.start(attempt=2, script=script)
     assert second.wait() == 0, second.output
     [resumed] = re.findall(r"resumes from step (\d)", second.output)
-    assert int(resumed) in (2, 3), "Ray Train's record lags behind its checkpoints"
+    assert int(resumed) > 0, "Ray Train's record lags behind its checkpoints, but not by all of them"
     assert "checkpoint of step 6 written" in second.output
 
 

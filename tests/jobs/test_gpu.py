@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(scope="module")
 def gpus() -> int:
     """Return the number of GPUs; without one, these tests fail, because only `make test-gpu` selects them."""
-    number = torch.cuda.device_count()
+    number = int(torch.cuda.device_count())
     assert number, "this machine has no GPU. Fix: run `make test-gpu` on a machine with one"
     return number
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray.train
 import torch
 import torch.distributed as dist
 from ray.train import CheckpointConfig
@@ -28,8 +29,8 @@ EVERY = 5
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make this process the only worker; all that it needs of Ray is its rank and a place for its reports."""
-    monkeypatch.setattr(resume.ray.train, "get_context", lambda: SimpleNamespace(get_world_rank=lambda: 0))
-    monkeypatch.setattr(resume.ray.train, "report", lambda _: None)
+    monkeypatch.setattr(ray.train, "get_context", lambda: SimpleNamespace(get_world_rank=lambda: 0))
+    monkeypatch.setattr(ray.train, "report", lambda _: None)
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "meeting"), 1), rank=0, world_size=1)
     yield
     dist.destroy_process_group()

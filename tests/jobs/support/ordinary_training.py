@@ -33,6 +33,7 @@ def train(config: dict[str, Any]) -> None:
 def main() -> None:
     name, storage = os.environ["RUN_NAME"], os.environ["RUN_STORAGE"]
     path = f"{storage}/{name}"
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "0"
     if TorchTrainer.can_restore(path):
         trainer = TorchTrainer.restore(path, train_loop_per_worker=train)
     else:
