@@ -92,6 +92,10 @@ test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
 	@$(JOBS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
+.PHONY: test-gpu
+test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators and bf16, on this machine's GPUs
+	@$(JOBS) -m gpu tests/jobs/test_gpu.py
+
 .PHONY: test-long
 test-long: setup setup-jobs ## run all cases that other runs only sample, and the wide explorations
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth

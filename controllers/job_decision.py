@@ -1,8 +1,8 @@
 """The job supervisor's rule: what follows the end of an attempt of a run.
 
 Ray 2.42.1 does not say why a job failed. Three facts show whether the infrastructure or the code failed: Ray's message
-if the entry point did not end by itself, names of Ray's and NCCL's failures in the last lines of the output, and Ray
-pods that were lost since the last progress.
+if the entry point did not end by itself, names of failures in the last lines of the output (`job_faults`), and Ray pods
+that were lost since the last progress.
 """
 
 import re
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from controllers.job_faults import Evidence, evidence_in
 
 LOST: Final = "LOST"
 """The status of a job that the head forgot: the head was restarted, and Ray keeps jobs in the head's memory."""
@@ -19,6 +21,9 @@ STOPPED_CODE: Final = 130
 
 PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]+) written\b")
 """What a job prints once a checkpoint is safe (as ray_jobs/resume.py does): its progress, a number that grows."""
+
+RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")
+"""What a job prints once it has loaded a checkpoint (as ray_jobs/resume.py does)."""
 
 BAD_INPUT: Final = 2
 """Exit code of a job with invalid input; another attempt would end the same way."""
@@ -34,14 +39,6 @@ _RAYS_OWN: Final = (
     "Job supervisor actor failed to start",
     "Job supervisor actor could not be scheduled",
 )
-# Ray's exceptions for a lost node or process, and what the other ranks report of the loss.
-_SIGNS: Final = re.compile(
-    r"\b(ActorDiedError|ActorUnavailableError|NodeDiedError|WorkerCrashedError|LocalRayletDiedError|RaySystemError"
-    r"|ObjectLostError|OwnerDiedError|ObjectFetchTimedOutError|ObjectReconstructionFailed\w*Error|RpcError"
-    r"|ActorUnschedulableError|TaskUnschedulableError|NodePreempted\w*"
-    r"|DistBackendError|DistNetworkError|ncclRemoteError|ncclSystemError|ncclUnhandledCudaError|ncclInternalError"
-    r"|uncorrectable ECC error|GPU has fallen off the bus|Connection (?:closed by|reset by) peer)\b"
-)
 
 
 class Cause(StrEnum):
@@ -50,6 +47,8 @@ class Cause(StrEnum):
     SUCCESS = "success"
     STOP = "stop"
     INFRASTRUCTURE = "infrastructure"
+    PEER = "peer"
+    """Another worker ended or hangs, which the infrastructure or the code may have caused."""
     CODE = "code"
 
 
@@ -66,14 +65,21 @@ class Ending:
     """Pods of the RayCluster that were lost since the last progress, or since the attempt began."""
     progressed: bool = False
     """Whether the run made more progress than ever before."""
+    fresh: bool = False
+    """Whether a later attempt than the first did not resume, as far as its output shows."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Maxima of a run. `attempts`: submissions in total. `stalled`: failures in a row without progress."""
+    """Maxima of a run.
+
+    `attempts`: submissions in total. `stalled`: failures in a row without progress, which end the run once attempts
+    have run and waited to be retried for `seconds` without progress.
+    """
 
     attempts: int
     stalled: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -93,38 +99,44 @@ class Verdict:
         return self.exit_code is None
 
 
-def decide(ending: Ending, *, attempts: int, stalled: int, limits: Limits) -> Verdict:
+def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limits: Limits) -> Verdict:
     """Return what follows the end of an attempt.
 
-    A failure of the infrastructure is retried until too many in a row bring no progress. A failure of the code is
-    retried only if the attempt made progress: code that fails twice at the same place would fail there forever.
+    A failure of the infrastructure is retried until too many in a row bring no progress for too long: a node's
+    replacement takes longer than a few fast tries. A failure of a peer may be one of the code, and is retried a few
+    times only. A failure of the code is retried only if the attempt made progress: code that fails twice at the same
+    place would fail there forever.
 
     Args:
         ending: how the attempt ended.
         attempts: number of attempts, this one included.
         stalled: failures in a row without progress before this one.
+        seconds: how long attempts have run, and waited to be retried, since the last progress.
         limits: of the run.
     """
     if ending.status == "SUCCEEDED":
-        return Verdict(Cause.SUCCESS, "the job succeeded", 0)
+        told = "; its last attempt did not resume from a checkpoint" if ending.fresh else ""
+        return Verdict(Cause.SUCCESS, f"the job succeeded{told}", 0)
     if ending.status == "STOPPED":
         return Verdict(Cause.STOP, "the job was stopped", STOPPED_CODE)
     cause, reason = _cause(ending)
     failures = 1 if ending.progressed else stalled + 1
-    if against := _against(ending, cause, failures, attempts, limits):
+    if against := _against(ending, cause, failures, attempts=attempts, seconds=seconds, limits=limits):
         return Verdict(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)
-    delay = min(_FIRST_DELAY * 2 ** (failures - 1), _LONGEST_DELAY)
+    delay = min(_FIRST_DELAY * 2.0 ** min(failures - 1, _LONGEST_DELAY), _LONGEST_DELAY)
     return Verdict(cause, reason, None, failures, delay)
 
 
-def _against(ending: Ending, cause: Cause, failures: int, attempts: int, limits: Limits) -> str:
+def _against(ending: Ending, cause: Cause, failures: int, *, attempts: int, seconds: float, limits: Limits) -> str:
     """Return the reason against another attempt; empty if there is none."""
     if ending.exit_code == BAD_INPUT:
         return "another attempt would end the same way"
     if cause is Cause.CODE and not ending.progressed:
         return "not retried: it made no progress"
-    if failures >= limits.stalled:
+    if failures >= limits.stalled and cause is not Cause.INFRASTRUCTURE:
         return f"{failures} failures in a row without progress, {limits.stalled} are allowed"
+    if failures >= limits.stalled and seconds >= limits.seconds:
+        return f"{failures} failures in a row without progress, for {seconds / 60:.0f} minutes"
     if attempts >= limits.attempts:
         return f"that was attempt {attempts} of {limits.attempts}"
     return ""
@@ -142,9 +154,9 @@ def _cause(ending: Ending) -> tuple[Cause, str]:
         told = f"the job failed: {_first_line(ending.message)}"
     if ending.lost_pods:
         return Cause.INFRASTRUCTURE, f"{told} after {', '.join(ending.lost_pods)} was lost"
-    for line in reversed(ending.output):
-        if sign := _SIGNS.search(line):
-            return Cause.INFRASTRUCTURE, f"{told}: {sign[0]}"
+    if found := evidence_in(ending.output):
+        evidence, words = found
+        return Cause.PEER if evidence is Evidence.PEER else Cause.INFRASTRUCTURE, f"{told}: {words}"
     return Cause.CODE, told
 
 

@@ -5,7 +5,7 @@ from collections import deque
 from http.client import HTTPException
 from typing import Final
 
-from controllers.job_decision import PROGRESS
+from controllers.job_decision import PROGRESS, RESUMED
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
@@ -25,6 +25,8 @@ class JobOutput:
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self.progress = -1
         """The highest progress that the job has printed; -1 before the first."""
+        self.resumed = False
+        """Whether the job has printed that it resumed from a checkpoint."""
 
     def follow(self, ray: RayJobs, seconds: float) -> bool:
         """Show the output of the next `seconds`; return False once it is complete or Ray does not answer."""
@@ -71,5 +73,6 @@ class JobOutput:
     def _end_line(self) -> None:
         for found in PROGRESS.finditer(self._line):
             self.progress = max(self.progress, int(found[1]))
+        self.resumed = self.resumed or RESUMED.search(self._line) is not None
         self._last.append(self._line[-_LONGEST_LINE:])
         self._line = ""

@@ -36,6 +36,8 @@ class State:
     """Ray's session (one life of the head) to which the attempt belongs; empty before there is one."""
     stalled: int = 0
     """Failures in a row without progress."""
+    stalled_seconds: float = 0.0
+    """How long attempts have run, and waited to be retried, since the last progress."""
     progress: int = -1
     """Progress of the run in the job's own unit; -1 if the job prints none."""
     progressed: bool = False

@@ -1,9 +1,9 @@
 """Supervise a run on a RayCluster: submit it, follow it, and submit it again after a loss.
 
 A run is one job of the user under one name. Each submission of a run is an attempt, with Ray's submission id
-`<run>-<attempt>`. The job finds its run in the variables RUN_NAME, RUN_ATTEMPT and RUN_STORAGE, and may print its
-progress (`controllers.job_decision.PROGRESS`). A Kubernetes Job with the run's name starts this program;
-`python -m controllers.job_supervisor --help` lists its arguments.
+`<run>-<attempt>`. The job finds its run in the variables RUN_NAME, RUN_ATTEMPT, RUN_SERIES (whose count the attempt is)
+and RUN_STORAGE, and may print its progress (`controllers.job_decision.PROGRESS`). A Kubernetes Job with the run's name
+starts this program; `python -m controllers.job_supervisor --help` lists its arguments.
 
 No attempt is submitted twice: the supervisor acts only under the run's Lease, writes the attempt into the Lease before
 submitting it, and Ray refuses an id that it knows. An attempt belongs to one life of the head: when that head is gone,
@@ -48,6 +48,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first-attempt", type=int, default=1, help="number of the first attempt")
     parser.add_argument("--max-attempts", type=int, required=True, help="maximum number of submissions")
     parser.add_argument("--max-stalled", type=int, required=True, help="maximum of failures in a row without progress")
+    # Jobs of earlier versions do not have this argument.
+    parser.add_argument(
+        "--give-up-after",
+        type=float,
+        default=4 * 3600,
+        help="seconds for which attempts must have made no progress before --max-stalled counts",
+    )
     parser.add_argument("--service-account", type=Path, required=True, help="folder with `token` and `ca.crt`")
     parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics and /healthz")
     return parser.parse_args()
@@ -68,7 +75,7 @@ def main() -> int:
         package=arguments.package,
         first_attempt=arguments.first_attempt,
     )
-    limits = Limits(attempts=arguments.max_attempts, stalled=arguments.max_stalled)
+    limits = Limits(attempts=arguments.max_attempts, stalled=arguments.max_stalled, seconds=arguments.give_up_after)
     metrics = Metrics()
     try:
         supervisor = Supervisor(Api(cluster), metrics, run, limits, holder=os.environ["HOSTNAME"])

@@ -55,6 +55,8 @@ class Supervisor:
         self._pods = RayClusterPods(api, run.namespace, run.cluster)
         self._state = State(run.first_attempt)
         self._renew_at = self._look_at = 0.0
+        self._fresh = ""
+        """The newest attempt that did not resume, although it made progress."""
         self._alive_at = time.monotonic()
         metrics.describe("job_supervisor_submissions_total", "counter", "Attempts that this process submitted.")
         metrics.describe("job_supervisor_progress", "gauge", "Progress of the run; -1 if the job prints none.")
@@ -135,8 +137,9 @@ class Supervisor:
 
     def _request(self) -> Object:
         run, attempt = self._run, str(self._state.attempt)
-        env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_STORAGE": run.storage}
-        metadata = {"run": run.name, "attempt": attempt, "supervisor": self._job["metadata"]["uid"]}
+        uid = self._job["metadata"]["uid"]
+        env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_SERIES": uid, "RUN_STORAGE": run.storage}
+        metadata = {"run": run.name, "attempt": attempt, "supervisor": uid}
         package = run.package.name if run.package else None
         return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
 
@@ -165,15 +168,21 @@ class Supervisor:
         """Show the attempt's output until the attempt ends; return its ending."""
         output = JobOutput(self._id)
         stop_at = 0.0
+        # Time without a head is not counted: there is nothing to try.
+        runs_since: float | None = None
         while True:
             self._tick()
             self._note(output)
+            if runs_since is not None:
+                self._state.stalled_seconds += time.monotonic() - runs_since
+            runs_since = None
             try:
                 ray = self._head()
                 job = ray.get(self._id)
                 if job is None:
                     return self._ending(Ending(LOST), output)
                 self._enter("running", "")
+                runs_since = time.monotonic()
                 if job.status in ENDED:
                     self._show_rest(ray, output)
                     return self._ending(Ending(job.status, job.exit_code, job.message), output)
@@ -204,11 +213,20 @@ class Supervisor:
         lines = output.end()
         self._note(output)
         self._look()
-        return replace(ending, output=lines, lost_pods=self._pods.lost, progressed=self._state.progressed)
+        fresh = self._is_fresh(output)
+        return replace(ending, output=lines, lost_pods=self._pods.lost, progressed=self._state.progressed, fresh=fresh)
+
+    def _is_fresh(self, output: JobOutput) -> bool:
+        """Return whether a later attempt than the first began again at step 0, as far as its output shows."""
+        return self._state.attempt > 1 and not output.resumed
 
     def _note(self, output: JobOutput) -> None:
+        if output.progress >= 0 and self._is_fresh(output) and self._fresh != self._id:
+            self._fresh = self._id
+            say("warning: did not resume", submission_id=self._id, fix="print `resumes from step N` after loading")
         if output.progress > self._state.progress:
             self._state.progress, self._state.progressed = output.progress, True
+            self._state.stalled_seconds = 0.0
             self._renew_at = 0.0
             self._pods.forget()
             self._metrics.set("job_supervisor_progress", output.progress)
@@ -216,7 +234,9 @@ class Supervisor:
     def _conclude(self, ending: Ending) -> None:
         state = self._state
         attempts = state.attempt - self._run.first_attempt + 1
-        verdict = decide(ending, attempts=attempts, stalled=state.stalled, limits=self._limits)
+        verdict = decide(
+            ending, attempts=attempts, stalled=state.stalled, seconds=state.stalled_seconds, limits=self._limits
+        )
         say("ended", submission_id=self._id, status=ending.status, cause=verdict.cause, reason=verdict.reason)
         self._pods.forget()
         if verdict.exit_code is not None:
@@ -227,6 +247,7 @@ class Supervisor:
             return
         state.attempt, state.session = state.attempt + 1, ""
         state.stalled, state.progressed = verdict.stalled, False
+        state.stalled_seconds += verdict.delay
         self._enter("waiting to retry", verdict.reason)
         until = time.monotonic() + verdict.delay
         while (left := until - time.monotonic()) > 0 and not self._wants_stop():

@@ -3,6 +3,7 @@
     <storage>/<run>/attempts/0002.01.json                        workers that began, and where they resumed
     <storage>/<run>/checkpoints/000000120@0002.01/…              what these workers wrote after step 120
     <storage>/<run>/checkpoints/000000120@0002.01/manifest.json  written last: only then does the checkpoint exist
+    <storage>/<run>/series/<id>.json                             where a submitter's own count of attempts begins
 
 `0002.01` is the first group of workers of the run's attempt 2. Everything that a group writes carries the group's
 number. Workers that were given up but still run (a frozen node, a broken network) can therefore neither overwrite their
@@ -21,6 +22,7 @@ from typing import Any
 
 from ray.train import CheckpointConfig
 
+import data_order
 from run_storage import RunStorage
 
 MANIFEST = "manifest.json"
@@ -92,6 +94,21 @@ class CheckpointStore:
                 left |= {f"{saved.folder}/{file}": size for file, size in self.storage.sizes(saved.folder).items()}
         return left
 
+    def attempt_of(self, given: int, series: str) -> int:
+        """Return the run's number of the attempt that its submitter gave the number `given` within a series.
+
+        Each submitter of a run counts its own series of attempts. A new series continues after all attempts that have
+        begun, so that the run resumes; later attempts of an earlier series stay older than those of the new one.
+        """
+        name = f"series/{series}.json"
+        known = self.storage.read(name)
+        if known is not None:
+            return given + int(json.loads(known)["before"])
+        newest = max((writer.attempt for writer in self.writers()), default=0)
+        before = max(0, newest + 1 - given)
+        self.storage.put(name, as_json({"before": before}))
+        return given + before
+
     def settle(self, settings: Mapping[str, Any]) -> None:
         """Save the settings that must stay the same for the whole run.
 
@@ -127,8 +144,17 @@ class CheckpointStore:
         self._remove_leftovers(writer)
         return writer, origin
 
-    def commit(self, saved: Saved, metrics: Mapping[str, Any]) -> None:
+    def data_order(self, origin: Saved | None) -> int:
+        """Return the version of the order of data for workers that resume from `origin`."""
+        if origin is None:
+            return data_order.NEWEST
+        manifest = self.manifest(origin) or {}
+        return int(manifest.get("data_order") or data_order.SHUFFLED)
+
+    def commit(self, saved: Saved, metrics: Mapping[str, Any], order: int | None = None) -> None:
         """Write the manifest of a checkpoint whose files are all written: then the checkpoint exists.
+
+        `order` is the version of the order of data that the workers use, if they use one.
 
         Raises:
             StaleAttemptError: newer workers have begun.
@@ -139,6 +165,8 @@ class CheckpointStore:
             raise StaleAttemptError(f"workers {newest} have begun: {saved.writer} must not add a checkpoint")
         files = self.storage.sizes(saved.folder)
         manifest = {"step": saved.step, "written": now(), "metrics": dict(metrics), "files": files}
+        if order is not None:
+            manifest["data_order"] = order
         self.storage.put(f"{saved.folder}/{MANIFEST}", as_json(manifest))
 
     def committed(self) -> list[Saved]:

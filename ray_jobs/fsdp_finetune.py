@@ -25,7 +25,6 @@ from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 import resume
 import torch_state
 from arguments import add_run_arguments, run_of
-from data_order import DataOrder
 from text_data import InvalidDataError, Sentences, made_here, read_sentences
 
 WRAP_FROM_PARAMETERS = 10_000
@@ -67,7 +66,7 @@ def train(config: dict[str, Any]) -> None:
     checkpoints = resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
     sentences = _sentences(config)
-    order = DataOrder(len(sentences.labels), config["batch"], config["seed"])
+    order = checkpoints.data_order(len(sentences.labels), config["batch"], config["seed"])
     model = _sharded(config, sentences, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["learning_rate"])
     # Each worker drops out different neurons.

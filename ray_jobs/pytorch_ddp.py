@@ -20,7 +20,6 @@ from torch.nn.parallel import DistributedDataParallel
 import resume
 import torch_state
 from arguments import add_run_arguments, run_of
-from data_order import DataOrder
 
 CLASSES = 10
 
@@ -51,7 +50,7 @@ def train(config: dict[str, Any]) -> None:
     torch_state.seed_all(config["seed"])
     model = DistributedDataParallel(network().to(device), device_ids=[device] if device.type == "cuda" else None)
     optimizer = torch.optim.SGD(model.parameters(), lr=config["learning_rate"], momentum=0.9)
-    order = DataOrder(config["samples"], config["batch"], config["seed"])
+    order = checkpoints.data_order(config["samples"], config["batch"], config["seed"])
     pictures, labels = images(config["samples"], config["seed"])
     # Each worker drops out different neurons.
     torch_state.seed_all(config["seed"] + 1 + rank)

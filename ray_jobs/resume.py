@@ -4,6 +4,8 @@ The contract with the program or person that starts a job (usually the job super
 
     RUN_NAME      the run: the same for every attempt, and the name of its folder; default: the job's own
     RUN_ATTEMPT   1, 2, 3, …: the number of this attempt; default: one more than the newest attempt that began
+    RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
+                  the attempts in the storage
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
 
 A job's exit code says how it ended:
@@ -55,10 +57,11 @@ from typing import Any, Final, NoReturn
 import ray.train
 from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from ray.train.base_trainer import TrainingFailedError
-from ray.train.torch import TorchTrainer
+from ray.train.torch import TorchConfig, TorchTrainer
 
 from checkpoints import CheckpointStore, RunInUseError, Saved, Writer, as_json, now
 from collective import agree, by_rank_0
+from data_order import DataOrder
 from run_storage import RunStorage, StorageError, check_writable, lasts, open_storage
 from watchdog import PATIENCE, SIGN, Watchdog
 
@@ -67,6 +70,7 @@ DONE: Final = "DONE.json"
 WORKER_FAILURES: Final = 3
 _TORN = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
 _RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+_SERIES = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 class InvalidInputError(Exception):
@@ -116,7 +120,7 @@ class Run:
     def from_environment(
         cls, name: str, storage: str | None, *, every: int, keep: CheckpointConfig | None = None
     ) -> Run:
-        """Return the run that RUN_NAME, RUN_ATTEMPT and RUN_STORAGE name.
+        """Return the run that RUN_NAME, RUN_ATTEMPT, RUN_SERIES and RUN_STORAGE name.
 
         Args:
             name: the run's name without RUN_NAME.
@@ -142,12 +146,17 @@ class Run:
             )
         if every < 1:
             raise InvalidInputError(f"a checkpoint every {every} steps is invalid. Allowed: 1 or more")
-        attempt = os.environ.get("RUN_ATTEMPT", "")
+        attempt, series = os.environ.get("RUN_ATTEMPT", ""), os.environ.get("RUN_SERIES", "")
+        if series and not _SERIES.fullmatch(series):
+            raise InvalidInputError(f"RUN_SERIES {series!r} is invalid. Allowed: letters, digits and dashes")
         if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
             raise InvalidInputError(f"RUN_ATTEMPT {attempt!r} is invalid. Allowed: whole numbers from 1")
-        with first_use(storage, "read"):
+        with first_use(storage, "used" if series else "read"):
             store = CheckpointStore(open_storage(storage, name))
-            number = int(attempt) if attempt else max((writer.attempt for writer in store.writers()), default=0) + 1
+            if attempt and series:
+                number = store.attempt_of(int(attempt), series)
+            else:
+                number = int(attempt or max((writer.attempt for writer in store.writers()), default=0) + 1)
         return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
 
     def begin(self, settings: Mapping[str, Any]) -> RunStorage:
@@ -197,13 +206,21 @@ class Checkpoints:
         self._store = CheckpointStore(open_storage(run.storage, run.name))
         sees = self._store.storage.read("run.json") is not None
         agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
-        began: tuple[Writer, Saved | None] = by_rank_0(lambda: self._store.begin(run.attempt))
-        self._writer, self._origin = began
+        began: tuple[Writer, Saved | None, int] = by_rank_0(self._begin)
+        self._writer, self._origin, self._order_version = began
+        self._order: int | None = None
+        self._restored = False
+
+    def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
+        """Return the run's order of samples; a run keeps the version of the order with which it began."""
+        self._order = self._order_version
+        return DataOrder(samples, batch, seed, self._order_version)
 
     def restore(self, read: Callable[[Path], None]) -> int:
         """Let `read` load the newest checkpoint from a directory; return how many steps are done (0: a fresh start)."""
+        self._restored = True
         if self._origin is None:
-            self._say("starts at step 0")
+            self._say("starts at step 0" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
             return 0
         started = time.monotonic()
         with self._store.storage.reading(self._origin.folder) as directory:
@@ -220,10 +237,19 @@ class Checkpoints:
     def save(self, step: int, write: Callable[[Path], None], metrics: Mapping[str, Any]) -> None:
         """Let `write` write this worker's part into a directory, commit the checkpoint, and report it to Ray Train.
 
+        A metric is anything that JSON can hold, or a tensor or NumPy value with one element.
+
         Raises:
             OSError: some worker could not write. The earlier checkpoints are untouched.
             StaleAttemptError: newer workers have begun.
+            TypeError: a metric is neither.
         """
+        metrics = {name: _plain(name, value) for name, value in metrics.items()}
+        if self._origin and not self._restored:
+            self._restored = True
+            self._say(
+                f"warning: nothing was loaded from {self._origin.name}. Fix: call `restore` before the first step"
+            )
         saved = Saved(step, self._writer)
         started = time.monotonic()
         failure = None
@@ -234,7 +260,7 @@ class Checkpoints:
             failure = f"checkpoint of step {step}: {error}"
         try:
             agree(failure, OSError)
-            by_rank_0(lambda: self._store.commit(saved, metrics))
+            by_rank_0(lambda: self._store.commit(saved, metrics, self._order))
         except OSError:
             if self._rank == 0:
                 self._store.storage.remove(saved.folder)
@@ -244,6 +270,10 @@ class Checkpoints:
         seconds = time.monotonic() - started
         self._say(f"checkpoint of step {step} written in {seconds:.2f} s")
         ray.train.report({**metrics, "step": step, "checkpoint_seconds": seconds})
+
+    def _begin(self) -> tuple[Writer, Saved | None, int]:
+        writer, origin = self._store.begin(self._run.attempt)
+        return writer, origin, self._store.data_order(origin)
 
     def _say(self, text: str) -> None:
         if self._rank == 0:
@@ -258,6 +288,7 @@ def main(
     *,
     worker_failures: int = WORKER_FAILURES,
     patience: float = PATIENCE,
+    torch_config: TorchConfig | None = None,
 ) -> NoReturn:
     """Train until the run is done and end the program: 0 done, 1 failed, 2 bad input.
 
@@ -268,12 +299,14 @@ def main(
         patience: seconds without progress (no workers began, no file of a checkpoint appeared or grew) after which
             the attempt ends with 1. It must exceed the time between two checkpoints plus a restart: noticing the
             loss, waiting for nodes, starting the workers, reading the checkpoint.
+        torch_config: Ray Train's settings of the process group, such as the seconds after which a collective operation
+            fails (`TorchConfig(timeout_s=…)`, 1800).
     """
     try:
         with first_use(run.storage, "read"):
             store = CheckpointStore(open_storage(run.storage, run.name))
         with Watchdog(f"{run.name}: attempt {run.attempt}", partial(store.left_by, run.attempt), patience):
-            fit(run, train, settings, scaling, worker_failures=worker_failures)
+            fit(run, train, settings, scaling, worker_failures=worker_failures, torch_config=torch_config)
     except InvalidInputError as error:
         print(f"{run.name}: {error}", file=sys.stderr, flush=True)
         sys.exit(2)
@@ -290,6 +323,7 @@ def fit(
     scaling: ScalingConfig,
     *,
     worker_failures: int = WORKER_FAILURES,
+    torch_config: TorchConfig | None = None,
 ) -> None:
     """Train until the run is done; do nothing if it is done already. See `main`.
 
@@ -303,7 +337,7 @@ def fit(
     store = CheckpointStore(storage)
     try:
         # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
-        _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures)
+        _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures, torch_config)
     except (TrainingFailedError, *_TORN) as error:
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)
@@ -326,12 +360,18 @@ def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig
         return ScalingConfig(num_workers=number, use_gpu=gpu, resources_per_worker=resources)
 
 
-def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_failures: int) -> None:
+def _fit(
+    run: Run,
+    train: Callable[[], None],
+    scaling: ScalingConfig,
+    worker_failures: int,
+    torch_config: TorchConfig | None,
+) -> None:
     """Train with Ray Train's own record of the run, continued or new. The model is in the checkpoints, not in it."""
     path = f"{run.storage.rstrip('/')}/{run.name}"
     try:
         restored = TorchTrainer.can_restore(path) and TorchTrainer.restore(
-            path, train_loop_per_worker=train, scaling_config=scaling
+            path, train_loop_per_worker=train, scaling_config=scaling, torch_config=torch_config
         )
         if restored:
             restored.fit()
@@ -347,6 +387,7 @@ def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_fai
         print(f"run {run.name}: Ray Train's record of the earlier attempts is unreadable, a new one begins ({error!r})")
     TorchTrainer(
         train,
+        torch_config=torch_config,
         scaling_config=scaling,
         run_config=RunConfig(
             name=run.name,
@@ -354,6 +395,18 @@ def _fit(run: Run, train: Callable[[], None], scaling: ScalingConfig, worker_fai
             failure_config=FailureConfig(max_failures=worker_failures),
         ),
     ).fit()
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a metric as JSON holds it; `item` is the method of tensors and NumPy's values."""
+    if getattr(value, "size", None) is not None and callable(getattr(value, "item", None)):
+        with contextlib.suppress(ValueError, RuntimeError):
+            return value.item()
+    else:
+        with contextlib.suppress(TypeError, ValueError):
+            json.dumps(value)
+            return value
+    raise TypeError(f"metric {name!r} of {type(value)} is invalid. Allowed: values of JSON; one number of a tensor")
 
 
 def _cause(error: BaseException) -> str:

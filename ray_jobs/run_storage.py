@@ -10,7 +10,9 @@ import errno
 import os
 import re
 import shutil
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
@@ -45,7 +47,10 @@ class RunStorage(Protocol):
         """Remove a folder and its content, if it exists."""
 
     def writing(self, folder: str) -> contextlib.AbstractContextManager[Path]:
-        """Yield a local directory; if the block ends without an error, its files are in `folder`, on the medium."""
+        """Yield an empty local directory; if the block ends without an error, its files are in `folder`, on the medium.
+
+        Several workers may write into one folder at a time, files of different names.
+        """
 
     def reading(self, folder: str) -> contextlib.AbstractContextManager[Path]:
         """Yield a local directory with the files of `folder`."""
@@ -134,13 +139,21 @@ class _Directory:
 
     @contextlib.contextmanager
     def writing(self, folder: str) -> Iterator[Path]:
+        # A directory of its own, because a worker must sync its files only: of 128 workers, each would sync all.
         directory = self._root / folder
-        directory.mkdir(parents=True, exist_ok=True)
-        yield directory
-        for path in (*directory.rglob("*"), directory):
-            # Another worker's half-written file may be renamed meanwhile; that worker syncs it.
-            with contextlib.suppress(FileNotFoundError):
-                _fsync(path)
+        own = directory / f".of-{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+        own.mkdir(parents=True)
+        yield own
+        changed = {directory}
+        for path in [path for path in own.rglob("*") if path.is_file()]:
+            _fsync(path)
+            target = directory / path.relative_to(own)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            changed.add(target.parent)
+            path.replace(target)
+        shutil.rmtree(own)
+        for parent in changed:
+            _fsync(parent)
 
     @contextlib.contextmanager
     def reading(self, folder: str) -> Iterator[Path]:

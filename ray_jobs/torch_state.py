@@ -1,55 +1,125 @@
-"""The state with which a PyTorch training resumes exactly: model, optimizer and random number generators.
+"""The state with which a PyTorch training resumes exactly: model, optimizer, random number generators, and extras.
 
-torch.distributed.checkpoint writes it: every worker writes and reads its own part, and a different number of workers
-can read the parts. It works alike for a plain module, DDP and FSDP, on CPU and GPU.
+torch.distributed.checkpoint writes model and optimizer: every worker writes and reads its own part, and a different
+number of workers can read the parts. It works alike for a plain module, DDP and FSDP, on CPU and GPU.
+
+A training with several models saves each in a folder of its own below the checkpoint's directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import warnings
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    get_model_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_state_dict,
+)
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+_EXTRA = "extra.pt"
+_Saved = Collection[tuple[Any, ...]]
+"""Paths of the values in a checkpoint, such as ("optimizer", "state", "layer.weight", "exp_avg")."""
 
-def save(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int) -> None:
+
+class Stateful(Protocol):
+    """Another object whose state a training needs: a scheduler, a gradient scaler, a moving average of the weights."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
+
+
+def save(
+    directory: Path,
+    model: nn.Module,
+    optimizer: Optimizer,
+    *,
+    rank: int,
+    extra: Mapping[str, Stateful] | None = None,
+) -> None:
     """Write this worker's part; all workers call it together.
+
+    Args:
+        extra: other objects to save, by name. A module's state may be in parts, like the model's. Of any other object,
+            rank 0's state is saved, so that it must be the same at all workers.
 
     Raises:
         OSError: a worker could not write; the message is the first such worker's.
+        TypeError: an object in `extra` that is no module has a state in parts.
     """
-    model_state, optimizer_state = get_state_dict(model, optimizer)
-    try:
-        dcp.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=directory)
-    except CheckpointException as error:
-        raise OSError(_first_cause(error)) from error
+    extra = extra or {}
+    modules, others = _split(extra)
+    states = {name: one.state_dict() for name, one in others.items()}
+    for name, state in states.items():
+        if _in_parts(state):
+            raise TypeError(f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state")
+    if rank == 0:
+        _warn_of_schedulers(optimizer, extra)
+    model_state, optimizer_state = _state(model, optimizer)
+    parts = {name: get_model_state_dict(module) for name, module in modules.items()}
+    with _causes():
+        dcp.save({"model": model_state, "optimizer": optimizer_state, "extra": parts}, checkpoint_id=directory)
     torch.save(_generators(), directory / _generators_of(rank))
+    if rank == 0 and states:
+        torch.save(states, directory / _EXTRA)
 
 
-def load(directory: Path, model: nn.Module, optimizer: Optimizer, *, rank: int, reseed: int) -> None:
-    """Read what `save` wrote, into the model and the optimizer; all workers call it together.
+def load(
+    directory: Path,
+    model: nn.Module,
+    optimizer: Optimizer,
+    *,
+    rank: int,
+    reseed: int,
+    extra: Mapping[str, Stateful] | None = None,
+) -> None:
+    """Read what `save` wrote, into the model, the optimizer and `extra`; all workers call it together.
 
     The generators continue from their saved state. A worker without one (there are more workers now) starts with seed
-    `reseed`.
+    `reseed`. An object in `extra` that the checkpoint does not have keeps its state, with a warning.
     """
-    model_state, optimizer_state = get_state_dict(model, optimizer)
-    state: dict[str, Any] = {"model": model_state, "optimizer": optimizer_state}
-    try:
-        dcp.load(state, checkpoint_id=directory)
-    except CheckpointException as error:
-        raise OSError(_first_cause(error)) from error
-    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
-    generators = directory / _generators_of(rank)
-    if generators.exists():
-        _set_generators(torch.load(generators, weights_only=False))
+    modules, others = _split(extra or {})
+    with _causes():
+        metadata = dcp.FileSystemReader(directory).read_metadata()
+    saved = frozenset((metadata.planner_data or {}).values())
+    in_parts = {path[1] for path in saved if path[0] == "extra"}
+    parts = {name: get_model_state_dict(module) for name, module in modules.items() if name in in_parts}
+    with _trainable(optimizer):
+        model_state, optimizer_state = get_state_dict(model, optimizer)
+        state: dict[str, Any] = {"model": model_state, "optimizer": _known(optimizer_state, saved), "extra": parts}
+        with _causes():
+            dcp.load(state, checkpoint_id=directory)
+        groups = [
+            {**group, **read}
+            for group, read in zip(optimizer_state["param_groups"], state["optimizer"]["param_groups"], strict=True)
+        ]
+        whole = {"state": optimizer_state["state"], "param_groups": groups}
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=whole)
+        _forget(optimizer, groups, saved)
+    for name, part in parts.items():
+        set_model_state_dict(modules[name], part)
+    states = _read(directory / _EXTRA)
+    for name in states.keys() & others.keys():
+        others[name].load_state_dict(states[name])
+    if rank == 0:
+        _warn_of_extra({*modules, *others}, in_parts | states.keys())
+    generators = _read(directory / _generators_of(rank))
+    if generators:
+        _set_generators(generators)
     else:
         seed_all(reseed)
 
@@ -66,6 +136,98 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+
+
+def _state(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the states to save, and leave the optimizer as it is: PyTorch gives one without state a first step."""
+    new = not optimizer.state
+    model_state, optimizer_state = get_state_dict(model, optimizer)
+    if new:
+        optimizer.state.clear()
+        optimizer_state["state"] = {}
+    return model_state, optimizer_state
+
+
+# A parameter without a gradient so far has no state in the optimizer, and none in the checkpoint. PyTorch reads only
+# whole states (pytorch#192202). It could be given a first state before saving, but then Adam would count one step too
+# many once the gradient comes: the parameter is left out here, and its state is removed again after the load.
+
+
+@contextlib.contextmanager
+def _trainable(optimizer: Optimizer) -> Iterator[None]:
+    """Let PyTorch read the state of all parameters, also of those that are frozen now and were trained before."""
+    frozen = [one for group in optimizer.param_groups for one in group["params"] if not one.requires_grad]
+    for one in frozen:
+        one.requires_grad_(True)
+    yield
+    for one in frozen:
+        one.requires_grad_(False)
+
+
+def _known(optimizer_state: dict[str, Any], saved: _Saved) -> dict[str, Any]:
+    """Return the part of an optimizer's state that the checkpoint has."""
+    trained = _trained(saved)
+    groups = optimizer_state["param_groups"]
+    return {
+        "state": {name: state for name, state in optimizer_state["state"].items() if name in trained},
+        "param_groups": [
+            {key: value for key, value in group.items() if ("optimizer", "param_groups", number, key) in saved}
+            for number, group in enumerate(groups)
+        ],
+    }
+
+
+def _forget(optimizer: Optimizer, groups: list[dict[str, Any]], saved: _Saved) -> None:
+    """Remove the first state that PyTorch gave to parameters without a state in the checkpoint."""
+    trained = _trained(saved)
+    for group, named in zip(optimizer.param_groups, groups, strict=True):
+        # With FSDP's flat parameters the numbers differ; each of those has all its gradients, or none.
+        if len(group["params"]) == len(named["params"]):
+            for parameter, name in zip(group["params"], named["params"], strict=True):
+                if name not in trained:
+                    optimizer.state.pop(parameter, None)
+
+
+def _trained(saved: _Saved) -> set[str]:
+    return {path[2] for path in saved if path[:2] == ("optimizer", "state")}
+
+
+def _split(extra: Mapping[str, Stateful]) -> tuple[dict[str, nn.Module], dict[str, Stateful]]:
+    modules = {name: one for name, one in extra.items() if isinstance(one, nn.Module)}
+    return modules, {name: one for name, one in extra.items() if name not in modules}
+
+
+def _in_parts(state: object) -> bool:
+    if isinstance(state, Mapping):
+        return any(map(_in_parts, state.values()))
+    return any(map(_in_parts, state)) if isinstance(state, (list, tuple)) else isinstance(state, DTensor)
+
+
+def _warn_of_schedulers(optimizer: Optimizer, extra: Mapping[str, Stateful]) -> None:
+    # PyTorch's schedulers leave both marks in their optimizer, except ReduceLROnPlateau.
+    scheduled = hasattr(optimizer.step, "_wrapped_by_lr_sched") or any(
+        "initial_lr" in group for group in optimizer.param_groups
+    )
+    if scheduled and not any(hasattr(one, "get_last_lr") for one in extra.values()):
+        warnings.warn(
+            "the optimizer has a scheduler that is not saved: a resumed run would start its schedule again. "
+            'Fix: extra={"scheduler": scheduler} in `save` and `load`',
+            stacklevel=3,
+        )
+
+
+def _warn_of_extra(wanted: Collection[str], saved: Collection[str]) -> None:
+    for names, what in (
+        (sorted(set(wanted) - set(saved)), "is not in the checkpoint: it starts anew"),
+        (sorted(set(saved) - set(wanted)), "is in the checkpoint, and nothing loads it"),
+    ):
+        if names:
+            warnings.warn(f"the state of {', '.join(names)} {what}", stacklevel=3)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return what `torch.save` wrote; empty if there is no such file."""
+    return torch.load(file, map_location="cpu", weights_only=False) if file.exists() else {}
 
 
 def _generators_of(rank: int) -> str:
@@ -90,6 +252,12 @@ def _set_generators(state: dict[str, Any]) -> None:
         torch.cuda.set_rng_state(state["cuda"])
 
 
-def _first_cause(error: CheckpointException) -> str:
-    rank, (cause, _) = min(error.failures.items())
-    return f"worker {rank}: {os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else cause}"
+@contextlib.contextmanager
+def _causes() -> Iterator[None]:
+    """Turn the errors of the workers' parts into an OSError with the first such worker's message."""
+    try:
+        yield
+    except CheckpointException as error:
+        rank, (cause, _) = min(error.failures.items())
+        told = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else cause
+        raise OSError(f"worker {rank}: {told}") from error

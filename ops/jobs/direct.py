@@ -7,6 +7,7 @@ import base64
 import json
 import shlex
 import sys
+import uuid
 from typing import Any, Final
 
 import kubernetes
@@ -130,4 +131,5 @@ def script(request: Request) -> str:
 
 
 def _variables(request: Request) -> dict[str, str]:
-    return {"RUN_NAME": request.name, "RUN_ATTEMPT": "1", "RUN_STORAGE": request.storage}
+    series = uuid.uuid4().hex
+    return {"RUN_NAME": request.name, "RUN_ATTEMPT": "1", "RUN_SERIES": series, "RUN_STORAGE": request.storage}

@@ -33,7 +33,7 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A run to create; `storage` is the job's RUN_STORAGE."""
+    """A run to create; `storage` is the job's RUN_STORAGE, `give_up_after` is in seconds."""
 
     name: str
     cluster: str
@@ -42,6 +42,7 @@ class Request:
     package: Package | None
     max_attempts: int
     max_stalled: int
+    give_up_after: float
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ class Runs:
             f"--first-attempt={first_attempt}",
             f"--max-attempts={request.max_attempts}",
             f"--max-stalled={request.max_stalled}",
+            f"--give-up-after={request.give_up_after:g}",
         ]
         if request.package:
             container["args"].append(f"--package={_PACKAGE_MOUNT}/{request.package.name}")

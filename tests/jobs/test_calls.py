@@ -104,7 +104,7 @@ def test_storage_with_a_transient_error_is_worth_another_attempt(
     code, told = started(tmp_path), capsys.readouterr().err.strip().splitlines()
     assert len(told) == 1
     assert f"storage path '{tmp_path}' cannot be" in told[0]
-    verdict = decide(Ending("FAILED", code, output=told), attempts=1, stalled=0, limits=Limits(100, 5))
+    verdict = decide(Ending("FAILED", code, output=told), attempts=1, stalled=0, seconds=0, limits=Limits(100, 5, 0))
     assert (code, verdict.cause, verdict.again) == (1, Cause.INFRASTRUCTURE, True)
 
 

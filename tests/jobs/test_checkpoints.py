@@ -2,7 +2,10 @@
 
 import os
 import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from ray.train import CheckpointConfig
@@ -181,6 +184,33 @@ def test_small_files_are_complete_or_absent(tmp_path: Path, monkeypatch: pytest.
         storage.put("run.json", b"after")
     assert storage.read("run.json") == b"before"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+
+
+def test_each_worker_syncs_its_own_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, workers, synced = open_storage(str(tmp_path), "run"), range(4), Counter[str]()
+    sync = os.fsync
+
+    def count(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.update([path.name] if path.is_file() else [])
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", count)
+
+    def write(worker: int) -> None:
+        with storage.writing("checkpoints/one") as directory:
+            (directory / f"part-{worker}").write_text("weights")
+            (directory / "other").mkdir(exist_ok=True)
+            (directory / "other" / f"generators-{worker}").write_text("numbers")
+            together.wait()
+
+    together = Barrier(len(workers))
+    with ThreadPoolExecutor(len(workers)) as pool:
+        list(pool.map(write, workers))
+    names = {f"{name}-{worker}" for name in ("part", "generators") for worker in workers}
+    assert synced == Counter(names)
+    assert {name.rpartition("/")[2] for name in storage.sizes("checkpoints/one")} == names
+    assert storage.names("checkpoints/one") == ["other", *(f"part-{worker}" for worker in workers)]
 
 
 def test_removing_a_run_makes_its_name_free(store: CheckpointStore, tmp_path: Path) -> None:

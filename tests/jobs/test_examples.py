@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from data_order import FORMULA, DataOrder
 from tests.jobs.support.paths import RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
-from tests.jobs.support.runs import Runs
+from tests.jobs.support.runs import JOB, Runs
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 
@@ -46,6 +47,15 @@ def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Ru
     third = runs.start(*arguments, attempt=3, script=script)
     assert third.wait() == 0
     assert "nothing is left to do" in third.output
+
+
+@pytest.mark.long
+def test_ray_data_reads_a_workers_batches_in_their_order_from_any_step(nodes: Nodes, runs: Runs) -> None:
+    """The recipe of docs/reference/job-library.md."""
+    job = runs.start(script=JOB.with_name("ray_data_recipe.py"))
+    assert job.wait() == 0, job.output
+    read = next(json.loads(line) for line in job.output.splitlines() if line.startswith("[["))
+    assert read == list(DataOrder(90, 12, 7, FORMULA).batches(range(3, 10), 0, 2, 4))
 
 
 def rows(run: Path) -> list[int]:

@@ -1,6 +1,7 @@
 """A run that cannot work ends after bounded attempts, with one message, and keeps its last checkpoint."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from tests.jobs.support.ray_nodes import Nodes
-from tests.jobs.support.runs import Runs, Undisturbed
+from tests.jobs.support.runs import JOB, Runs, Undisturbed
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 ARGUMENTS = ("--steps=20", "--every=5")
@@ -50,6 +51,25 @@ def test_bug_of_the_train_function_is_retried_a_limited_number_of_times_and_name
         "job: attempt 1 failed; the last checkpoint is 000000010@0001.01. ValueError: a bug of the train function"
     )
     assert runs.weights(), "the last checkpoint can be loaded"
+
+
+def test_ordinary_script_with_the_restore_recipe_resumes_in_its_next_attempt(
+    nodes: Nodes, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_NAME", "job")
+    monkeypatch.setenv("RUN_STORAGE", str(runs.storage))
+    script = JOB.with_name("ordinary_training.py")
+    first = runs.start(attempt=1, script=script)
+    held = "checkpoint of step 3 written"
+    wait_until(lambda: held in first.output or first.job.poll() is not None, "checkpoint 3", REHEARSAL_PATIENCE)
+    first.job.kill()
+    first.wait()
+    (runs.storage / "go").touch()
+    second = runs.start(attempt=2, script=script)
+    assert second.wait() == 0, second.output
+    [resumed] = re.findall(r"resumes from step (\d)", second.output)
+    assert int(resumed) > 0, "Ray Train's record lags behind its checkpoints, but not by all of them"
+    assert "checkpoint of step 6 written" in second.output
 
 
 @pytest.fixture

@@ -1,98 +1,121 @@
-"""The saved state is all that a training needs to resume, for DDP and FSDP: two processes over gloo, without Ray."""
+"""The saved state is all that a training needs to resume: two processes over gloo, without Ray."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
-from torch import multiprocessing, nn
+from torch import nn
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.nn.parallel import DistributedDataParallel
+from torch.distributed.tensor import distribute_tensor
 
 import torch_state
-
-HALF = 3
-
-
-def build(kind: str) -> tuple[nn.Module, torch.optim.Optimizer]:
-    torch_state.seed_all(3)
-    model: nn.Module = nn.Sequential(nn.Linear(4, 9), nn.Dropout(0.3), nn.Linear(9, 1))
-    if kind == "ddp":
-        model = DistributedDataParallel(model)
-    if kind == "fsdp":
-        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-        model = FullyShardedDataParallel(model, device_mesh=mesh, device_id=torch.device("cpu"), use_orig_params=True)
-    return model, torch.optim.Adam(model.parameters(), lr=0.1)
+from tests.jobs.support.together import together
+from tests.jobs.support.trainings import TRAININGS, WRAPPERS, Training, resume
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
-    for step in steps:
-        inputs = torch.full((2, 4), float(step + 1))
-        optimizer.zero_grad()
-        model(inputs).square().mean().backward()
-        optimizer.step()
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("kind", TRAININGS)
+def test_training_resumes_bit_by_bit(tmp_path: Path, kind: str, wrapper: str) -> None:
+    workers = 1 if wrapper == "plain" else 2
+    together(workers, resume, tmp_path / "meeting", tmp_path / "half", kind, wrapper)
 
 
-def go_on(rank: int, directory: Path, kind: str) -> None:
-    """Train and save half-way, then load that into a second model and train it: both must end with equal bits."""
-    model, optimizer = build(kind)
-    torch_state.seed_all(100 + rank)
-    train(model, optimizer, range(HALF))
-    torch_state.save(directory / "half", model, optimizer, rank=rank)
-    train(model, optimizer, range(HALF, 2 * HALF))
-    resumed, its_optimizer = build(kind)
-    torch_state.load(directory / "half", resumed, its_optimizer, rank=rank, reseed=1)
-    train(resumed, its_optimizer, range(HALF, 2 * HALF))
-    for one, other in zip(model.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
-def rewrite(rank: int, directory: Path, kind: str) -> None:
+def rewrite(rank: int, directory: Path) -> None:
     """Load the state that another number of workers wrote, and save it again."""
-    model, optimizer = build(kind)
-    torch_state.load(directory / "half", model, optimizer, rank=rank, reseed=1)
-    torch_state.save(directory / f"by-{dist.get_world_size()}", model, optimizer, rank=rank)
+    training = TRAININGS["moving average"]("fsdp", "cpu")
+    training.load(directory / "half", rank)
+    training.save(directory / f"by-{dist.get_world_size()}", rank)
 
 
-def worker(
-    rank: int, world: int, meeting: Path, task: Callable[[int, Path, str], None], call: tuple[Path, str]
-) -> None:
-    dist.init_process_group("gloo", store=dist.FileStore(str(meeting), world), rank=rank, world_size=world)
-    torch.set_num_threads(1)
-    task(rank, *call)
+def numbers(checkpoint: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a checkpoint and their averages, read with PyTorch's own tools."""
+    file = checkpoint.with_suffix(".pt")
+    dcp_to_torch_save(checkpoint, file)
+    state = torch.load(file, weights_only=False)
+    return {**state["model"], **{f"ema.{name}": one for name, one in state["extra"]["ema"].items()}}
+
+
+def test_parts_of_fsdp_can_be_read_by_other_numbers_of_workers(tmp_path: Path) -> None:
+    together(2, resume, tmp_path / "meeting", tmp_path / "half", "moving average", "fsdp")
+    expected = numbers(tmp_path / "half")
+    for workers in (1, 3):
+        together(workers, rewrite, tmp_path / f"meeting-of-{workers}", tmp_path)
+        rewritten = numbers(tmp_path / f"by-{workers}")
+        assert rewritten.keys() == expected.keys()
+        for name, one in rewritten.items():
+            assert torch.equal(one, expected[name]), name
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    """Make this process a process group of its own."""
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "meeting"), 1), rank=0, world_size=1)
+    yield
     dist.destroy_process_group()
 
 
-def together(workers: int, task: Callable[[int, Path, str], None], directory: Path, kind: str) -> None:
-    # A file instead of a port, which another test could take before its use.
-    meeting = directory / f"meeting-of-{workers}-{task.__name__}"
-    multiprocessing.spawn(worker, (workers, meeting, task, (directory, kind)), nprocs=workers)
+@pytest.fixture
+def training(alone: None) -> Training:
+    """Return a training that has done a step, with a scheduler."""
+    training = TRAININGS["scheduler"]("plain", "cpu")
+    training.step(0)
+    return training
 
 
-def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a checkpoint, read with PyTorch's own tools."""
-    file = checkpoint.with_suffix(".pt")
-    dcp_to_torch_save(checkpoint, file)
-    return dict(torch.load(file, weights_only=False)["model"])
-
-
-def test_ddp_training_resumes_bit_by_bit_and_its_weights_can_be_read_alone(tmp_path: Path) -> None:
-    together(2, go_on, tmp_path, "ddp")
-    plain, _ = build("plain")
+def test_weights_of_ddp_can_be_read_alone(tmp_path: Path, alone: None) -> None:
+    training = Training("ddp", "cpu")
+    training.save(tmp_path / "half", 0)
+    plain = type(training.bare)()
     torch_state.load_weights(tmp_path / "half", plain)
-    expected = weights(tmp_path / "half")
-    for name, weight in plain.state_dict().items():
-        assert torch.equal(weight, expected[name]), name
+    for one, other in zip(plain.parameters(), training.bare.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
-def test_fsdp_training_resumes_bit_by_bit_and_other_numbers_of_workers_can_read_it(tmp_path: Path) -> None:
-    together(2, go_on, tmp_path, "fsdp")
-    expected = weights(tmp_path / "half")
-    for workers in (1, 3):
-        together(workers, rewrite, tmp_path, "fsdp")
-        rewritten = weights(tmp_path / f"by-{workers}")
-        assert rewritten.keys() == expected.keys()
-        for name, weight in rewritten.items():
-            assert torch.equal(weight, expected[name]), name
+def test_scheduler_that_is_not_saved_is_warned_of(tmp_path: Path, training: Training) -> None:
+    training.extra = {}
+    with pytest.warns(UserWarning, match=r"the optimizer has a scheduler that is not saved.*Fix: extra="):
+        training.save(tmp_path / "half", 0)
+
+
+@pytest.mark.filterwarnings("error:the optimizer has a scheduler", "error:the state of")
+def test_scheduler_that_is_saved_is_not_warned_of(tmp_path: Path, training: Training) -> None:
+    training.save(tmp_path / "half", 0)
+    training.load(tmp_path / "half", 0)
+
+
+def test_extra_object_that_only_one_side_has_is_warned_of(tmp_path: Path, training: Training) -> None:
+    rate = training.optimizer.param_groups[0]["lr"]
+    training.save(tmp_path / "half", 0)
+    scheduler = training.extra["scheduler"]
+    training.extra = {"ema": nn.Linear(2, 2), "other": scheduler}
+    with pytest.warns(UserWarning, match="the state of") as warned:
+        training.load(tmp_path / "half", 0)
+    told = [str(one.message) for one in warned if "the state of" in str(one.message)]
+    assert told == [
+        "the state of ema, other is not in the checkpoint: it starts anew",
+        "the state of scheduler is in the checkpoint, and nothing loads it",
+    ]
+    assert training.optimizer.param_groups[0]["lr"] == rate
+
+
+def test_state_in_parts_of_another_object_is_refused(tmp_path: Path, training: Training) -> None:
+    class Shadow:
+        def state_dict(self) -> dict[str, Any]:
+            mesh = init_device_mesh("cpu", (1,))
+            return {"shadow": [distribute_tensor(torch.ones(2), mesh)]}
+
+    training.extra["shadow"] = Shadow()
+    with pytest.raises(TypeError, match=r"extra 'shadow' is invalid.*Allowed: modules"):
+        training.save(tmp_path / "half", 0)
+
+
+def test_worker_without_saved_generators_is_seeded(tmp_path: Path, training: Training) -> None:
+    training.save(tmp_path / "half", 0)
+    training.load(tmp_path / "half", 1)
+    drawn = torch.rand(1)
+    torch_state.seed_all(1)
+    assert torch.equal(drawn, torch.rand(1))

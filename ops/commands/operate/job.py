@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 from config import Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.cli import EnvName, app, console, fail, load, say
+from ops.durations import Duration, duration
 from ops.options import Cluster
 from ops.output import Format, Output, emit
 
@@ -70,6 +71,14 @@ def submit(
     max_stalled: Annotated[
         int, typer.Option(min=1, metavar="N", help="Maximum of failures in a row without a new checkpoint.")
     ] = 5,
+    give_up_after: Annotated[
+        Duration,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="Retry failures of the infrastructure for at least this time, whatever --max-stalled is.",
+        ),
+    ] = Duration(4 * 3600),
     again: Annotated[bool, typer.Option("--again", help="Resume an ended run of this name.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return at once; do not show the output.")] = False,
     direct: Annotated[
@@ -118,6 +127,7 @@ def submit(
             package=wanted.package,
             max_attempts=max_attempts,
             max_stalled=max_stalled,
+            give_up_after=give_up_after.seconds,
         )
         code = _submit_as(runs, request, environment, again=again, detach=detach, direct=direct, in_head=in_head)
     raise typer.Exit(code)

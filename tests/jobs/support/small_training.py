@@ -18,7 +18,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 import resume
 import torch_state
-from data_order import DataOrder
 from watchdog import PATIENCE, Watchdog
 
 
@@ -41,7 +40,7 @@ def train(config: dict[str, Any]) -> None:
             dist.broadcast(parameter, 0)
     model = DistributedDataParallel(plain)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    order = DataOrder(config["samples"], config["batch"], config["seed"])
+    order = checkpoints.data_order(config["samples"], config["batch"], config["seed"])
     inputs, targets = dataset(config["samples"])
     done = checkpoints.restore(
         lambda path: torch_state.load(path, model, optimizer, rank=rank, reseed=config["seed"] + rank)

@@ -16,7 +16,7 @@ from tests.support.waiting import KUBECTL_PATIENCE
 pytestmark = pytest.mark.product
 
 SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse-job` runs real Ray"
-REQUEST = Request("train", "rayml", "true", "/fsx", None, 1, 1)
+REQUEST = Request("train", "rayml", "true", "/fsx", None, 1, 1, 0)
 
 
 @pytest.fixture(scope="module")

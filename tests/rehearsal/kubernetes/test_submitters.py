@@ -82,6 +82,7 @@ def request(name: str) -> Request:
         package=PACKAGE,
         max_attempts=10,
         max_stalled=3,
+        give_up_after=0,
     )
 
 

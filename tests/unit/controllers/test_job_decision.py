@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from controllers.job_decision import LOST, PROGRESS, Cause, Ending, Limits, Verdict, decide
 
-LIMITS = Limits(attempts=100, stalled=5)
-SUCCESS, STOP, INFRASTRUCTURE, CODE = Cause.SUCCESS, Cause.STOP, Cause.INFRASTRUCTURE, Cause.CODE
+HOURS = 4 * 3600.0
+LIMITS = Limits(attempts=100, stalled=5, seconds=HOURS)
+SUCCESS, STOP, INFRASTRUCTURE, PEER, CODE = Cause.SUCCESS, Cause.STOP, Cause.INFRASTRUCTURE, Cause.PEER, Cause.CODE
 ENTRY_POINT = "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n"
 TRACEBACK = ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "ValueError: no")
 WORKER_DIED = ("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",)
@@ -18,8 +19,8 @@ NCCL = ("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp
 LOST_WORKER = ("pod rayml-worker of node gpu-1",)
 
 
-def verdict(ending: Ending, *, attempts: int = 1, stalled: int = 0) -> Verdict:
-    return decide(ending, attempts=attempts, stalled=stalled, limits=LIMITS)
+def verdict(ending: Ending, *, attempts: int = 1, stalled: int = 0, seconds: float = HOURS) -> Verdict:
+    return decide(ending, attempts=attempts, stalled=stalled, seconds=seconds, limits=LIMITS)
 
 
 def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[str, ...] = ()) -> Ending:
@@ -44,7 +45,8 @@ def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[st
         (failed(output=WORKER_DIED), INFRASTRUCTURE, None),
         (failed(output=NODE_DIED), INFRASTRUCTURE, None),
         (failed(output=("ray.exceptions.ActorUnavailableError: The actor is temporarily gone",)), INFRASTRUCTURE, None),
-        (failed(output=NCCL), INFRASTRUCTURE, None),
+        (failed(output=NCCL), PEER, None),
+        (failed(output=(*NCCL, *WORKER_DIED, *NCCL)), INFRASTRUCTURE, None),
         (failed(output=(*WORKER_DIED, *TRACEBACK)), INFRASTRUCTURE, None),
         (failed(output=TRACEBACK), CODE, 1),
         (failed(output=("my_RpcErrors = 3",)), CODE, 1),
@@ -81,15 +83,47 @@ def test_progress_resets_the_count_of_stalled_failures() -> None:
     assert verdict(Ending(LOST), stalled=4).exit_code == 1
 
 
+def test_few_fast_failures_do_not_end_a_run_before_its_time() -> None:
+    """A node's replacement takes longer than five tries, which take half a minute."""
+    seconds, tries = 0.0, 0
+    while (decided := verdict(Ending(LOST), stalled=tries, seconds=seconds)).again:
+        tries, seconds = decided.stalled, seconds + decided.delay
+    assert seconds >= HOURS
+    assert decided.exit_code == 1
+    assert decided.reason.endswith(f"{tries + 1} failures in a row without progress, for {seconds / 60:.0f} minutes")
+
+
+def test_long_attempts_do_not_end_a_run_before_its_number_of_failures() -> None:
+    assert verdict(Ending(LOST), stalled=3, seconds=100 * HOURS).again
+    assert not verdict(Ending(LOST), stalled=4, seconds=100 * HOURS).again
+
+
+def test_failure_of_a_peer_is_retried_a_few_times_only() -> None:
+    """The code of the other worker may have failed: hours of GPUs would be lost."""
+    assert verdict(failed(output=NCCL), stalled=3, seconds=0).again
+    decided = verdict(failed(output=NCCL), stalled=4, seconds=0)
+    assert decided.reason.endswith("DistBackendError; 5 failures in a row without progress, 5 are allowed")
+
+
+def test_success_of_an_attempt_that_did_not_resume_says_so() -> None:
+    decided = verdict(Ending("SUCCEEDED", 0, fresh=True), attempts=2)
+    assert (decided.exit_code, decided.reason) == (
+        0,
+        "the job succeeded; its last attempt did not resume from a checkpoint",
+    )
+
+
 def test_run_that_always_makes_progress_ends_after_its_last_attempt() -> None:
     assert verdict(Ending(LOST, progressed=True), attempts=99).again
     assert verdict(Ending(LOST, progressed=True), attempts=100).exit_code == 1
 
 
 def test_the_pause_grows_and_starts_short_enough_for_a_head_that_is_back() -> None:
-    pauses = [decide(Ending(LOST), attempts=1, stalled=n, limits=Limits(99, 99)).delay for n in range(10)]
+    pauses = [decide(Ending(LOST), attempts=1, stalled=n, seconds=0, limits=Limits(99, 99, 0)).delay for n in range(10)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (2, 300)
+    limits = Limits(9999, 5, HOURS)
+    assert decide(Ending(LOST), attempts=5000, stalled=5000, seconds=0, limits=limits).delay == 300
 
 
 @given(
@@ -97,7 +131,7 @@ def test_the_pause_grows_and_starts_short_enough_for_a_head_that_is_back() -> No
     code=st.none() | st.integers(-64, 255),
     lost=st.booleans(),
     progressed=st.booleans(),
-    limits=st.builds(Limits, attempts=st.integers(1, 20), stalled=st.integers(1, 5)),
+    limits=st.builds(Limits, attempts=st.integers(1, 20), stalled=st.integers(1, 5), seconds=st.floats(0, 1e6)),
 )
 def test_every_run_ends(*, status: str, code: int | None, lost: bool, progressed: bool, limits: Limits) -> None:
     ending = Ending(status, code, lost_pods=LOST_WORKER if lost else (), progressed=progressed)
@@ -105,7 +139,7 @@ def test_every_run_ends(*, status: str, code: int | None, lost: bool, progressed
     decided = None
     while decided is None or decided.again:
         attempts += 1
-        decided = decide(ending, attempts=attempts, stalled=stalled, limits=limits)
+        decided = decide(ending, attempts=attempts, stalled=stalled, seconds=0, limits=limits)
         stalled = decided.stalled
     assert attempts <= limits.attempts
     assert decided.exit_code != 0, "a failed run must not have the exit code of a successful one"

@@ -40,7 +40,12 @@ def test_job_that_succeeds_is_submitted_once_with_its_run_in_its_environment(run
     assert run.exit_code() == 0
     assert ray.submissions == ["train-1"]
     variables = job.request["runtime_env"]["env_vars"]
-    assert variables == {"RUN_NAME": "train", "RUN_ATTEMPT": "1", "RUN_STORAGE": "/fsx/runs"}
+    assert variables == {
+        "RUN_NAME": "train",
+        "RUN_ATTEMPT": "1",
+        "RUN_SERIES": "job-1",
+        "RUN_STORAGE": "/fsx/runs",
+    }
     assert job.request["metadata"] == {"run": "train", "attempt": "1", "supervisor": "job-1"}
     assert "hello\nworld\n" in run.log.read_text()
     assert (run.state["phase"], run.state["exit_code"]) == ("succeeded", 0)
@@ -251,12 +256,43 @@ def test_failure_after_a_lost_worker_is_retried(run: Supervised, ray: FakeRay) -
 
 
 def test_run_ends_after_its_limit_of_failures_without_progress(run: Supervised, ray: FakeRay) -> None:
-    run.start("--max-stalled=2")
+    run.start("--max-stalled=2", "--give-up-after=0")
     for number in (1, 2):
         submitted(ray, f"train-{number}").end("FAILED", None, "Unexpected error occurred: the actor died")
     assert run.exit_code() == 1
     assert ray.submissions == ["train-1", "train-2"]
     assert "2 failures in a row without progress" in run.state["reason"]
+
+
+def test_failures_faster_than_a_nodes_replacement_do_not_end_the_run(run: Supervised, ray: FakeRay) -> None:
+    """Without --give-up-after, as in Jobs of earlier versions."""
+    run.start("--max-stalled=1")
+    for number in (1, 2):
+        submitted(ray, f"train-{number}").end("FAILED", None, "Unexpected error occurred: the actor died")
+    submitted(ray, "train-3").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert run.state["stalled_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("output", "warned"),
+    [
+        ("hello\n", False),
+        ("checkpoint of step 5 written\n", True),
+        ("resumes from step 30\ncheckpoint of step 35 written\n", False),
+    ],
+    ids=["no checkpoints", "from step 0", "resumed"],
+)
+def test_attempt_that_begins_again_at_step_0_is_reported(
+    run: Supervised, ray: FakeRay, output: str, warned: bool
+) -> None:
+    run.start("--first-attempt=2")
+    job = submitted(ray, "train-2")
+    job.output = output
+    job.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert bool(run.said("warning: did not resume")) == warned
+    assert ("did not resume" in run.state["reason"]) == ("resumes" not in output)
 
 
 def test_name_that_somebody_else_uses_is_refused_and_nothing_submitted(run: Supervised, ray: FakeRay) -> None:

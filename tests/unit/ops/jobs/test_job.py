@@ -255,7 +255,7 @@ def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(s
     (bin / "ray").chmod(0o755)
     made = entry(str(script), ["--text", "it's"], None, ["bin"])
     assert made.package is not None
-    request = Request("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1)
+    request = Request("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1, 0)
     done = subprocess.run(
         ["/bin/bash", "-c", direct.script(request)],
         input=base64.b64encode(made.package.content),

@@ -1,0 +1,42 @@
+"""Run a function in several processes of one process group."""
+
+import multiprocessing as python_multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import multiprocessing
+
+# PyTorch takes seconds to import: processes are forked from one that has imported it.
+python_multiprocessing.set_forkserver_preload(
+    ["torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch_state", __name__]
+)
+
+
+def together(workers: int, task: Callable[..., None], meeting: Path, *arguments: Any, backend: str = "gloo") -> None:
+    """Call `task(rank, *arguments)` in so many processes, which meet in the file `meeting`.
+
+    A file instead of a port, which another test could take before its use.
+    """
+    call = (task, arguments)
+    multiprocessing.start_processes(
+        _worker, (workers, backend, meeting, call), nprocs=workers, start_method="forkserver"
+    )
+
+
+def _worker(
+    rank: int, world: int, backend: str, meeting: Path, call: tuple[Callable[..., None], tuple[Any, ...]]
+) -> None:
+    if backend == "nccl":
+        torch.cuda.set_device(rank)
+        # The switches of docs/explain/jobs.md.
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        torch.use_deterministic_algorithms(True)
+    dist.init_process_group(backend, store=dist.FileStore(str(meeting), world), rank=rank, world_size=world)
+    torch.set_num_threads(1)
+    task, arguments = call
+    task(rank, *arguments)
+    dist.destroy_process_group()

@@ -1,0 +1,276 @@
+"""Small trainings for tests of saving and resuming: one kind of model each, plain or in a wrapper of PyTorch's.
+
+Every training is a function of its step only, so that a resumed one can be compared bit by bit.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+import torch_state
+
+WRAPPERS: Final = ("plain", "ddp", "fsdp")
+HALF: Final = 3
+"""The step after which a training is saved."""
+LATE: Final = 4
+"""The step at which the parameters of `_Late` get their first gradient."""
+THAWED: Final = 1
+"""The step from which the parameters of `thawed` are trained."""
+
+
+class _Usual(nn.Module):  # type: ignore[misc]  # torch is in the jobs' environment only
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.dropout, self.last = nn.Linear(4, 9), nn.Dropout(0.3), nn.Linear(9, 4)
+
+    def forward(self, inputs: torch.Tensor, step: int) -> torch.Tensor:  # noqa: ARG002 (`_Late` uses it)
+        return self.last(self.dropout(self.first(inputs)))
+
+
+class _Unused(_Usual):
+    """Has a layer that no step uses, like a pooler or an expert to which nothing is routed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unused = nn.Linear(4, 4)
+
+
+class _Late(_Unused):
+    """Uses the layer from step LATE on."""
+
+    def forward(self, inputs: torch.Tensor, step: int) -> torch.Tensor:
+        outputs = super().forward(inputs, step)
+        return outputs if step < LATE else outputs + self.unused(inputs)
+
+
+class _Tied(_Usual):
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoder = nn.Linear(4, 9, bias=False)
+        self.decoder.weight = self.first.weight
+
+    def forward(self, inputs: torch.Tensor, step: int) -> torch.Tensor:
+        return super().forward(inputs, step) @ self.decoder.weight.T
+
+
+class Training:
+    """A model with its optimizer, and what else must be saved; `step` trains one step."""
+
+    model: type[_Usual] = _Usual
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        torch_state.seed_all(3)
+        self.device = torch.device(device)
+        self.bare = self.model().to(self.device)
+        self.wrapped = wrap(self.bare, wrapper, self.device)
+        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(self.wrapped.parameters(), lr=0.1)
+        self.extra: dict[str, Any] = {}
+
+    def step(self, step: int) -> None:
+        self.optimizer.zero_grad()
+        self.loss(step).backward()
+        self.optimizer.step()
+
+    def loss(self, step: int) -> torch.Tensor:
+        inputs = torch.full((2, 4), float(step + 1), device=self.device)
+        return self.wrapped(inputs, step).float().square().mean()
+
+    def save(self, directory: Path, rank: int) -> None:
+        torch_state.save(directory, self.wrapped, self.optimizer, rank=rank, extra=self.extra)
+
+    def load(self, directory: Path, rank: int) -> None:
+        torch_state.load(directory, self.wrapped, self.optimizer, rank=rank, reseed=1, extra=self.extra)
+
+    def result(self) -> list[torch.Tensor]:
+        """Return all numbers that must be equal: the weights, the optimizer's state and what the extra objects hold."""
+        weights = [parameter.detach().cpu() for parameter in self.wrapped.parameters()]
+        states = [self.optimizer.state.get(one) for group in self.optimizer.param_groups for one in group["params"]]
+        numbers = [
+            torch.as_tensor(state[key]).detach().cpu() if state else torch.tensor([])
+            for state in states
+            for key in sorted(state or ["none"])
+        ]
+        rates = [torch.tensor(group["lr"]) for group in self.optimizer.param_groups]
+        return weights + numbers + rates
+
+
+class Unused(Training):
+    model = _Unused
+
+
+class Late(Training):
+    model = _Late
+
+
+class Tied(Training):
+    model = _Tied
+
+
+class Thawed(Training):
+    """Trains the first layer from step THAWED on."""
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        super().__init__(wrapper, device)
+        self._first = [one for name, one in self.wrapped.named_parameters() if "first" in name]
+        self._train(trains=False)
+
+    def step(self, step: int) -> None:
+        if step == THAWED:
+            self._train(trains=True)
+        super().step(step)
+
+    def load(self, directory: Path, rank: int) -> None:
+        super().load(directory, rank)
+        self._train(trains=True)
+
+    def _train(self, *, trains: bool) -> None:
+        for one in self._first:
+            one.requires_grad_(trains)
+
+
+class Scheduled(Training):
+    """Has a scheduler of two phases, whose state holds other schedulers."""
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        super().__init__(wrapper, device)
+        schedulers = torch.optim.lr_scheduler
+        self.scheduler = schedulers.SequentialLR(
+            self.optimizer,
+            [
+                schedulers.LinearLR(self.optimizer, 0.1, total_iters=2),
+                schedulers.MultiStepLR(self.optimizer, [2, 3]),
+            ],
+            [2],
+        )
+        self.extra = {"scheduler": self.scheduler}
+
+    def step(self, step: int) -> None:
+        super().step(step)
+        self.scheduler.step()
+
+
+class Scaled(Training):
+    """Scales its loss, by a number that grows every second step."""
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        super().__init__(wrapper, device)
+        self.scaler = torch.amp.GradScaler(self.device.type, init_scale=8.0, growth_interval=2)
+        self.extra = {"scaler": self.scaler}
+
+    def step(self, step: int) -> None:
+        self.optimizer.zero_grad()
+        self.scaler.scale(self.loss(step)).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def result(self) -> list[torch.Tensor]:
+        return [*super().result(), torch.tensor(self.scaler.get_scale())]
+
+
+class Averaged(Training):
+    """Keeps the exponential moving average of its weights, in parts under FSDP."""
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        super().__init__(wrapper, device)
+        if wrapper == "fsdp":
+            torch_state.seed_all(3)
+            self.ema = AveragedModel(self.model().to(self.device), multi_avg_fn=get_ema_multi_avg_fn(0.9))
+            self.ema.module = wrap(self.ema.module, wrapper, self.device)
+        else:
+            self.ema = AveragedModel(self.bare, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+        self.extra = {"ema": self.ema}
+
+    def step(self, step: int) -> None:
+        super().step(step)
+        self.ema.update_parameters(
+            self.bare if not isinstance(self.wrapped, FullyShardedDataParallel) else self.wrapped
+        )
+
+    def result(self) -> list[torch.Tensor]:
+        return [*super().result(), *(one.detach().cpu() for one in self.ema.parameters()), self.ema.n_averaged.cpu()]
+
+
+class TwoModels(Training):
+    """Trains two models against each other, each with an optimizer of its own; the second begins later."""
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        super().__init__(wrapper, device)
+        self.other = Training(wrapper, device)
+
+    def step(self, step: int) -> None:
+        super().step(step)
+        if step >= LATE:
+            self.other.step(step)
+
+    def save(self, directory: Path, rank: int) -> None:
+        super().save(directory / "one", rank)
+        self.other.save(directory / "other", rank)
+
+    def load(self, directory: Path, rank: int) -> None:
+        super().load(directory / "one", rank)
+        self.other.load(directory / "other", rank)
+
+    def result(self) -> list[torch.Tensor]:
+        return [*super().result(), *self.other.result()]
+
+
+TRAININGS: Final[dict[str, type[Training]]] = {
+    "usual": Training,
+    "unused parameters": Unused,
+    "late gradients": Late,
+    "tied weights": Tied,
+    "thawed layer": Thawed,
+    "scheduler": Scheduled,
+    "gradient scaler": Scaled,
+    "moving average": Averaged,
+    "two models": TwoModels,
+}
+
+
+def wrap(model: nn.Module, wrapper: str, device: torch.device) -> nn.Module:
+    """Return the model in its wrapper; with bf16 under FSDP on a GPU."""
+    if wrapper == "ddp":
+        return DistributedDataParallel(model, find_unused_parameters=True)
+    if wrapper == "fsdp":
+        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+        half = MixedPrecision(param_dtype=torch.bfloat16) if device.type == "cuda" else None
+        shard = partial(
+            FullyShardedDataParallel, device_mesh=mesh, device_id=device, use_orig_params=True, mixed_precision=half
+        )
+        if hasattr(model, "unused"):
+            # In a unit of its own: the parameters of a unit have gradients together.
+            model.unused = shard(model.unused)
+        return shard(model)
+    return model
+
+
+def resume(rank: int, directory: Path, kind: str, wrapper: str, device: str = "cpu") -> None:
+    """Train without saving; train and save half-way; load that and train on: all must end with equal bits."""
+    results = []
+    for saves in (False, True):
+        training = TRAININGS[kind](wrapper, device)
+        torch_state.seed_all(100 + rank)
+        _train(training, range(HALF))
+        if saves:
+            training.save(directory, rank)
+        _train(training, range(HALF, 2 * HALF))
+        results.append(training.result())
+    resumed = TRAININGS[kind](wrapper, device)
+    resumed.load(directory, rank)
+    _train(resumed, range(HALF, 2 * HALF))
+    for name, result in (("that was saved", results[1]), ("that resumed", resumed.result())):
+        same = [torch.equal(one, other) for one, other in zip(results[0], result, strict=True)]
+        assert all(same), f"the training {name} ends with other numbers: {same}"
+
+
+def _train(training: Training, steps: range) -> None:
+    for step in steps:
+        training.step(step)
