@@ -5,7 +5,7 @@ Each folder is a panel of `ops --help` (PANELS in ops/cli.py).
 
 from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
-from ops.commands.deploy import delivery, destroy, preflight, review
+from ops.commands.deploy import delivery, destroy, policy, preflight, review
 from ops.commands.environments import files
 from ops.commands.operate import access, isolation, job, logs, node, status
 
@@ -21,6 +21,7 @@ __all__ = [
     "logs",
     "node",
     "pause",
+    "policy",
     "preflight",
     "review",
     "running",
