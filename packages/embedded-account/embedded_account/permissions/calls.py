@@ -55,7 +55,9 @@ def call_of(request: Request, service: str) -> Call:
             return Call(service, operation.name, {**copy.args, **in_path})
         return Call(service, operation.name, _parameters(copy, operation, in_path))
     except (NotFound, NotImplementedError, RequestParserError, UnknownServiceError) as error:
-        raise UnknownCallError(f"{service} has no operation for {request.method} {request.path}: {error}") from error
+        raise UnknownCallError(
+            f"{request.method} {request.path} is no call of {service}. Allowed: operations of botocore's model: {error}"
+        ) from error
 
 
 @cache
