@@ -422,10 +422,8 @@ def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:
     [
         ("cost", "--live"),
         ("image", "build", "--dry-run"),
-        ("isolation-check", "--dry-run"),
         ("job", "list"),
         ("job", "logs", "none"),
-        ("kuberay", "crds"),
         ("pause", "--dry-run"),
         ("resume", "--dry-run"),
         ("rollout", "--dry-run"),
