@@ -8,8 +8,10 @@ ENVIRONMENT_TAG: Final = "ray-on-hyperpod:environment"
 """Key of the tag that marks AWS resources which no stack owns as an environment's."""
 STAND_IN_IMAGE: Final = "application/vnd.ray-on-hyperpod.rehearsal.stand-in+json"
 """Media type of the manifest that a rehearsal puts into ECR instead of an image: it builds no images."""
-
-
+DEFAULT_QUALIFIER: Final = "hnb659fds"
+"""CDK's own qualifier (DefaultStackSynthesizer.DEFAULT_QUALIFIER)."""
+BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
+"""The bootstrap's roles that `cdk deploy` assumes. CloudFormation's own role is passed on by the first of them."""
 PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
 """The stacks of an environment, in the order of a deployment."""
 
@@ -17,6 +19,28 @@ PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
 def stack(environment: Environment, part: str) -> str:
     """Return the name of a CloudFormation stack: `<project>-<environment>-<part>`."""
     return f"{environment.project}-{environment.name}-{part}"
+
+
+def bootstrap_qualifier(environment: Environment) -> str:
+    """Return the qualifier of the names of CDK's bootstrap resources."""
+    return environment.company.bootstrap_qualifier or DEFAULT_QUALIFIER
+
+
+def bootstrap_role(environment: Environment, role: str) -> str:
+    """Return the ARN of a role of CDK's bootstrap, such as `deploy`."""
+    name = f"cdk-{bootstrap_qualifier(environment)}-{role}-role-{environment.account}-{environment.region}"
+    return f"arn:aws:iam::{environment.account}:role/{name}"
+
+
+def bootstrap_version(environment: Environment) -> str:
+    """Return the name of the parameter in which CDK's bootstrap keeps its version."""
+    return f"/cdk-bootstrap/{bootstrap_qualifier(environment)}/version"
+
+
+def toolkit_stack(environment: Environment) -> str:
+    """Return the name of the stack of CDK's bootstrap."""
+    qualifier = environment.company.bootstrap_qualifier
+    return f"CDKToolkit-{qualifier}" if qualifier else "CDKToolkit"
 
 
 def eks_cluster(environment: Environment) -> str:

@@ -5,7 +5,7 @@ Each folder is a panel of `ops --help` (PANELS in ops/cli.py).
 
 from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
-from ops.commands.deploy import delivery, destroy, mirror, preflight, review
+from ops.commands.deploy import delivery, destroy, mirror, policy, preflight, review
 from ops.commands.environments import files
 from ops.commands.operate import access, data, isolation, job, logs, node, smoke, status, support
 
@@ -23,6 +23,7 @@ __all__ = [
     "mirror",
     "node",
     "pause",
+    "policy",
     "preflight",
     "review",
     "running",

@@ -6,14 +6,12 @@ from typing import Any, Final
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
-from config import Environment
+from config import Environment, naming
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
 BOOTSTRAP_VERSION: Final = 6
 """The bootstrap that templates of CDK's default synthesizer require (aws-cdk-lib, DefaultStackSynthesizer)."""
-_DEFAULT_QUALIFIER: Final = "hnb659fds"
-"""CDK's own qualifier (aws-cdk-lib, DefaultStackSynthesizer)."""
 
 # One cheap call of each service that `cdk deploy` and `ops` call from this machine.
 _CALLS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
@@ -52,11 +50,6 @@ def region(here: Here) -> Iterator[Found]:
         yield failed(f"{code} is {state}", f"aws account enable-region --region-name {code}")
 
 
-def bootstrap_parameter(environment: Environment) -> str:
-    """Return the name of the parameter in which CDK's bootstrap keeps its version."""
-    return f"/cdk-bootstrap/{environment.company.bootstrap_qualifier or _DEFAULT_QUALIFIER}/version"
-
-
 def bootstrap(here: Here) -> Iterator[Found]:
     """Require CDK's bootstrap in the version that the templates demand.
 
@@ -67,7 +60,9 @@ def bootstrap(here: Here) -> Iterator[Found]:
     fix = f"cdk bootstrap aws://{environment.account}/{environment.region}"
     fix += f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier}" if qualifier else ""
     try:
-        version = int(here.client("ssm").get_parameter(Name=bootstrap_parameter(environment))["Parameter"]["Value"])
+        version = int(
+            here.client("ssm").get_parameter(Name=naming.bootstrap_version(environment))["Parameter"]["Value"]
+        )
     except ClientError as error:
         if error.response["Error"]["Code"] != "ParameterNotFound":
             raise
@@ -79,6 +74,16 @@ def bootstrap(here: Here) -> Iterator[Found]:
         yield passed(f"version {version}")
 
 
+def linked_services(environment: Environment) -> list[str]:
+    """Return the services whose service-linked roles a deployment uses."""
+    services = ["hyperpod.sagemaker.amazonaws.com", "eks-nodegroup.amazonaws.com", "autoscaling.amazonaws.com"]
+    if environment.eks.existing is None:
+        services.append("eks.amazonaws.com")
+    if environment.fsx.existing is None:
+        services.append("fsx.amazonaws.com")
+    return services
+
+
 def service_linked_roles(here: Here) -> Iterator[Found]:
     """Warn of service-linked roles that a deployment has to create.
 
@@ -87,13 +92,7 @@ def service_linked_roles(here: Here) -> Iterator[Found]:
     (AmazonSageMakerHyperPodServiceRolePolicy): the service creates its role if the caller may call
     iam:CreateServiceLinkedRole, which company policies often deny.
     """
-    environment = here.environment
-    services = ["hyperpod.sagemaker.amazonaws.com", "eks-nodegroup.amazonaws.com", "autoscaling.amazonaws.com"]
-    if environment.eks.existing is None:
-        services.append("eks.amazonaws.com")
-    if environment.fsx.existing is None:
-        services.append("fsx.amazonaws.com")
-    for service in services:
+    for service in linked_services(here.environment):
         roles = here.client("iam").list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]
         if roles:
             yield passed(roles[0]["RoleName"], service)

@@ -14,6 +14,7 @@ from ops.jobs.running import running
 from ops.jobs.runs import Runs
 from ops.readiness.outdated_pods import is_suspended, outdated
 from ops.readiness.workloads import hindrance
+from ops.stacks import existing
 
 _GIB: Final = 2**30
 # CloudWatch has FSx's figures every minute, a few minutes late (FSx for Lustre user guide, metrics).
@@ -23,15 +24,13 @@ _PATIENCE: Final[dict[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 def stacks(environment: Environment, account: Account) -> list[dict[str, str]]:
     """Return the environment's stacks with their states; a stack without a deployment is `not deployed`."""
-    cloudformation = account.client("cloudformation")
-    pages = cloudformation.get_paginator("describe_stacks").paginate()
-    found = {stack["StackName"]: stack for page in pages for stack in page["Stacks"]}
+    found = {stack.name: stack for stack in existing(account.client("cloudformation"), environment)}
     names = [naming.stack(environment, part) for part in naming.PARTS]
     return [
         {
             "name": name,
-            "state": found[name]["StackStatus"] if name in found else "not deployed",
-            "reason": found[name].get("StackStatusReason", "") if name in found else "",
+            "state": found[name].status if name in found else "not deployed",
+            "reason": found[name].reason if name in found else "",
         }
         for name in names
     ]

@@ -13,6 +13,7 @@ import config
 from config import Environment, naming
 from embedded_account.kubernetes.api import Api
 from embedded_account.kubernetes.audit import POD_DELETIONS
+from ops.policy.role import Role
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
 from rehearsal.drills.cluster.world import World
 from rehearsal.drills.timeline import DrillTimeline
@@ -96,13 +97,11 @@ class DrillContext:
         return printed
 
     def ops(self, *arguments: str, expect: Sequence[int] = (0,)) -> str:
-        """Run `ops …` as the environment's first admin; show and return its output."""
+        """Run `ops …` as its operator; show and return its output."""
         self._runs += 1
         argv = [sys.executable, "-m", "ops", *arguments, "--env", self.environment.name]
         log = self.rehearsal.supervisor.logs / f"ops-{self._runs:02}-{arguments[0]}.log"
-        env = self.rehearsal.child_environment() | dict(
-            owner.admin_credentials(self.rehearsal.account, self.environment)
-        )
+        env = self.rehearsal.environment_of(Role.OPERATOR)
         title = f"ops {' '.join(arguments)}"
         with self.step(title):
             printed = run(
@@ -171,8 +170,8 @@ class DrillContext:
                 self.timeline.mark(what, at=event["Timestamp"].timestamp())
 
     def inventory(self) -> list[dict[str, Any]]:
-        """Return what exists in the account, without the owner's own roles."""
-        people = owner.role_names(self.environment)
+        """Return what exists in the account, without what its owner made for people."""
+        people = owner.made(self.environment)
         return [item for item in self.rehearsal.account.inventory() if item["id"] not in people]
 
     def calls(self, api: str) -> int:

@@ -26,8 +26,9 @@ SIMULATED: Final = (
     "the FSx CSI driver: nothing is mounted; a stand-in in the driver's role creates dynamic file systems",
     "NetworkPolicies: accepted, not enforced",
     "network paths: routes, endpoints and their security groups are evaluated; no packet is sent",
-    "IAM trust policies: enforced for CloudFormation, Lambda, EKS, Step Functions and pods; people may assume any role",
-    "IAM permissions: enforced for HyperPod's calls and the stand-ins' roles; every other role may do everything",
+    "IAM trust policies: enforced for people, CloudFormation, Lambda, EKS, Step Functions and pods",
+    "IAM permissions: enforced for people, the bootstrap's roles, HyperPod's calls and the stand-ins' roles; roles of "
+    "functions may do everything else, and CloudFormation does too; resource policies are not evaluated",
 )
 
 

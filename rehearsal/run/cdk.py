@@ -73,6 +73,10 @@ class Cdk:
         self._spans = spans
         self._runs = 0
 
+    def use(self, credentials: Mapping[str, str]) -> None:
+        """Run the CLI with these credentials from now on."""
+        self._env |= credentials
+
     def __call__(self, verb: str, *arguments: str, expect: Sequence[int] = (0,), again: bool = False) -> str:
         """Run `cdk verb arguments`; return its output.
 
@@ -82,12 +86,17 @@ class Cdk:
         source = ["--app", "cdk.out"] if again else self._context
         return self._run(self._project, verb, *arguments, *source, expect=expect)
 
-    def bootstrap(self, account_id: str, region: str, qualifier: str | None = None) -> str:
-        """Run `cdk bootstrap` in a folder without an app, which the CLI would synthesise first; return its output."""
+    def bootstrap(
+        self, account_id: str, region: str, qualifier: str | None = None, *, credentials: Mapping[str, str]
+    ) -> str:
+        """Run `cdk bootstrap` with these credentials; return its output.
+
+        It runs in a folder without an app, which the CLI would synthesise first.
+        """
         own = ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"] if qualifier else []
         empty = self._project.parent / "no-app"
         empty.mkdir(exist_ok=True)
-        return self._run(empty, "bootstrap", f"aws://{account_id}/{region}", *own)
+        return self._run(empty, "bootstrap", f"aws://{account_id}/{region}", *own, env={**self._env, **credentials})
 
     def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
         """Start `cdk synth` for later runs with `again`."""
@@ -95,12 +104,21 @@ class Cdk:
         child = supervisor.start("cdk-synth", argv, self._env, ends_by_itself=True, cwd=self._project)
         return Synthesis(child, supervisor, self._spans, self._project)
 
-    def _run(self, directory: Path, verb: str, *arguments: str, expect: Sequence[int] = (0,)) -> str:
+    def _run(
+        self,
+        directory: Path,
+        verb: str,
+        *arguments: str,
+        expect: Sequence[int] = (0,),
+        env: Mapping[str, str] | None = None,
+    ) -> str:
         self._runs += 1
         log = self._logs / f"cdk-{self._runs:02}-{verb}.log"
         started = time.time()
         try:
-            return run(_argv(verb, *arguments), cwd=directory, env=self._env, log=log, echo=self._echo, expect=expect)
+            return run(
+                _argv(verb, *arguments), cwd=directory, env=env or self._env, log=log, echo=self._echo, expect=expect
+            )
         finally:
             self._spans.commands.append((started, time.time()))
             if (synthesised := _last_synthesis(directory)) > started:

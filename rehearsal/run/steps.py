@@ -21,6 +21,7 @@ from embedded_account.machine import isolation
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import LOG_LINES, Supervisor
 from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
+from ops.policy.role import Role
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
@@ -115,6 +116,7 @@ class Rehearsal:
         with self.progress.step("embedded AWS account") as step:
             self.account.start(self.supervisor, clock_scale=clock_scale, survives_parent=keep)
             owner.make_roles(self.account, self.environment)
+            self.cdk.use(owner.credentials(self.account, self.environment, Role.DEPLOYER))
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
 
     def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
@@ -138,6 +140,10 @@ class Rehearsal:
             account_id=self.environment.account,
             extra={charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory()), **self.account.keys.aws},
         )
+
+    def environment_of(self, role: Role) -> dict[str, str]:
+        """Return the environment variables of a command that a person with this role types."""
+        return self.child_environment() | dict(owner.credentials(self.account, self.environment, role))
 
     # -- steps
 
@@ -168,14 +174,19 @@ class Rehearsal:
     def bootstrap(self) -> None:
         with self.progress.step("cdk bootstrap"):
             environment = self.environment
-            self.cdk.bootstrap(environment.account, environment.region, environment.company.bootstrap_qualifier)
+            self.cdk.bootstrap(
+                environment.account,
+                environment.region,
+                environment.company.bootstrap_qualifier,
+                credentials=owner.credentials(self.account, environment, Role.ADMIN),
+            )
 
     def preflight(self) -> None:
         """Type the command that finds what the account lacks for a deployment."""
         with self.progress.step("ops preflight") as step:
             argv = [sys.executable, "-m", "ops", "preflight", "--env", self.environment.name]
             log = self.supervisor.logs / "ops-preflight.log"
-            environment = self.child_environment()
+            environment = self.environment_of(Role.DEPLOYER)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             step.see(printed.splitlines()[-1])
 
@@ -209,7 +220,7 @@ class Rehearsal:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
             argv += ["--timeout", "5m", "--interval", "1s"]
             log = self.supervisor.logs / "ops-wait.log"
-            environment = self.child_environment() | dict(owner.admin_credentials(self.account, self.environment))
+            environment = self.environment_of(Role.OPERATOR)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             step.see(printed.splitlines()[-1])
 
@@ -284,11 +295,10 @@ class Rehearsal:
         """
         if not self.environment.protect:
             with self.progress.step("ops destroy") as step:
-                credentials = owner.admin_credentials(self.account, self.environment)
                 killed = ops_destroy.destroy(
                     self.environment.name,
                     self.project.directory,
-                    {**self.child_environment(), **credentials},
+                    self.environment_of(Role.DEPLOYER),
                     self.supervisor.logs,
                     kills=kills,
                     echo=self.progress.echo,
@@ -353,8 +363,9 @@ class Rehearsal:
     def say_how_to_look(self) -> None:
         """Print how to inspect a kept rehearsal."""
         kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
-        credentials = owner.admin_credentials(self.account, self.environment)
-        variables = self.child_environment() | dict(credentials) | {"KUBECONFIG": str(kubeconfig)}
+        # Whoever looks may want to try every command.
+        owner.attach(self.account.client("iam"), self.environment, Role.ADMIN, to=Role.OPERATOR)
+        variables = self.environment_of(Role.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
         file = access.write(self.directory, variables, self.built.directory)
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
         for line in access.commands(self.environment, file):

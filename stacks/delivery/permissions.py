@@ -1,51 +1,18 @@
 """What the workflows' roles may do: assume CDK's roles, or read what the commands of `ops` read."""
 
-from typing import Final
-
-from aws_cdk import DefaultStackSynthesizer
 from aws_cdk import aws_iam as iam
 
 from config import Environment, naming
+from config.facts.drift_permissions import DRIFT_READS
 from k8s_charts.shared.names import IMAGE_BUILD_LOGS
-
-BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
-"""The bootstrap's roles that `cdk deploy` assumes. CloudFormation's own role is passed on by the first of them."""
-
-_DRIFT_READS: Final = {
-    "ec2": "DescribeAddresses DescribeFlowLogs DescribeInternetGateways DescribeLaunchTemplateVersions "
-    "DescribeLaunchTemplates DescribeNatGateways DescribeRouteTables DescribeSecurityGroupRules "
-    "DescribeSecurityGroups DescribeSubnets DescribeTags DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",
-    "ecr": "DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource",
-    "eks": "DescribeAccessEntry DescribeAddon DescribeCluster DescribeNodegroup ListAssociatedAccessPolicies "
-    "ListTagsForResource",
-    "events": "DescribeRule ListTagsForResource ListTargetsByRule",
-    "fsx": "DescribeDataRepositoryAssociations DescribeFileSystems ListTagsForResource",
-    "iam": "GetOpenIDConnectProvider GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags",
-    "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListResourceTags",
-    "lambda": "GetFunction GetFunctionCodeSigningConfig GetFunctionConfiguration GetLayerVersion ListTags",
-    "logs": "DescribeLogGroups GetDataProtectionPolicy ListTagsForResource",
-    "s3": "GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAcl GetBucketCORS GetBucketLogging "
-    "GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls GetBucketPolicy "
-    "GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
-    "GetIntelligentTieringConfiguration GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration "
-    "GetReplicationConfiguration",
-    "sns": "GetDataProtectionPolicy GetSubscriptionAttributes GetTopicAttributes ListSubscriptionsByTopic "
-    "ListTagsForResource",
-    "ssm": "DescribeParameters ListTagsForResource",
-    "states": "DescribeStateMachine ListTagsForResource",
-}
-"""Drift detection reads each resource with its caller's rights: descriptions only, no data."""
 
 
 def assume_bootstrap_roles(environment: Environment) -> iam.PolicyStatement:
     """Return the right to assume the bootstrap's roles in the environment's account and region."""
-    where = f"{environment.account}-{environment.region}"
-    qualifier = environment.company.bootstrap_qualifier or DefaultStackSynthesizer.DEFAULT_QUALIFIER
-    arn = f"arn:aws:iam::{environment.account}:role/cdk-{qualifier}"
     return iam.PolicyStatement(
         sid="AssumeBootstrapRoles",
         actions=["sts:AssumeRole"],
-        resources=[f"{arn}-{role}-role-{where}" for role in BOOTSTRAP_ROLES],
+        resources=[naming.bootstrap_role(environment, role) for role in naming.BOOTSTRAP_ROLES],
     )
 
 
@@ -119,7 +86,7 @@ def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:
             sid="ReadResources",
             actions=[
                 "cloudformation:DescribeStackDriftDetectionStatus",
-                *(f"{service}:{action}" for service, actions in _DRIFT_READS.items() for action in actions.split()),
+                *(f"{service}:{action}" for service, actions in DRIFT_READS.items() for action in actions.split()),
             ],
             # Most of these actions do not know resources, or know them only by ids that AWS chooses.
             resources=["*"],

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 JournalKind = str
-"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge)."""
+"""One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge),
+"iam" (permissions that a person's request needed).
+"""
 
 
 class Clock:

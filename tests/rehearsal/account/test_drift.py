@@ -18,6 +18,8 @@ from ops import clients as ops_clients
 from ops.__main__ import app
 from ops.drift.cluster import RESOURCE_TYPE, cluster_drifts
 from ops.drift.search import search
+from ops.policy.role import Role
+from tests.rehearsal.conftest import AsPerson
 
 pytestmark = pytest.mark.product
 
@@ -34,9 +36,10 @@ class Account:
 
 
 @pytest.fixture
-def drift(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return the command `ops drift --env dev` with more arguments, as a caller of the account."""
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(clients))
+def drift(as_person: AsPerson, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return the command `ops drift --env dev` with more arguments, as the operator."""
+    operator = as_person(DEV, Role.OPERATOR)
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(operator))
     return lambda *arguments: CliRunner().invoke(app, ["drift", "--env", "dev", *arguments])
 
 

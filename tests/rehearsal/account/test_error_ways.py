@@ -12,7 +12,9 @@ from typer.testing import CliRunner, Result
 import config
 from config.load import DIRECTORY
 from embedded_account.context import Account
+from embedded_account.testing.clients import Clients
 from ops.__main__ import app
+from tests.support import people
 
 pytestmark = pytest.mark.product
 
@@ -22,6 +24,7 @@ ARGUMENTS: Final = {
     "cost": ["--live"],
     "scale": ["worker-group-1", "0"],
     "logs": ["head"],
+    "policy": ["admin"],
     "job submit": ["--", "python", "-c", "pass"],
     "job logs": ["run-1"],
     "job stop": ["run-1"],
@@ -45,7 +48,7 @@ def commands(command: Any, words: str = "") -> Iterator[str]:
 COMMANDS: Final = sorted(commands(typer.main.get_command(app)))
 
 
-WITHOUT_ACCOUNT: Final = {"images", "kuberay crds", "plan"}
+WITHOUT_ACCOUNT: Final = {"images", "kuberay crds", "plan", "policy"}
 """What they ask of the account comes after what they read on this machine, if they ask at all."""
 FINE_WITHOUT_STACKS: Final = {"cost": 0, "destroy": 0, "drift": 0, "events": 0, "preflight": 1, "sweep": 0}
 """Commands that have an answer where nothing is deployed, with their exit codes."""
@@ -72,9 +75,15 @@ def message(result: Result) -> str:
 
 @pytest.mark.parametrize("words", ASKING)
 def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_is_nothing(
-    ops: Typed, words: str
+    ops: Typed, words: str, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Type it with credentials of the role that it is for: `ops policy` must allow each call of each command."""
+    role = people.make_role(clients, config.load("small"), people.role_of(tuple(words.split())))
+    for name, value in people.credentials(clients, role).items():
+        monkeypatch.setenv(name, value)
+    since = len(account.journal.entries())
     result = ops(words)
+    assert people.refusals(account, since) == []
     assert result.exit_code == FINE_WITHOUT_STACKS.get(words, 2), result.output
     if words not in FINE_WITHOUT_STACKS:
         assert "there is no EKS cluster yet" in message(result)

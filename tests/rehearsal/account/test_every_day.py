@@ -17,6 +17,7 @@ import boto3
 import pytest
 import urllib3
 import yaml
+from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from config import labels, load, naming
@@ -35,6 +36,7 @@ from embedded_account.testing.cluster import Kubectl, Object
 from embedded_account.testing.eks_setup import set_up
 from k8s_charts.shared.names import REAPER
 from ops.__main__ import app
+from ops.policy.role import Role
 from rehearsal import paths
 from tests.rehearsal.kubernetes.cluster import (
     OPERATOR_NAMESPACE,
@@ -42,6 +44,7 @@ from tests.rehearsal.kubernetes.cluster import (
     operator_objects,
     ray_cluster,
 )
+from tests.support import people
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -50,7 +53,9 @@ SMALL = load("small")
 CLUSTER = naming.eks_cluster(SMALL)
 HYPERPOD = SMALL.hyperpod.cluster_name
 HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
-ADMIN = "PlatformAdmin"
+ROLES = (Role.OPERATOR, Role.SCIENTIST)
+REFUSED: list[str] = []
+"""What the tests expect to be refused, in order. Commands must be refused nothing."""
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 SYSTEM_NODE = {"cpu": "4", "memory": "14Gi", "pods": "58"}
 # It answers as its pod, and lists no jobs, as Ray's dashboard would.
@@ -70,7 +75,7 @@ http.server.ThreadingHTTPServer((host, int(port)), Handler).serve_forever()
 
 
 class EveryDay:
-    """The deployed environment, and `ops` as its administrator uses it."""
+    """The deployed environment, and `ops` as people with the policies of `ops policy` use it."""
 
     def __init__(self, account: Account, clients: Clients, directory: Path) -> None:
         self.account = account
@@ -79,27 +84,24 @@ class EveryDay:
         plane = account.clusters.get(CLUSTER).control_plane
         assert isinstance(plane, ControlPlane)
         self.kubectl = Kubectl(plane)
-        role = {"RoleArn": f"arn:aws:iam::{account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
-        keys = clients("sts").assume_role(**role)["Credentials"]
         self._keys = {
-            "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": keys["SessionToken"],
+            role: people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{people.role_name(role)}")
+            for role in ROLES
         }
 
-    @property
-    def environment(self) -> dict[str, str]:
+    def environment(self, *words: str) -> dict[str, str]:
+        """Return the variables of a command, with credentials of the role that it is for."""
         return isolation.child_environment(
             self._directory,
             endpoint=self.account.endpoint,
             region=SMALL.region,
             account_id=SMALL.account,
-            extra=self._keys | {DIRECTORY_VARIABLE: str(DIRECTORY)},
+            extra=self._keys[people.role_of(words)] | {DIRECTORY_VARIABLE: str(DIRECTORY)},
         )
 
     def ops(self, *words: str) -> Result:
         """Run a command of `ops` in this process."""
-        return CliRunner(env=self.environment).invoke(app, [*words, "--env", "small"])
+        return CliRunner(env=self.environment(*words)).invoke(app, [*words, "--env", "small"])
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `ops` as a process, which Ctrl-C can end."""
@@ -107,7 +109,7 @@ class EveryDay:
         command = ["/usr/bin/env", "--default-signal=INT", sys.executable, "-u", "-m", "ops", *words, "--env", "small"]
         return subprocess.Popen(
             command,
-            env=self.environment,
+            env=self.environment(*words),
             cwd=paths.REPOSITORY,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -199,6 +201,7 @@ def create_hyperpod(clients: Clients, cluster_arn: str, vpc: str, subnet: str) -
         InstanceGroups=groups,
         VpcConfig={"SecurityGroupIds": [group], "Subnets": [subnet]},
         Orchestrator={"Eks": {"ClusterArn": cluster_arn}},
+        Tags=[{"Key": "project", "Value": SMALL.project}, {"Key": "environment", "Value": SMALL.name}],
         NodeProvisioningMode="Continuous",
         NodeRecovery="Automatic",
     )
@@ -231,17 +234,15 @@ def install_dependencies(kubectl: Kubectl) -> None:
     )
 
 
-def give_access(clients: Clients, account: Account) -> None:
-    """Create the administrators' role, which may use the account and the cluster."""
-    iam, eks = clients("iam"), clients("eks")
-    trust = {"Effect": "Allow", "Principal": {"AWS": account.account_id}, "Action": "sts:AssumeRole"}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    arn = iam.create_role(RoleName=ADMIN, AssumeRolePolicyDocument=document)["Role"]["Arn"]
-    iam.attach_role_policy(RoleName=ADMIN, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
-    eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
-    eks.associate_access_policy(
-        clusterName=CLUSTER, principalArn=arn, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
-    )
+def give_access(clients: Clients) -> None:
+    """Create the roles of people, whose policies let them use the account, and their access to the cluster."""
+    eks = clients("eks")
+    for role in ROLES:
+        arn = people.make_role(clients, SMALL, role)
+        eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
+        eks.associate_access_policy(
+            clusterName=CLUSTER, principalArn=arn, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
+        )
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +262,7 @@ def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFa
         eks = set_up(account, clients)
         try:
             arn = eks.create(name=CLUSTER)["arn"]
-            give_access(clients, account)
+            give_access(clients)
             made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"))
             install_dependencies(made.kubectl)
             create_hyperpod(clients, arn, eks.vpc_id, eks.subnets[0])
@@ -273,7 +274,9 @@ def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFa
             made.kubectl.apply(*operator_objects(built), reaper_pod())
             made.kubectl.apply(cluster_object())
             wait_until(lambda: made.pods("head") and made.pods("worker"), "the RayCluster")
+            since = len(account.journal.entries())
             yield made
+            assert people.refusals(account, since) == REFUSED
             clients("sagemaker").delete_cluster(ClusterName=HYPERPOD)
             wait_until(lambda: clients("sagemaker").list_clusters()["ClusterSummaries"] == [], "the cluster is deleted")
         finally:
@@ -486,3 +489,41 @@ def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:
     again = every_day.ops("node", "check", node, "--yes")
     assert again.exit_code == 1
     assert "Allowed: Running" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cost", "--live"),
+        ("image", "build", "--dry-run"),
+        ("job", "list"),
+        ("job", "logs", "none"),
+        ("pause", "--dry-run"),
+        ("resume", "--dry-run"),
+        ("rollout", "--dry-run"),
+        ("scale", WORKERS, "1", "--dry-run"),
+        ("update-software", "--dry-run"),
+        ("wait", "--timeout", "0s"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_other_commands_are_refused_nothing(every_day: EveryDay, words: tuple[str, ...]) -> None:
+    """The drills change the cluster as the operator; here each command looks, and may find nothing to do."""
+    before = len(every_day.account.journal.entries())
+    result = every_day.ops(*words)
+    assert result.exit_code in (0, 1), result.output
+    assert "not authorized" not in result.output
+    assert people.refusals(every_day.account, before) == []
+
+
+def test_neither_a_scientist_nor_another_environments_operator_changes_the_cluster(every_day: EveryDay) -> None:
+    node = every_day.node_of("worker")
+    arn = every_day.clients("sagemaker").describe_cluster(ClusterName=HYPERPOD)["ClusterArn"]
+    other = SMALL.model_copy(update={"name": "other"})
+    for environment, role, name in ((SMALL, Role.SCIENTIST, "Scientist2"), (other, Role.OPERATOR, "OtherOperator")):
+        keys = people.credentials(every_day.clients, people.make_role(every_day.clients, environment, role, name))
+        sagemaker = people.client_of(boto3, every_day.account.endpoint, keys)("sagemaker")
+        assert sagemaker.describe_cluster(ClusterName=HYPERPOD)["ClusterArn"] == arn
+        with pytest.raises(ClientError, match=f"BatchRebootClusterNodes on resource: {arn}") as error:
+            sagemaker.batch_reboot_cluster_nodes(ClusterName=HYPERPOD, NodeIds=[node])
+        REFUSED.append(f"AccessDeniedException: {error.value.response['Error']['Message']}")

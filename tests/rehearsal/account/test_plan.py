@@ -11,11 +11,12 @@ from typer.testing import CliRunner, Result
 
 import config
 from config import naming
-from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks, Template, repository, topic
 from ops import clients as ops_clients
 from ops.__main__ import app
+from ops.policy.role import Role
 from ops.stacks import PARTS
+from tests.rehearsal.conftest import AsPerson
 
 pytestmark = pytest.mark.product
 
@@ -40,9 +41,10 @@ def assembly(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def plan(clients: Clients, assembly: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return the command `ops plan --env dev --app …` with more arguments, as a caller of the account."""
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(clients))
+def plan(as_person: AsPerson, assembly: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return the command `ops plan --env dev --app …` with more arguments, as the deployer."""
+    deployer = as_person(DEV, Role.DEPLOYER)
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(deployer))
     return lambda *arguments: CliRunner().invoke(app, ["plan", "--env", "dev", "--app", str(assembly), *arguments])
 
 

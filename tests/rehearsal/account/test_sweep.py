@@ -14,9 +14,11 @@ from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks
 from ops import clients as ops_clients
 from ops.__main__ import app
+from ops.policy.role import Role
 from ops.sweep.finders import FINDERS
 from ops.sweep.leftover import Leftover, Surface
 from ops.sweep.sweep import find
+from tests.rehearsal.conftest import AsPerson
 
 pytestmark = pytest.mark.product
 
@@ -105,9 +107,10 @@ def made(clients: Clients) -> Made:
 
 
 @pytest.fixture
-def sweep(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return the command `ops sweep --env dev` with more arguments, as a caller of the account."""
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(clients))
+def sweep(as_person: AsPerson, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return the command `ops sweep --env dev` with more arguments, as the administrator."""
+    admin = as_person(DEV, Role.ADMIN)
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(admin))
     return lambda *arguments: CliRunner().invoke(app, ["sweep", "--env", "dev", *arguments])
 
 

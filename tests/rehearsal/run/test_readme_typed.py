@@ -12,6 +12,7 @@ from config import Environment
 from config.facts import charts_lock
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine.processes import Supervisor
+from ops.policy.role import Role
 from rehearsal import stand_ins
 from rehearsal.report.verdict import sort_leftovers
 from rehearsal.run import owner
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.readme
 
 
 class User:
-    """Somebody with a clone, an AWS account, the role of an administrator in it, and nothing else."""
+    """Somebody with a clone, an AWS account, the role of an administrator (`ops policy admin`), and nothing else."""
 
     def __init__(self, directory: Path, environment: Environment, programs: Binaries) -> None:
         self.checkout = Checkout(directory / "checkout")
@@ -40,6 +41,8 @@ class User:
         """Start the account, and make what its owner has before the project comes."""
         self.account.start(self._supervisor)
         owner.make_roles(self.account, self.environment)
+        # The README has one person, who bootstraps, deploys and operates.
+        owner.attach(self.account.client("iam"), self.environment, Role.ADMIN, to=Role.OPERATOR)
         self._tools.mkdir()
         (self._tools / "kubectl").symlink_to(self.programs["kubectl"])
 
@@ -70,7 +73,7 @@ class User:
 
     def _credentials(self) -> Mapping[str, str]:
         return {
-            **owner.admin_credentials(self.account, self.environment),
+            **owner.credentials(self.account, self.environment, Role.OPERATOR),
             "AWS_ENDPOINT_URL": self.account.endpoint,
             "AWS_EC2_METADATA_DISABLED": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",
@@ -157,6 +160,6 @@ def test_diff_of_what_is_deployed_is_empty(user: User) -> None:
 def test_destroy_leaves_what_the_account_had(user: User) -> None:
     code, shown = user.types(readme.DESTROY)
     assert code == 0, shown
-    people = owner.role_names(user.environment)
+    people = owner.made(user.environment)
     left = sort_leftovers([item for item in user.account.inventory() if item["id"] not in people], [])
     assert left.clean, left

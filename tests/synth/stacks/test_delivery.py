@@ -9,10 +9,11 @@ from typing import Any
 import aws_cdk as cdk
 import cdk_nag
 import pytest
+from aws_cdk import DefaultStackSynthesizer
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from config import load
+from config import load, naming
 from stacks.delivery.stack import ISSUER, DeliveryStack
 from tests.support.checkov import check, places
 from tests.synth.support.synthesis import REPOSITORY, Assemblies, Template, context
@@ -126,3 +127,7 @@ def test_repository_that_is_not_one_is_refused(repository: str, tmp_path: Path) 
     )
     assert done.returncode == 2
     assert "Allowed: OWNER/NAME" in done.stderr
+
+
+def test_default_qualifier_is_cdks_own() -> None:
+    assert naming.DEFAULT_QUALIFIER == DefaultStackSynthesizer.DEFAULT_QUALIFIER

@@ -9,10 +9,12 @@ from rich.console import Console
 import config
 from config import Environment
 from embedded_account.testing.clients import Clients
+from ops.policy.role import Role
 from ops.preflight.check import Result, Verdict
 from ops.preflight.checks import CHECKS
 from ops.preflight.here import Here
 from ops.preflight.run import run
+from tests.rehearsal.conftest import AsPerson
 
 Rows = dict[str, Result]
 Preflight = Callable[..., Rows]
@@ -24,13 +26,14 @@ def environment() -> Environment:
 
 
 @pytest.fixture
-def preflight(clients: Clients, environment: Environment) -> Preflight:
-    """Return a function that runs the checks of this title and returns their rows, by what they are about."""
+def preflight(as_person: AsPerson, environment: Environment) -> Preflight:
+    """Return a function that runs checks of a title as the deployer; it returns their rows by what they are about."""
 
     def run_one(title: str, of: Environment | None = None, *, client: Clients | None = None) -> Rows:
         chosen = [check for check in CHECKS if check.title == title]
         assert chosen
-        results = run(Here(of or environment, client or clients), chosen, Console(file=StringIO()))
+        here = Here(of or environment, client or as_person(of or environment, Role.DEPLOYER))
+        results = run(here, chosen, Console(file=StringIO()))
         return {result.check.removeprefix(title).removeprefix(": "): result for result in results}
 
     return run_one

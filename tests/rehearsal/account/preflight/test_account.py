@@ -9,7 +9,7 @@ from botocore.config import Config
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 import config
-from config import Environment
+from config import Environment, naming
 from config.model import Company
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
@@ -18,7 +18,6 @@ from embedded_account.services import service_quotas
 from embedded_account.testing.clients import REGION, Clients
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.stacks import Stacks
-from ops.preflight.account import bootstrap_parameter
 from ops.preflight.check import Verdict
 from tests.rehearsal.account.preflight.conftest import Preflight, said
 
@@ -77,7 +76,7 @@ def test_the_bootstrap_has_the_version_of_the_templates(
     clients: Clients, preflight: Preflight, version: str, found: tuple[Verdict, str, str]
 ) -> None:
     if version:
-        clients("ssm").put_parameter(Name=bootstrap_parameter(config.load("small")), Value=version, Type="String")
+        clients("ssm").put_parameter(Name=naming.bootstrap_version(config.load("small")), Value=version, Type="String")
     assert said(preflight("CDK bootstrap")[""]) == found
 
 

@@ -9,11 +9,13 @@ import yaml
 from typer.testing import CliRunner
 
 import config
+from config import naming
 from config.facts import charts_lock
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.__main__ import app
-from ops.preflight.account import bootstrap_parameter
+from ops.policy.role import Role
+from tests.support import people
 
 pytestmark = pytest.mark.product
 
@@ -21,11 +23,12 @@ Typed = Callable[..., Any]
 
 
 @pytest.fixture
-def ops(account: Account, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Return a function that types a command in a shell with credentials of the account."""
+def ops(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Return a function that types a command in a shell with credentials of the environment's deployer."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.keys.access_key_id)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.keys.secret_access_key)
+    deployer = people.make_role(clients, config.load("small"), Role.DEPLOYER)
+    for name, value in people.credentials(clients, deployer).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(charts_lock, "locked", tuple)
     return lambda *words: CliRunner().invoke(app, words)
 
@@ -45,7 +48,7 @@ def test_an_empty_account_fails_once_for_its_bootstrap_and_the_table_ends_with_t
 def test_a_bootstrapped_account_is_ready_and_a_program_can_read_it(
     clients: Clients, ops: Typed, output: str, parse: Callable[[str], Any]
 ) -> None:
-    clients("ssm").put_parameter(Name=bootstrap_parameter(config.load("small")), Value="28", Type="String")
+    clients("ssm").put_parameter(Name=naming.bootstrap_version(config.load("small")), Value="28", Type="String")
     done = ops("preflight", "--env", "small", "-o", output)
     assert done.exit_code == 0, done.output
     found = parse(done.stdout)

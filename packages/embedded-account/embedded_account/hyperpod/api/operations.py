@@ -129,6 +129,7 @@ class HyperPodApi:
             training_plans=tuple(group["TrainingPlanArn"] for group in groups if "TrainingPlanArn" in group),
             image_ids=tuple(group["ImageId"] for group in groups if group.get("ImageId", "default") != "default"),
             tags={tag.get("Key", ""): tag.get("Value", "") for tag in request.get("Tags", [])},
+            cluster_tags=cluster.tag_values if cluster else {},
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
         )
 

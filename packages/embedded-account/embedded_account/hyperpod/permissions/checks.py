@@ -21,6 +21,8 @@ class Call:
         roles: The execution roles that the call passes.
         training_plans: The training plans of its groups.
         image_ids: The custom AMIs of its groups.
+        tags: The tags in the request.
+        cluster_tags: The tags of the existing cluster.
     """
 
     operation: str
@@ -30,6 +32,7 @@ class Call:
     training_plans: tuple[str, ...] = ()
     image_ids: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
+    cluster_tags: Mapping[str, str] | None = None
     service_linked_role_exists: bool = True
 
 
@@ -46,6 +49,7 @@ def needs(call: Call) -> Iterator[Need]:
     """Return every permission that the call requires, the operation's own action first."""
     context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
     context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
+    of_cluster = {f"aws:ResourceTag/{key}": value for key, value in (call.cluster_tags or {}).items()}
     for row in REQUIRED[call.operation]:
         if row.when == "tags" and not call.tags:
             continue
@@ -54,7 +58,8 @@ def needs(call: Call) -> Iterator[Need]:
         if row.when == "no service-linked role" and call.service_linked_role_exists:
             continue
         for resource in _resources(row.on, call):
-            yield Need(row.action, resource, context | _context_of(row.action))
+            tags = of_cluster if row.on == "cluster" else {}
+            yield Need(row.action, resource, context | _context_of(row.action) | tags)
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:

@@ -1,10 +1,11 @@
-"""Evaluate the IAM policies of this project's roles, and raise an error for policies that are not supported.
+"""Evaluate IAM policies, and raise an error for policies that are not supported.
 
 Of IAM's documented evaluation this module implements:
 
 - an explicit Deny wins, then an Allow; without either, the request is implicitly denied;
 - the wildcards `*` and `?` in actions and resources;
-- the condition operators of `_OPERATORS`, also with IfExists (the condition holds if the request lacks the key);
+- the condition operators of `_OPERATORS` and `_NEGATED`, also with IfExists (the condition holds if the request lacks
+  the key), and Null;
 - all conditions of a statement must hold.
 
 NotAction, NotResource, policy variables and other operators are not implemented. A statement that uses one raises
@@ -77,6 +78,34 @@ def trusts(trust_policy: Policy, service: str) -> bool:
     )
 
 
+def trusts_caller(trust_policy: Policy, caller_arn: str, context: Context) -> bool:
+    """Return whether a role's trust policy lets the role or user `caller_arn` call sts:AssumeRole.
+
+    A statement may name the caller, or its account. Raises UnsupportedPolicyError.
+    """
+    account = caller_arn.split(":")[4]
+    names = {caller_arn, account, f"arn:aws:iam::{account}:root", "*"}
+    decision = Decision.IMPLICIT_DENY
+    for statement in _as_list(trust_policy["Statement"]):
+        principal = statement.get("Principal", {})
+        listed = _as_list(principal.get("AWS", [])) if isinstance(principal, Mapping) else _as_list(principal)
+        everywhere = {**statement, "Resource": "*"}
+        if names.isdisjoint(listed) or not _applies(everywhere, "sts:AssumeRole", "*", context):
+            continue
+        if statement["Effect"] == "Deny":
+            return False
+        decision = Decision.ALLOW
+    return decision is Decision.ALLOW
+
+
+def trusts_accounts(trust_policy: Policy) -> bool:
+    """Return whether principals of AWS accounts (roles, users) may assume the role: a person's, not a service's."""
+    principals = [
+        each.get("Principal", {}) for each in _as_list(trust_policy["Statement"]) if each["Effect"] == "Allow"
+    ]
+    return any(each == "*" or (isinstance(each, Mapping) and "AWS" in each) for each in principals)
+
+
 def _services(statement: Policy) -> Any:
     principal = statement.get("Principal", {})
     return principal.get("Service", []) if isinstance(principal, Mapping) else []
@@ -101,17 +130,23 @@ def _applies(statement: Policy, action: str, resource: str, context: Context) ->
 
 def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, statement: Policy) -> bool:
     plain = operator.removesuffix(_IF_EXISTS)
-    if plain not in _OPERATORS:
-        known = ", ".join(_OPERATORS)
+    known = ", ".join((*_OPERATORS, *_NEGATED, _NULL))
+    if plain not in known.split(", ") or (plain == _NULL and plain != operator):
         raise UnsupportedPolicyError(f"condition operator {operator} is not supported ({known} are): {dict(statement)}")
     present = {key.lower(): value for key, value in context.items()}
     for key, wanted in keys.items():
         patterns = [str(pattern) for pattern in _as_list(wanted)]
         _refuse_variables(patterns, statement)
         value = present.get(key.lower())
-        if value is None and plain != operator:
-            continue
-        if value is None or not any(_OPERATORS[plain](pattern, value) for pattern in patterns):
+        if plain == _NULL:
+            holds = any(pattern.lower() == str(value is None).lower() for pattern in patterns)
+        elif value is None:
+            holds = plain != operator or plain in _NEGATED
+        elif plain in _NEGATED:
+            holds = all(_NEGATED[plain](pattern, value) for pattern in patterns)
+        else:
+            holds = any(_OPERATORS[plain](pattern, value) for pattern in patterns)
+        if not holds:
             return False
     return True
 
@@ -148,3 +183,7 @@ _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "ArnLike": _arn_like,
     "Bool": lambda pattern, value: pattern.lower() == value.lower(),
 }
+_NEGATED: Mapping[str, Callable[[str, str], bool]] = {"StringNotEquals": lambda pattern, value: pattern != value}
+"""Operators that hold if no value matches, also if the request lacks the key."""
+_NULL = "Null"
+"""Holds if the request lacks the key ("true"), or has it ("false")."""

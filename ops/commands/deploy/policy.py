@@ -1,0 +1,75 @@
+"""The command of IAM policies for people: `ops policy`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ops.cli import EnvName, app, load, say
+from ops.output import Format, Output, emit
+from ops.policy.role import Role
+
+
+@app.command()
+def policy(
+    role: Annotated[Role, typer.Argument(metavar="ROLE", help="deployer, operator, scientist or admin.")],
+    env: EnvName,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", file_okay=False, help="Write each policy to a file there.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Print the least-privilege IAM policies of a person who deploys, operates, submits jobs or administers.
+
+    They name the environment's own resources. What exceeds the size of one
+    managed policy is split into several: attach all of them to the role. With
+    `--out` the files are ready for `aws iam create-policy`.
+
+    Exit codes:
+    - 0: printed or written
+    - 2: bad input
+
+    Examples:
+    - `ops policy operator --env dev`
+    - `ops policy deployer --env prod --out policies`
+    - `ops policy scientist --env dev -o json`
+
+    With `-o json` or `-o yaml`:
+
+    ```json
+    {"role": "scientist", "access": "submitters", "commands": ["logs"],
+     "policies": [{"name": "rayhp-dev-scientist", "characters": 601,
+       "document": {"Version": "2012-10-17", "Statement": []}}]}
+    ```
+    """
+    from ops.policy.documents import MOST_CHARACTERS, documents  # noqa: PLC0415 - it imports the AWS SDK
+    from ops.policy.roles import ACCESS, COMMANDS  # noqa: PLC0415
+
+    made = documents(role, load(env))
+    policies = [{"name": each.name, "characters": each.characters, "document": each.document} for each in made]
+    commands = [words for words, needed in COMMANDS.items() if needed is role]
+
+    def table() -> Table:
+        drawn = Table("policy", "characters", "statements", box=None, pad_edge=False)
+        for each in made:
+            drawn.add_row(each.name, f"{each.characters:,}", str(len(each.document["Statement"])))
+        return drawn
+
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        for each in made:
+            (out / f"{each.name}.json").write_text(json.dumps(each.document, indent=2) + "\n")
+    emit({"role": role.value, "access": ACCESS[role], "commands": commands, "policies": policies}, table, output)
+    if output is not Format.TABLE:
+        return
+    if len(made) > 1:
+        say(f"{len(made)} policies, because IAM takes {MOST_CHARACTERS:,} characters in one: attach all of them")
+    for each in made if out else ():
+        say(f"aws iam create-policy --policy-name {each.name} --policy-document file://{out}/{each.name}.json")
+    if not out:
+        say("the documents: -o json, or --out FOLDER")
+    say(f"Kubernetes: list the role's ARN under access.{ACCESS[role]} of the environment, then deploy the eks stack")
+    say(f"for: ops {', ops '.join(commands)}")

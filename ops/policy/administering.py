@@ -1,0 +1,114 @@
+"""What an administrator may do beyond deploying and operating: bootstrap, raise quotas, remove what is left."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from config import naming
+from ops.policy.arns import EVERYTHING, Arns
+from ops.policy.statement import Conditions, Statement, actions
+from ops.preflight.account import linked_services
+
+_BOOTSTRAP_STACK: Final = (
+    "CreateChangeSet DeleteChangeSet DescribeChangeSet DescribeEvents DescribeStackEvents DescribeStackResources "
+    "DescribeStacks ExecuteChangeSet GetTemplate ListStackResources UpdateTerminationProtection"
+)
+_BOOTSTRAP_BUCKET: Final = (
+    "CreateBucket DeleteBucketPolicy GetBucketPolicy GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning "
+    "GetEncryptionConfiguration GetLifecycleConfiguration PutBucketPolicy PutBucketPublicAccessBlock PutBucketTagging "
+    "PutBucketVersioning PutEncryptionConfiguration PutLifecycleConfiguration"
+)
+_BOOTSTRAP_REPOSITORY: Final = (
+    "CreateRepository DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource "
+    "PutImageScanningConfiguration PutImageTagMutability PutLifecyclePolicy SetRepositoryPolicy TagResource"
+)
+_BOOTSTRAP_ROLES: Final = (
+    "DeleteRole GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags TagRole UntagRole "
+    "UpdateAssumeRolePolicy UpdateRole"
+)
+_GRANT: Final = "AttachRolePolicy CreateRole DeleteRolePolicy DetachRolePolicy PutRolePolicy"
+"""Actions that a condition on the permissions boundary restrains (service authorization reference, IAM)."""
+_DESCRIBE_LEFTOVERS: Final = (
+    "DescribeNetworkInterfaces DescribeSecurityGroups DescribeSnapshots DescribeVolumes DescribeVpcEndpoints "
+    "DescribeVpcs"
+)
+_QUOTAS_OF: Final = ("ec2", "eks", "fsx", "sagemaker", "vpc")
+
+
+def bootstrap(arns: Arns) -> Iterator[Statement]:
+    """Yield what `cdk bootstrap` needs; CloudFormation creates the bootstrap's resources with the caller's rights.
+
+    Source: CDK developer guide, "Bootstrapping your environment", and the template that the CLI deploys.
+    """
+    environment, qualifier = arns.environment, naming.bootstrap_qualifier(arns.environment)
+    where = f"{environment.account}-{environment.region}"
+    stack = arns.of("cloudformation", f"stack/{naming.toolkit_stack(environment)}/*")
+    bucket = (f"arn:aws:s3:::cdk-{qualifier}-assets-{where}",)
+    repository = arns.of("ecr", f"repository/cdk-{qualifier}-container-assets-{where}")
+    parameter = arns.of("ssm", f"parameter/{naming.bootstrap_version(environment).removeprefix('/')}")
+    roles = (f"arn:aws:iam::{environment.account}:role/cdk-{qualifier}-*",)
+    boundary = environment.company.permissions_boundary
+    bounded: Conditions = {"StringEquals": {"iam:PermissionsBoundary": boundary}} if boundary else {}
+    parameters = "DeleteParameter GetParameter GetParameters PutParameter"
+    yield Statement("BootstrapStack", actions("cloudformation", _BOOTSTRAP_STACK), stack)
+    yield Statement("BootstrapTemplate", actions("cloudformation", "GetTemplateSummary"), stack)
+    yield Statement("BootstrapBucket", actions("s3", _BOOTSTRAP_BUCKET), bucket)
+    yield Statement("BootstrapRepository", actions("ecr", _BOOTSTRAP_REPOSITORY), repository)
+    yield Statement("BootstrapVersion", actions("ssm", parameters), parameter)
+    yield Statement("BootstrapRoles", actions("iam", _BOOTSTRAP_ROLES), roles)
+    yield Statement("BootstrapGrants", actions("iam", _GRANT), roles, bounded)
+
+
+def prepare_account(arns: Arns) -> Iterator[Statement]:
+    """Yield what mends the findings of `ops preflight`: service-linked roles and quotas."""
+    account = arns.environment.account
+    for number, service in enumerate(linked_services(arns.environment), 1):
+        yield Statement(
+            f"ServiceLinkedRole{number}",
+            actions("iam", "CreateServiceLinkedRole"),
+            (f"arn:aws:iam::{account}:role/aws-service-role/{service}/*",),
+            {"StringEquals": {"iam:AWSServiceName": service}},
+        )
+    quotas = arns.of("servicequotas", *(f"{service}/*" for service in _QUOTAS_OF))
+    yield Statement("RaiseQuotas", actions("servicequotas", "RequestServiceQuotaIncrease"), quotas)
+
+
+def find_leftovers(arns: Arns) -> Iterator[Statement]:
+    """Yield what `ops sweep` reads."""
+    listed = (*actions("ec2", _DESCRIBE_LEFTOVERS), *actions("kms", "ListKeys"), *actions("logs", "DescribeLogGroups"))
+    yield Statement("FindLeftovers", (*listed, *actions("fsx", "DescribeFileSystems")), EVERYTHING)
+    yield Statement("FindKeys", actions("kms", "DescribeKey ListResourceTags"), arns.of("kms", "key/*"))
+    repositories = actions("ecr", "DescribeRepositories ListTagsForResource")
+    yield Statement("FindRepositories", repositories, arns.of("ecr", "repository/*"))
+
+
+def remove_leftovers(arns: Arns) -> Iterator[Statement]:
+    """Yield what `ops sweep` removes: resources with the tags, or the names, by which it finds them."""
+    environment, cluster = arns.environment, naming.eks_cluster(arns.environment)
+    owned = f"aws:ResourceTag/kubernetes.io/cluster/{cluster}"
+    tag = {f"aws:ResourceTag/{naming.ENVIRONMENT_TAG}": naming.environment_tag(environment)}
+    stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": naming.stack(environment, "*")}
+    volumes = (*arns.of("ec2", "volume/*"), f"arn:aws:ec2:{environment.region}::snapshot/*")
+    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in naming.PARTS)
+    yield Statement(
+        "RemoveInterfaces",
+        actions("ec2", "DeleteNetworkInterface"),
+        arns.of("ec2", "network-interface/*"),
+        {"StringEquals": {"aws:ResourceTag/cluster.k8s.amazonaws.com/name": cluster}},
+    )
+    yield Statement(
+        "RemoveVolumes", actions("ec2", "DeleteSnapshot DeleteVolume"), volumes, {"StringEquals": {owned: "owned"}}
+    )
+    yield Statement(
+        "RemoveGuardDuty",
+        actions("ec2", "DeleteSecurityGroup DeleteVpcEndpoints"),
+        arns.of("ec2", "security-group/*", "vpc-endpoint/*"),
+        {"StringEquals": {"aws:ResourceTag/GuardDutyManaged": "true"}},
+    )
+    file_systems = arns.of("fsx", "file-system/*")
+    yield Statement("RemoveFileSystems", actions("fsx", "DeleteFileSystem"), file_systems, {"StringEquals": tag})
+    keys = arns.of("kms", "key/*")
+    yield Statement("RemoveKeys", actions("kms", "ScheduleKeyDeletion"), keys, {"StringLike": stacks})
+    repositories = arns.of("ecr", "repository/*")
+    yield Statement("RemoveRepository", actions("ecr", "DeleteRepository"), repositories, {"StringLike": stacks})
+    logs = (*arns.of("logs", f"log-group:/aws/eks/{cluster}/*", *groups), *arns.node_logs)
+    yield Statement("RemoveLogs", actions("logs", "DeleteLogGroup"), logs)

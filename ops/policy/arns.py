@@ -1,0 +1,73 @@
+"""Name the resources of one environment as IAM policies name them: ARNs, with wildcards where AWS chooses a part."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from config import Environment, naming
+
+EVERYTHING: Final = ("*",)
+"""For actions without resource types only (service authorization reference)."""
+_KEPT_OF_A_STACKS_NAME: Final = 24
+"""CloudFormation shortens the stack's name in a role's name of more than 64 characters, to no less than this."""
+
+
+@dataclass(frozen=True)
+class Arns:
+    """The ARNs of an environment's resources."""
+
+    environment: Environment
+
+    def of(self, service: str, *names: str) -> tuple[str, ...]:
+        """Return ARNs of a service's resources in the environment's account and region."""
+        where = f"{self.environment.region}:{self.environment.account}"
+        return tuple(f"arn:aws:{service}:{where}:{name}" for name in names)
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The environment's stacks; the last part of their ARNs is an id."""
+        names = (naming.stack(self.environment, part) for part in naming.PARTS)
+        return self.of("cloudformation", *(f"stack/{name}/*" for name in names))
+
+    @property
+    def eks_cluster(self) -> tuple[str, ...]:
+        """The EKS cluster."""
+        return self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+
+    @property
+    def hyperpod_clusters(self) -> tuple[str, ...]:
+        """Every HyperPod cluster of account and region: a cluster's ARN ends in an id that SageMaker chooses."""
+        return self.of("sagemaker", "cluster/*")
+
+    @property
+    def training_plans(self) -> tuple[str, ...]:
+        """The training plans of the instance groups."""
+        groups = self.environment.hyperpod.instance_groups
+        return tuple(dict.fromkeys(group.training_plan for group in groups if group.training_plan))
+
+    @property
+    def buckets(self) -> tuple[str, ...]:
+        """The buckets whose names the environment fixes."""
+        names = (naming.data_bucket(self.environment), naming.lifecycle_bucket(self.environment))
+        return tuple(f"arn:aws:s3:::{name}" for name in names)
+
+    @property
+    def repository(self) -> tuple[str, ...]:
+        """The repository of the Ray image; empty if the image comes from elsewhere."""
+        name = self.environment.image.repository
+        return self.of("ecr", f"repository/{name}") if name else ()
+
+    @property
+    def node_logs(self) -> tuple[str, ...]:
+        """The log groups in which HyperPod keeps its nodes' logs."""
+        return self.of("logs", f"log-group:/aws/sagemaker/Clusters/{self.environment.hyperpod.cluster_name}/*")
+
+    def roles(self, part: str) -> str:
+        """Return the ARN of the roles that a stack makes: CloudFormation completes their names."""
+        stack = naming.stack(self.environment, part)[:_KEPT_OF_A_STACKS_NAME]
+        path = self.environment.company.role_path
+        return f"arn:aws:iam::{self.environment.account}:role{path}{stack}*"
+
+    def of_stacks(self, service: str, prefix: str, *parts: str) -> tuple[str, ...]:
+        """Return ARNs of resources whose names CloudFormation begins with their stack's."""
+        names = (naming.stack(self.environment, part) for part in parts or naming.PARTS)
+        return self.of(service, *(f"{prefix}{name}-*" for name in names))

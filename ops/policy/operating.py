@@ -1,0 +1,113 @@
+"""What an operator may do: change the HyperPod cluster, open shells on its nodes, and look for drift."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from config import naming
+from config.facts.drift_permissions import DRIFT_READS
+from config.facts.hyperpod_permissions import On, actions_of
+from ops.policy.arns import EVERYTHING, Arns
+from ops.policy.statement import Conditions, Statement, actions
+
+CHANGES = (
+    "BatchDeleteClusterNodes",
+    "BatchRebootClusterNodes",
+    "BatchReplaceClusterNodes",
+    "StartClusterHealthCheck",
+    "UpdateCluster",
+    "UpdateClusterSoftware",
+)
+"""HyperPod's calls that the commands of `ops` make to change the cluster."""
+_WITHOUT_RESOURCE_TYPES = {
+    "cloudformation": "DescribeStackDriftDetectionStatus",
+    "fsx": "DescribeDataRepositoryAssociations DescribeFileSystems",
+    "logs": "DescribeLogGroups",
+    "sns": "GetSubscriptionAttributes",
+    "ssm": "DescribeParameters",
+}
+"""Actions of drift detection that take no resource, beside EC2's (service authorization reference)."""
+
+
+def change_hyperpod(arns: Arns) -> Iterator[Statement]:
+    """Yield the rights to change this environment's HyperPod cluster: its tags tell it from others.
+
+    HyperPod makes further calls in the caller's name: it passes the execution role, and gives nodes access to EKS.
+    """
+    environment = arns.environment
+    groups = environment.hyperpod.instance_groups
+    images = tuple(dict.fromkeys(group.image_id for group in groups if group.image_id))
+    wanted = actions_of(CHANGES, training_plans=bool(arns.training_plans), custom_images=bool(images))
+    entry = f"access-entry/{naming.eks_cluster(environment)}/role/{environment.account}/*"
+    region = environment.region
+    resources: Mapping[On, Sequence[str]] = {
+        "access-entries": arns.of("eks", entry),
+        "cluster": arns.hyperpod_clusters,
+        "eks-cluster": arns.eks_cluster,
+        "everything": EVERYTHING,
+        "images": [f"arn:aws:ec2:{region}::image/{image}" for image in images],
+        "roles": [arns.roles("hyperpod")],
+        "snapshots": [f"arn:aws:ec2:{region}::snapshot/*"],
+        "training-plans": [*arns.training_plans, *arns.of("sagemaker", "reserved-capacity/*")],
+    }
+    own = {"aws:ResourceTag/project": environment.project, "aws:ResourceTag/environment": environment.name}
+    conditions: Mapping[On, Conditions] = {
+        "cluster": {"StringEquals": own},
+        "roles": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+    }
+    for on, names in wanted.items():
+        sid = "ChangeHyperPod" + "".join(word.title() for word in on.split("-"))
+        yield Statement(sid, tuple(names), tuple(resources[on]), conditions.get(on, {}))
+
+
+def open_shells() -> Iterator[Statement]:
+    """Yield the right to open shells on HyperPod's nodes, and on nothing else.
+
+    The service authorization reference gives sessions on HyperPod's nodes no resource type. It names those of all
+    other targets, which are therefore denied.
+    """
+    others = ("ec2:*:*:instance", "ecs:*:*:task", "ssm:*:*:managed-instance")
+    start = actions("ssm", "StartSession")
+    yield Statement("OpenShells", start, EVERYTHING)
+    yield Statement("OnlyOnHyperPod", start, tuple(f"arn:aws:{each}/*" for each in others), denies=True)
+
+
+def detect_drift(arns: Arns) -> Iterator[Statement]:
+    """Yield the rights to start drift detection, and to read what CloudFormation then compares."""
+    detect = "DescribeStackResourceDrifts DetectStackDrift DetectStackResourceDrift"
+    yield Statement("DetectDrift", actions("cloudformation", detect), arns.stacks)
+    parameters = arns.of("ssm", "parameter/CFN-*")
+    yield Statement("DriftParameters", actions("ssm", "GetParameters ListTagsForResource"), parameters)
+    everywhere = [name for name in actions("ec2", DRIFT_READS["ec2"]) if name != "ec2:DescribeVpcAttribute"]
+    for service, names in _WITHOUT_RESOURCE_TYPES.items():
+        everywhere += actions(service, names)
+    yield Statement("DriftEverywhere", tuple(everywhere), EVERYTHING)
+    for service, resources in _drift_resources(arns).items():
+        plain = _WITHOUT_RESOURCE_TYPES.get(service, "").split()
+        names = "DescribeVpcAttribute" if service == "ec2" else DRIFT_READS[service]
+        scoped = " ".join(name for name in names.split() if name not in plain)
+        yield Statement(f"Drift{service.title()}", actions(service, scoped), resources)
+
+
+def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
+    """Return the environment's resources of each service; ids, and names without the stack's, are AWS's choice."""
+    environment = arns.environment
+    cluster = naming.eks_cluster(environment)
+    issuer = f"oidc-provider/oidc.eks.{environment.region}.amazonaws.com/id/*"
+    prefix = f"{environment.project}-{environment.name}-*"
+    kinds = ("access-entry", "addon", "nodegroup")
+    return {
+        "ec2": arns.of("ec2", "vpc/*"),
+        "ecr": arns.repository,
+        "eks": (*arns.eks_cluster, *arns.of("eks", *(f"{kind}/{cluster}/*" for kind in kinds))),
+        "events": arns.of("events", f"rule/{prefix}"),
+        "fsx": arns.of("fsx", "association/*", "file-system/*"),
+        "iam": (
+            *dict.fromkeys(arns.roles(part) for part in naming.PARTS),
+            f"arn:aws:iam::{environment.account}:{issuer}",
+        ),
+        "kms": arns.of("kms", "key/*"),
+        "lambda": arns.of("lambda", f"function:{prefix}", "layer:*"),
+        "logs": arns.of("logs", f"log-group:{prefix}", "log-group:/aws/*"),
+        "s3": (*arns.buckets, f"arn:aws:s3:::{prefix}"),
+        "sns": arns.of("sns", prefix),
+        "states": arns.of("states", "stateMachine:*"),
+    }

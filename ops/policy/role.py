@@ -1,0 +1,12 @@
+"""Name the roles of people."""
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """A kind of person."""
+
+    DEPLOYER = "deployer"
+    OPERATOR = "operator"
+    SCIENTIST = "scientist"
+    ADMIN = "admin"

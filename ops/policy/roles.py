@@ -1,0 +1,84 @@
+"""Say what each role may do, and which commands it is for."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from config import Environment
+from ops.policy import administering, deploying, operating, reading
+from ops.policy.arns import Arns
+from ops.policy.role import Role
+from ops.policy.statement import Statement
+
+COMMANDS: Final[Mapping[str, Role]] = {
+    **dict.fromkeys(("plan", "preflight", "destroy"), Role.DEPLOYER),
+    **dict.fromkeys(("cost", "drift", "events", "status", "wait", "isolation-check"), Role.OPERATOR),
+    **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), Role.OPERATOR),
+    **dict.fromkeys(("update-software", "node list", "node shell", "node drain", "node reboot"), Role.OPERATOR),
+    **dict.fromkeys(("node replace", "node check"), Role.OPERATOR),
+    **dict.fromkeys(("dashboard", "job submit", "job list", "job logs", "job stop"), Role.SCIENTIST),
+    **dict.fromkeys(("kubeconfig", "logs"), Role.SCIENTIST),
+    "sweep": Role.ADMIN,
+}
+"""The role with the fewest rights that may run a command. The other commands call no AWS service."""
+
+ACCESS: Final = {
+    Role.DEPLOYER: "admins",
+    Role.OPERATOR: "admins",
+    Role.SCIENTIST: "submitters",
+    Role.ADMIN: "admins",
+}
+"""The key of `access`, in the environment file, for a role that uses the Kubernetes API."""
+
+
+def statements(role: Role, environment: Environment) -> list[Statement]:
+    """Return what the role may do in the environment. Statements without a resource of it are left out."""
+    arns = Arns(environment)
+    of_role = {
+        Role.DEPLOYER: _deployer,
+        Role.OPERATOR: _operator,
+        Role.SCIENTIST: _scientist,
+        Role.ADMIN: _admin,
+    }
+    found = {each.sid: each for each in of_role[role](arns) if each.resources and each.actions}
+    return list(found.values())
+
+
+def _scientist(arns: Arns) -> list[Statement]:
+    return [reading.find_kubernetes(arns), reading.find_hyperpod(arns), reading.read_node_logs(arns)]
+
+
+def _state(arns: Arns) -> list[Statement]:
+    """Return what `ops wait` and `ops status` read."""
+    return [
+        reading.find_kubernetes(arns),
+        reading.read_stacks(arns),
+        reading.read_hyperpod(arns),
+        *reading.read_image(arns),
+    ]
+
+
+def _deployer(arns: Arns) -> list[Statement]:
+    return [deploying.assume_bootstrap_roles(arns), *_state(arns), *deploying.preflight(arns)]
+
+
+def _operator(arns: Arns) -> list[Statement]:
+    return [
+        *_state(arns),
+        reading.read_node_logs(arns),
+        reading.read_node_groups(arns),
+        reading.read_file_systems(),
+        *operating.change_hyperpod(arns),
+        *operating.open_shells(),
+        *operating.detect_drift(arns),
+    ]
+
+
+def _admin(arns: Arns) -> list[Statement]:
+    return [
+        *_deployer(arns),
+        *_operator(arns),
+        *administering.bootstrap(arns),
+        *administering.prepare_account(arns),
+        *administering.find_leftovers(arns),
+        *administering.remove_leftovers(arns),
+    ]

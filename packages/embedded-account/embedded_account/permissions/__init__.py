@@ -1,0 +1,1 @@
+"""Check the permissions of people: the actions and resources that a request needs, and the caller's policies."""

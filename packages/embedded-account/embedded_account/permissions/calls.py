@@ -1,0 +1,81 @@
+"""Find out which operation a request calls, and with which parameters, from botocore's model of the service."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from typing import Any, Final
+
+from botocore.exceptions import UnknownServiceError
+from moto.core.parse import PROTOCOL_PARSERS, RequestParserError
+from moto.core.request import Request as MotoRequest
+from moto.core.request import determine_request_protocol
+from moto.core.routing import get_service_router
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Request
+
+from embedded_account.admission.signatures import body_of
+
+_SERVICES: Final = {
+    "elasticloadbalancing": "elbv2",
+    "monitoring": "cloudwatch",
+    "servicequotas": "service-quotas",
+    "states": "stepfunctions",
+}
+"""botocore's names of services that sign with another one."""
+_RPC: Final = re.compile(r"/service/\w+/operation/(\w+)")
+
+
+class UnknownCallError(Exception):
+    """The request calls no operation of the service's model; the message says why."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation of an AWS service, with the request's parameters. `service` is the name in the signature."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, Any]
+
+
+def call_of(request: Request, service: str) -> Call:
+    """Return the call of a request that is signed for `service`. Raises UnknownCallError.
+
+    S3's parameters are those of the path and the query: bodies are content, or do not name a resource.
+    """
+    copy = MotoRequest({**request.environ, "wsgi.input": BytesIO(body_of(request))})
+    if named := _RPC.fullmatch(request.path):
+        # Smithy's RPC protocol names the operation in the path; the body is CBOR, which is not read.
+        return Call(service, named.group(1), {})
+    try:
+        operation, in_path = _router(_SERVICES.get(service, service)).match(copy)
+        if service == "s3":
+            return Call(service, operation.name, {**copy.args, **in_path})
+        return Call(service, operation.name, _parameters(copy, operation, in_path))
+    except (NotFound, NotImplementedError, RequestParserError, UnknownServiceError) as error:
+        raise UnknownCallError(
+            f"{request.method} {request.path} is no call of {service}. Allowed: operations of botocore's model: {error}"
+        ) from error
+
+
+@cache
+def _router(service: str) -> Any:
+    return get_service_router(service)
+
+
+def _parameters(request: MotoRequest, operation: Any, in_path: Mapping[str, str]) -> Mapping[str, Any]:
+    protocol = determine_request_protocol(operation.service_model, request.content_type)
+    parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)
+    parsed: Mapping[str, Any] = parser.parse(
+        {
+            "method": request.method,
+            "values": request.values,
+            "headers": request.headers,
+            "body": request.get_data(),
+            "url_path": request.path,
+            "url_params": dict(in_path),
+        }
+    )
+    return parsed

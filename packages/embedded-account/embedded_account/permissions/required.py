@@ -1,0 +1,128 @@
+"""List the permissions that calls need: actions and their resources, by service and operation.
+
+Sources: the service authorization reference, which lists the actions, resource types and ARNs of each service; for S3
+also the user guide, "Required permissions for Amazon S3 API operations". An operation without a row needs the action
+of its name on every resource: a caller whose policies name resources is refused.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, Final
+
+from embedded_account.context import Account
+from embedded_account.permissions.calls import Call
+
+_PREFIXES: Final = {"monitoring": "cloudwatch"}
+"""The prefixes of the actions of services that sign with another name."""
+FREE: Final = {"sts": frozenset({"AssumeRoleWithWebIdentity", "GetCallerIdentity"})}
+"""Operations that need no permission (STS API reference)."""
+
+_PARAMETER: Final = re.compile(r"{(\w+)}")
+_ON_STACKS: Final = (
+    "ContinueUpdateRollback CreateChangeSet CreateStack DeleteChangeSet DeleteStack DescribeChangeSet DescribeEvents "
+    "DescribeStackEvents DescribeStackResource DescribeStackResourceDrifts DescribeStackResources DescribeStacks "
+    "DetectStackDrift DetectStackResourceDrift ExecuteChangeSet GetTemplate ListChangeSets ListStackResources "
+    "RollbackStack SetStackPolicy UpdateStack UpdateTerminationProtection"
+)
+_LOG_GROUP: Final = "log-group:{%s}:log-stream:"
+"""CloudWatch Logs checks a log group with the suffix of its streams."""
+
+
+def _same(names: str, template: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), template)
+
+
+RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
+    "cloudformation": _same(_ON_STACKS, "stack/{StackName}"),
+    "ec2": {
+        "DeleteNetworkInterface": "network-interface/{NetworkInterfaceId}",
+        "DeleteSecurityGroup": "security-group/{GroupId}",
+        "DeleteSnapshot": "snapshot/{SnapshotId}",
+        "DeleteVolume": "volume/{VolumeId}",
+        "DeleteVpcEndpoints": "vpc-endpoint/{VpcEndpointIds}",
+        "DescribeVpcAttribute": "vpc/{VpcId}",
+    },
+    "ecr": {
+        **_same("DeleteRepository DescribeImages", "repository/{repositoryName}"),
+        "DescribeRepositories": "repository/{repositoryNames}",
+        "ListTagsForResource": "{resourceArn}",
+    },
+    "eks": {
+        "DescribeAddon": "addon/{clusterName}/{addonName}/00000000",
+        "DescribeCluster": "cluster/{name}",
+        "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",
+    },
+    "fsx": {"DeleteFileSystem": "file-system/{FileSystemId}"},
+    "kms": _same("DescribeKey ListResourceTags ScheduleKeyDeletion", "key/{KeyId}"),
+    "logs": {
+        "DeleteLogGroup": _LOG_GROUP % "logGroupName",
+        "FilterLogEvents": _LOG_GROUP % "logGroupName",
+    },
+    "s3": {
+        **_same("GetBucketLocation ListBucket GetEncryptionConfiguration", "{Bucket}"),
+        **_same("AbortMultipartUpload DeleteObject GetObject PutObject", "{Bucket}/{Key}"),
+    },
+    "sagemaker": {"DescribeTrainingPlan": "training-plan/{TrainingPlanName}"},
+    "ssm": {
+        **_same("DeleteParameter GetParameter PutParameter", "parameter/{Name}"),
+        "GetParameters": "parameter/{Names}",
+    },
+    "sts": {"AssumeRole": "{RoleArn}"},
+}
+"""The resources of an action, by service and action: an ARN after the account's id, with parameters of the request.
+
+A list gives one resource for each of its items; a parameter that is an ARN gives itself. A missing parameter is `*`:
+the call is about every resource of its kind. HyperPod's own calls are checked in `embedded_account.hyperpod`.
+"""
+_S3_ACTIONS: Final = {
+    "CompleteMultipartUpload": "PutObject",
+    "CreateMultipartUpload": "PutObject",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject",
+    "ListBuckets": "ListAllMyBuckets",
+    "ListObjects": "ListBucket",
+    "ListObjectsV2": "ListBucket",
+    "UploadPart": "PutObject",
+}
+"""The actions of S3's operations that have another name."""
+
+
+def action_of(call: Call) -> str:
+    """Return the IAM action of a call, such as s3:ListBucket."""
+    name = _S3_ACTIONS.get(call.operation, call.operation) if call.service == "s3" else call.operation
+    return f"{_PREFIXES.get(call.service, call.service)}:{name}"
+
+
+def resources_of(account: Account, call: Call) -> Iterator[str]:
+    """Yield the ARNs that the call's action is checked on; `*` if it has no row."""
+    name = action_of(call).partition(":")[2]
+    template = RESOURCES.get(call.service, {}).get(name)
+    if template is None:
+        yield "*"
+        return
+    fields = _PARAMETER.findall(template)
+    for values in product(*(_values(call.parameters.get(field)) for field in fields)):
+        given = next((value for value in values if value.startswith("arn:")), None)
+        yield given or _arn(account, call.service, template.format(**dict(zip(fields, values, strict=True))))
+
+
+def _values(given: Any) -> list[str]:
+    if isinstance(given, list) and given:
+        return [str(each) for each in given]
+    return [str(given)] if given else ["*"]
+
+
+def _arn(account: Account, service: str, name: str) -> str:
+    if service == "s3":
+        return f"arn:aws:s3:::{name}"
+    if service == "cloudformation":
+        stack = account.stacks.find(name.partition("/")[2])
+        if stack:
+            return stack.stack_id
+        name = f"{name}/*"
+    # A parameter's name may begin with a slash, which its ARN has once; a snapshot's ARN has no account.
+    name = name.replace("parameter//", "parameter/")
+    owner = "" if name.startswith("snapshot/") else account.account_id
+    return f"arn:aws:{service}:{account.region}:{owner}:{name}"

@@ -1,0 +1,244 @@
+"""Test that a person's requests are refused unless the person's policies allow them."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from embedded_account.context import Account
+from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
+from embedded_account.testing.functions import make_role
+
+HERE = f"{REGION}:{ACCOUNT_ID}"
+BOUNDARY = f"arn:aws:iam::{ACCOUNT_ID}:policy/boundary"
+ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+
+
+def statement(action: str | list[str], resource: str | list[str] = "*", **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
+
+
+def policy(*statements: Mapping[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+def trust(**more: Any) -> str:
+    return policy({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": ACCOUNT_ID}, **more})
+
+
+class People:
+    """Roles of people in the account."""
+
+    def __init__(self, account: Account, clients: Clients, session: Any) -> None:
+        self.account = account
+        self._clients = clients
+        self._session = session
+
+    def make(self, name: str, *statements: Mapping[str, Any], trust: str = trust(), **more: Any) -> Clients:
+        """Create a role with these statements; return clients with its credentials."""
+        iam = self._clients("iam")
+        arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, **more)["Role"]["Arn"]
+        if statements:
+            iam.put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=policy(*statements))
+        return self.assume(arn, self._clients)
+
+    def assume(self, arn: str, clients: Clients) -> Clients:
+        """Return clients with a session of the role, which the holder of `clients` assumes."""
+        return self.holding(clients("sts").assume_role(RoleArn=arn, RoleSessionName="ann")["Credentials"])
+
+    def holding(self, keys: Mapping[str, Any]) -> Clients:
+        """Return clients with these credentials."""
+        own = {
+            "aws_access_key_id": keys["AccessKeyId"],
+            "aws_secret_access_key": keys["SecretAccessKey"],
+            "aws_session_token": keys.get("SessionToken"),
+        }
+        return lambda service: self._session.client(service, endpoint_url=self.account.endpoint, **own)
+
+    def needed(self, principal: str) -> list[tuple[str, str]]:
+        """Return the recorded permissions of a role, in order."""
+        return [
+            (entry["action"], entry["resource"])
+            for entry in self.account.journal.entries(kind="iam")
+            if entry["principal"].endswith(f"role/{principal}")
+        ]
+
+
+@pytest.fixture
+def people(account: Account, clients: Clients, aws_session: Any) -> People:
+    return People(account, clients, aws_session)
+
+
+def refused(call: Any, *words: str, code: str = "AccessDenied", **arguments: Any) -> None:
+    with pytest.raises(ClientError) as error:
+        call(**arguments)
+    assert error.value.response["Error"]["Code"] == code
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_only_the_named_resources_are_allowed(people: People, clients: Clients) -> None:
+    for bucket in ("one", "other"):
+        clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+        clients("s3").put_object(Bucket=bucket, Key="a/b c", Body=b"x")
+    s3 = people.make("reader", statement("s3:GetObject", "arn:aws:s3:::one/*"))("s3")
+    assert s3.get_object(Bucket="one", Key="a/b c")["Body"].read() == b"x"
+    refused(
+        s3.get_object,
+        "assumed-role/reader/ann",
+        "s3:GetObject",
+        "arn:aws:s3:::other/a/b c",
+        Bucket="other",
+        Key="a/b c",
+    )
+    refused(s3.put_object, "s3:PutObject", Bucket="one", Key="a/b c", Body=b"y")
+
+
+CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
+    ("ssm", "get_parameter", {"Name": "/a/b"}, [("ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/a/b")]),
+    ("eks", "describe_cluster", {"name": "c"}, [("eks:DescribeCluster", f"arn:aws:eks:{HERE}:cluster/c")]),
+    ("ec2", "describe_vpcs", {}, [("ec2:DescribeVpcs", "*")]),
+    (
+        "ec2",
+        "delete_snapshot",
+        {"SnapshotId": "snap-1"},
+        [("ec2:DeleteSnapshot", f"arn:aws:ec2:{REGION}::snapshot/snap-1")],
+    ),
+    ("iam", "list_roles", {}, [("iam:ListRoles", "*")]),
+    ("cloudwatch", "list_dashboards", {}, [("cloudwatch:ListDashboards", "*")]),
+    ("service-quotas", "list_service_quotas", {"ServiceCode": "ec2"}, [("servicequotas:ListServiceQuotas", "*")]),
+    (
+        "ecr",
+        "describe_repositories",
+        {"repositoryNames": ["aa", "bb"]},
+        [("ecr:DescribeRepositories", f"arn:aws:ecr:{HERE}:repository/{name}") for name in ("aa", "bb")],
+    ),
+    ("ecr", "describe_repositories", {}, [("ecr:DescribeRepositories", f"arn:aws:ecr:{HERE}:repository/*")]),
+    (
+        "cloudformation",
+        "describe_stacks",
+        {"StackName": "s"},
+        [("cloudformation:DescribeStacks", f"arn:aws:cloudformation:{HERE}:stack/s/*")],
+    ),
+    (
+        "cloudformation",
+        "describe_stacks",
+        {},
+        [("cloudformation:DescribeStacks", f"arn:aws:cloudformation:{HERE}:stack/*/*")],
+    ),
+    (
+        "cloudformation",
+        "delete_stack",
+        {"StackName": "s", "RoleARN": f"arn:aws:iam::{ACCOUNT_ID}:role/cfn"},
+        [
+            ("cloudformation:DeleteStack", f"arn:aws:cloudformation:{HERE}:stack/s/*"),
+            ("iam:PassRole", f"arn:aws:iam::{ACCOUNT_ID}:role/cfn"),
+        ],
+    ),
+    ("s3", "head_bucket", {"Bucket": "b"}, [("s3:ListBucket", "arn:aws:s3:::b")]),
+    ("s3", "get_bucket_encryption", {"Bucket": "b"}, [("s3:GetEncryptionConfiguration", "arn:aws:s3:::b")]),
+    ("s3", "list_objects_v2", {"Bucket": "b", "Prefix": "x/"}, [("s3:ListBucket", "arn:aws:s3:::b")]),
+    (
+        "s3",
+        "upload_part",
+        {"Bucket": "b", "Key": "k", "UploadId": "u", "PartNumber": 1},
+        [("s3:PutObject", "arn:aws:s3:::b/k")],
+    ),
+    (
+        "logs",
+        "filter_log_events",
+        {"logGroupName": "/a/b"},
+        [("logs:FilterLogEvents", f"arn:aws:logs:{HERE}:log-group:/a/b:log-stream:")],
+    ),
+    ("sts", "get_caller_identity", {}, []),
+]
+
+
+def test_every_protocols_request_is_understood(people: People) -> None:
+    everybody = people.make("everybody", statement("*"))
+    for service, operation, arguments, needed in CALLS:
+        before = len(people.needed("everybody"))
+        with suppress(ClientError):  # most of these resources do not exist
+            getattr(everybody(service), operation)(**arguments)
+        assert people.needed("everybody")[before:] == needed, operation
+
+
+def test_operation_without_a_row_is_refused_to_whoever_may_use_single_resources(people: People) -> None:
+    arn = f"arn:aws:sns:{HERE}:mine"
+    refused(people.make("some", statement("sns:*", arn))("sns").get_topic_attributes, TopicArn=arn, code="AccessDenied")
+    with pytest.raises(ClientError, match="NotFound"):
+        people.make("any", statement("sns:GetTopicAttributes"))("sns").get_topic_attributes(TopicArn=arn)
+
+
+def test_boundary_and_denies_are_honoured(people: People, clients: Clients) -> None:
+    iam = clients("iam")
+    iam.create_policy(PolicyName="boundary", PolicyDocument=policy(statement("ec2:DescribeVpcs")))
+    ec2 = people.make("bounded", statement("ec2:*"), PermissionsBoundary=BOUNDARY)("ec2")
+    ec2.describe_vpcs()
+    refused(ec2.describe_subnets, "ec2:DescribeSubnets", code="UnauthorizedOperation")
+    denied = people.make("denied", statement("ec2:*"), statement("ec2:DescribeVpcs") | {"Effect": "Deny"})("ec2")
+    denied.describe_subnets()
+    refused(denied.describe_vpcs, "with an explicit deny", code="UnauthorizedOperation")
+
+
+def test_conditions_on_tags_are_evaluated(people: People, clients: Clients) -> None:
+    tags = [{"ResourceType": "volume", "Tags": [{"Key": "team", "Value": "ml"}]}]
+    own, other = (
+        clients("ec2").create_volume(AvailabilityZone=f"{REGION}a", Size=1, **more)["VolumeId"]
+        for more in ({"TagSpecifications": tags}, {})
+    )
+    condition = {"StringEquals": {"aws:ResourceTag/team": "ml"}}
+    volumes = f"arn:aws:ec2:{HERE}:volume/*"
+    ec2 = people.make("cleaner", statement("ec2:DeleteVolume", volumes, Condition=condition))("ec2")
+    refused(ec2.delete_volume, other, VolumeId=other, code="UnauthorizedOperation")
+    ec2.delete_volume(VolumeId=own)
+
+
+def test_condition_that_is_not_evaluated_refuses(people: People) -> None:
+    condition = {"IpAddress": {"aws:SourceIp": "0.0.0.0/0"}}
+    ec2 = people.make("office", statement("ec2:*", Condition=condition))("ec2")
+    refused(ec2.describe_vpcs, "cannot evaluate", "IpAddress", code="UnauthorizedOperation")
+
+
+def test_role_is_assumed_with_a_permission_and_its_trust(people: People, clients: Clients) -> None:
+    arns = {}
+    for name, document in {
+        "next": trust(Condition={"Null": {"sts:ExternalId": "true"}}),
+        "others": trust(Principal={"AWS": "444455556666"}),
+        "forbidden": trust(),
+    }.items():
+        arns[name] = clients("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    sts = people.make("starter", statement("sts:AssumeRole", [arns["next"], arns["others"]]))("sts")
+    one = {"RoleArn": arns["next"], "RoleSessionName": "ann"}
+    assert sts.assume_role(**one)["Credentials"]
+    refused(sts.assume_role, ExternalId="another", **one)
+    refused(sts.assume_role, "session policies", Policy=policy(statement("*")), **one)
+    for name in ("others", "forbidden"):
+        refused(sts.assume_role, arns[name], RoleArn=arns[name], RoleSessionName="ann")
+
+
+def test_assumed_role_of_a_role_is_evaluated_too(people: People, clients: Clients) -> None:
+    starter = people.make("starter", statement("sts:AssumeRole"))
+    arn = clients("iam").create_role(RoleName="next", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    ec2 = people.assume(arn, starter)("ec2")
+    refused(ec2.describe_vpcs, "assumed-role/next/ann", code="UnauthorizedOperation")
+
+
+def test_user_is_evaluated(people: People, clients: Clients) -> None:
+    iam = clients("iam")
+    iam.create_user(UserName="bob")
+    ec2 = people.holding(iam.create_access_key(UserName="bob")["AccessKey"])("ec2")
+    refused(ec2.describe_vpcs, "user/bob", code="UnauthorizedOperation")
+    iam.attach_user_policy(UserName="bob", PolicyArn=ADMINISTRATOR)
+    ec2.describe_vpcs()
+
+
+def test_roles_of_services_and_the_root_are_not_evaluated(people: People, clients: Clients) -> None:
+    arn = make_role(people.account, "function", "lambda.amazonaws.com").attributes()["Arn"]
+    before = len(people.account.journal.entries(kind="iam"))
+    people.assume(arn, clients)("ec2").describe_vpcs()
+    clients("ec2").describe_vpcs()
+    assert len(people.account.journal.entries(kind="iam")) == before

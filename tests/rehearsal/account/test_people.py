@@ -1,0 +1,91 @@
+"""The roles of `ops policy` against the account: each may do its own work, and is refused the next step up."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+import config
+from config import naming
+from embedded_account.context import Account
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.stacks import Stacks
+from ops.policy.role import Role
+from tests.support import people
+
+pytestmark = pytest.mark.product
+
+DEV = config.load("dev")
+OTHER = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup"}}}
+
+
+@pytest.fixture
+def person(account: Account, clients: Clients, aws_session: Any) -> Callable[[Role], Clients]:
+    """Return a function that returns clients of a role of `dev`; unlike `as_person`, refusals are expected."""
+
+    def of(role: Role) -> Clients:
+        keys = people.credentials(clients, people.make_role(clients, DEV, role))
+        return people.client_of(aws_session, account.endpoint, keys)
+
+    return of
+
+
+def refused(action: str, call: Any, **arguments: Any) -> None:
+    with pytest.raises(ClientError, match=f"not authorized to perform: {action} on resource"):
+        call(**arguments)
+
+
+def bootstrap_role(clients: Clients, name: str) -> str:
+    """Create a role like that of CDK's bootstrap; return its ARN."""
+    arn = naming.bootstrap_role(DEV, name)
+    trust = (
+        '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole",'
+        f' "Principal": {{"AWS": "{DEV.account}"}}}}]}}'
+    )
+    clients("iam").create_role(RoleName=arn.rpartition("/")[2], AssumeRolePolicyDocument=trust)
+    return arn
+
+
+def test_deployer_assumes_the_bootstraps_roles_and_changes_nothing_itself(
+    person: Callable[[Role], Clients], clients: Clients, stacks: Stacks
+) -> None:
+    stack = naming.stack(DEV, "ray")
+    stacks.deploy(stack, OTHER)
+    deployer = person(Role.DEPLOYER)
+    for name in naming.BOOTSTRAP_ROLES:
+        role = {"RoleArn": bootstrap_role(clients, name), "RoleSessionName": "cdk"}
+        assert deployer("sts").assume_role(**role)["Credentials"]
+    execution = {"RoleArn": bootstrap_role(clients, "cfn-exec"), "RoleSessionName": "cdk"}
+    refused("sts:AssumeRole", deployer("sts").assume_role, **execution)
+    refused("cloudformation:DeleteStack", deployer("cloudformation").delete_stack, StackName=stack)
+
+
+def test_operator_reads_this_environments_stacks_and_deploys_none(
+    person: Callable[[Role], Clients], clients: Clients, stacks: Stacks
+) -> None:
+    own, others = naming.stack(DEV, "ray"), "another-ray"
+    for name in (own, others):
+        stacks.deploy(name, OTHER)
+    operator = person(Role.OPERATOR)
+    assert operator("cloudformation").describe_stacks(StackName=own)["Stacks"]
+    refused("cloudformation:DescribeStacks", operator("cloudformation").describe_stacks, StackName=others)
+    refused("cloudformation:DescribeStacks", operator("cloudformation").describe_stacks)
+    role = {"RoleArn": bootstrap_role(clients, "deploy"), "RoleSessionName": "cdk"}
+    refused("sts:AssumeRole", operator("sts").assume_role, **role)
+
+
+def test_scientist_finds_the_cluster_and_reads_no_bucket(person: Callable[[Role], Clients], clients: Clients) -> None:
+    bucket = naming.data_bucket(DEV)
+    clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
+    scientist = person(Role.SCIENTIST)
+    with pytest.raises(ClientError, match="No cluster found"):
+        scientist("eks").describe_cluster(name=naming.eks_cluster(DEV))
+    refused("eks:DescribeCluster", scientist("eks").describe_cluster, name="another")
+    refused("s3:ListBucket", scientist("s3").list_objects_v2, Bucket=bucket)
+
+
+def test_admin_creates_the_bootstraps_roles_and_no_others(person: Callable[[Role], Clients]) -> None:
+    iam = person(Role.ADMIN)("iam")
+    refused("iam:CreateRole", iam.create_role, RoleName="Mine", AssumeRolePolicyDocument="{}")
+    refused("iam:CreateAccessKey", iam.create_access_key, UserName="me")

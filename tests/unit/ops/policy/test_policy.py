@@ -1,0 +1,211 @@
+"""The policies of `ops policy`: they name the environment's own resources, fit into IAM, and cover every command."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+import typer
+import yaml
+from botocore import xform_name
+from typer.testing import CliRunner
+
+import config
+from config import Environment
+from config.model import Company
+from ops.__main__ import app
+from ops.policy.documents import MOST_CHARACTERS, MOST_POLICIES, documents
+from ops.policy.role import Role
+from ops.policy.roles import COMMANDS, statements
+from rehearsal.paths import REPOSITORY
+from tests.support import authorization_reference as reference
+
+ENVIRONMENTS = ("small", "dev", "prod", "closed", "existing-vpc", "existing-eks")
+OFFLINE = {
+    *("charts fetch", "check", "explain", "gate", "images", "import"),
+    *("manifests", "migrate", "new", "policy", "review", "schema"),
+}
+"""The commands that call no AWS service."""
+NEWER = {
+    *("cloudformation:DescribeEvents", "sagemaker:BatchRebootClusterNodes", "sagemaker:BatchReplaceClusterNodes"),
+    *("sagemaker:DescribeClusterEvent", "sagemaker:DescribeTrainingPlan", "sagemaker:ListClusterEvents"),
+    *("sagemaker:SearchTrainingPlanOfferings", "sagemaker:StartClusterHealthCheck"),
+}
+"""Actions that the copy of the reference does not have yet."""
+EVERYWHERE = {
+    "sagemaker:SearchTrainingPlanOfferings": "offers belong to nobody",
+    "ssm:StartSession": "HyperPod's nodes have no resource type; all others are denied",
+}
+"""Actions on `*`, although the reference gives them resource types or does not have them; and why."""
+
+every_role = pytest.mark.parametrize("role", Role)
+every_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
+
+
+@cache
+def environment(name: str) -> Environment:
+    return config.load(name)
+
+
+def granted(name: str, role: Role) -> Iterator[tuple[str, str]]:
+    """Yield each action with each of its resources."""
+    for statement in statements(role, environment(name)):
+        for action in statement.actions:
+            yield from ((action, resource) for resource in statement.resources if not statement.denies)
+
+
+@every_role
+@every_environment
+def test_policies_fit_into_iam(name: str, role: Role) -> None:
+    made = documents(role, environment(name))
+    assert len(made) <= MOST_POLICIES
+    assert all(each.characters <= MOST_CHARACTERS for each in made)
+    packed = [statement for each in made for statement in each.document["Statement"]]
+    assert packed == [statement.document() for statement in statements(role, environment(name))]
+    ids = [statement["Sid"] for statement in packed]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch("[A-Za-z0-9]+", sid) for sid in ids)
+
+
+@every_role
+@every_environment
+def test_star_is_the_resource_of_actions_without_resource_types_only(name: str, role: Role) -> None:
+    for statement in statements(role, environment(name)):
+        fitting = {action: _fitting(action, statement.resources) for action in statement.actions}
+        if statement.resources == ("*",):
+            assert all(found is None or action in EVERYWHERE for action, found in fitting.items()), fitting
+        else:
+            assert all(fitting.values()), f"{statement.sid}: {fitting}"
+            assert {each for found in fitting.values() for each in found or ()} == set(statement.resources)
+
+
+def _fitting(action: str, resources: tuple[str, ...]) -> set[str] | None:
+    """Return those of the resources that the action can be about; None if it has no resource types."""
+    if not reference.knows(action):
+        assert action in NEWER
+        return set(resources)
+    kinds = reference.resource_types(action).values()
+    return {each for each in resources if any(reference.fits(each, kind) for kind in kinds)} if kinds else None
+
+
+@every_role
+def test_no_action_has_a_wildcard(role: Role) -> None:
+    assert all("*" not in action for action, _ in granted("dev", role))
+
+
+@every_role
+@every_environment
+def test_resources_are_in_the_environments_account_and_region(name: str, role: Role) -> None:
+    own = environment(name)
+    for _, resource in granted(name, role):
+        if resource != "*":
+            _, _, _, region, account, _ = resource.split(":", 5)
+            assert region in ("", own.region)
+            assert account in ("", own.account)
+
+
+def test_company_rules_are_in_the_policies() -> None:
+    boundary = "arn:aws:iam::111122223333:policy/Boundary"
+    company = Company(permissions_boundary=boundary, role_path="/ml-platform/", bootstrap_qualifier="mlplatform")
+    own = environment("dev").model_copy(update={"company": company})
+    by = {each.sid: each for each in statements(Role.ADMIN, own)}
+    assert all(f":role/cdk-{company.bootstrap_qualifier}-" in arn for arn in by["AssumeBootstrapRoles"].resources)
+    assert by["BootstrapGrants"].conditions == {
+        "StringEquals": {"iam:PermissionsBoundary": company.permissions_boundary}
+    }
+    [execution_role] = by["ChangeHyperPodRoles"].resources
+    assert execution_role == "arn:aws:iam::111122223333:role/ml-platform/rayhp-dev-hyperpod*"
+
+
+def test_changes_reach_only_this_environments_cluster() -> None:
+    by = {each.sid: each for each in statements(Role.OPERATOR, environment("dev"))}
+    own = {"aws:ResourceTag/project": "rayhp", "aws:ResourceTag/environment": "dev"}
+    assert by["ChangeHyperPodCluster"].conditions == {"StringEquals": own}
+
+
+def test_every_command_has_a_role_or_calls_no_aws_service() -> None:
+    def commands(command: Any, words: str) -> Iterator[str]:
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield words
+        for name, each in (below or {}).items():
+            yield from commands(each, f"{words} {name}".strip())
+
+    assert set(commands(typer.main.get_command(app), "")) == {*COMMANDS, *OFFLINE}
+
+
+SERVICES = ("cloudformation", "cloudwatch", "ec2", "ecr", "eks", "fsx", "iam", "kms", "logs", "s3", "sagemaker")
+OTHER_SERVICES = ("service-quotas", "ssm", "sts")
+NOT_GRANTED = {"get_caller_identity": "STS asks for no permission", "list_exports": "`ops preflight` expects a refusal"}
+NOT_GRANTED["list_commands"] = "a method of click's groups"
+NOT_GRANTED |= dict.fromkeys(("list_buckets", "describe_parameters"), NOT_GRANTED["list_exports"])
+ACTIONS = {"head_bucket": {"s3:ListBucket"}}
+
+
+def test_every_operation_that_ops_names_is_in_a_policy() -> None:
+    """A new call fails here, even before a test of the rehearsal makes it under the role of its command."""
+    session = botocore.session.Session()
+    operations: dict[str, set[str]] = {}
+    for service in (*SERVICES, *OTHER_SERVICES):
+        model = session.get_service_model(service)
+        prefix = "cloudwatch" if service == "cloudwatch" else model.signing_name
+        for name in model.operation_names:
+            operations.setdefault(xform_name(name), set()).add(f"{prefix}:{name}")
+    allowed = {action for role in Role for action, _ in granted("existing-eks", role)}
+    allowed |= {action for role in Role for action, _ in granted("existing-vpc", role)}
+    allowed |= {action for role in Role for action, _ in granted("dev", role)} | {"sagemaker:DescribeTrainingPlan"}
+    missing = {
+        f"{file.relative_to(REPOSITORY)}: {word}"
+        for file in (REPOSITORY / "ops").rglob("*.py")
+        for word in _words(file)
+        if "_" in word
+        and word in operations
+        and word not in NOT_GRANTED
+        and not (ACTIONS.get(word, operations[word]) & allowed)
+    }
+    assert not missing
+
+
+def _words(file: Path) -> Iterator[str]:
+    """Yield the attributes and the texts of a module: a call's name, of two words or more, is one of them."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.parametrize(("output", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_programs_get_the_documents(output: str, parse: Any) -> None:
+    done = CliRunner().invoke(app, ["policy", "scientist", "--env", "dev", "-o", output])
+    assert done.exit_code == 0, done.output
+    found = parse(done.stdout)
+    assert (found["role"], found["access"]) == ("scientist", "submitters")
+    assert "logs" in found["commands"]
+    [made] = documents(Role.SCIENTIST, environment("dev"))
+    assert found["policies"] == [{"name": made.name, "characters": made.characters, "document": made.document}]
+
+
+def test_files_are_ready_for_create_policy(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["policy", "admin", "--env", "dev", "--out", str(tmp_path / "new")])
+    assert done.exit_code == 0, done.output
+    made = documents(Role.ADMIN, environment("dev"))
+    assert len(made) > 1
+    assert f"{len(made)} policies, because IAM takes 6,144 characters in one: attach all of them" in done.stdout
+    for each in made:
+        file = tmp_path / "new" / f"{each.name}.json"
+        assert json.loads(file.read_text()) == each.document
+        command = f"aws iam create-policy --policy-name {each.name} --policy-document file://{file}"
+        assert command in done.stdout
+    assert "Kubernetes: list the role's ARN under access.admins" in done.stdout
+
+
+def test_unknown_role_is_bad_input() -> None:
+    done = CliRunner().invoke(app, ["policy", "owner", "--env", "dev"])
+    assert done.exit_code == 2
+    assert "'deployer'" in done.output
