@@ -10,10 +10,10 @@ from ops.review.cloudformation import stacks
 from ops.review.cloudformation.effects import Outcome, outcome, replacement
 from ops.review.cloudformation.kinds import KINDS, Holds, title
 from ops.review.cloudformation.moves import renames, replacements
-from ops.review.cloudformation.network import opened_ports, public_endpoints
-from ops.review.cloudformation.policies import wider_permissions
-from ops.review.cloudformation.programs import other_programs, version_skips
-from ops.review.cloudformation.protection import lower_protection
+from ops.review.cloudformation.risks.network import opened_ports, public_endpoints
+from ops.review.cloudformation.risks.policies import wider_permissions
+from ops.review.cloudformation.risks.programs import other_programs, version_skips
+from ops.review.cloudformation.risks.protection import lower_protection
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides
 from ops.review.cloudformation.values import listed, stable
 from ops.review.model import Change, Danger, Effect

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ops.review.cloudformation.grants import Grant, covered, grants
-from ops.review.cloudformation.protection import PROTECT, protect_lifted
+from ops.review.cloudformation.risks.grants import Grant, covered, grants
+from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides, renamed
 from ops.review.cloudformation.values import REFERENCE, elements, listed, mapping, readable, same, short, text
 from ops.review.model import Danger
